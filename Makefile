@@ -1,0 +1,59 @@
+# Everything here needs only make, and a Python 3.10 or later with venv; `make help` lists the targets.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint check test-gpu bench clean
+
+CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
+IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
+PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
+CUDA ?= cuda12x
+METADATA := setup.cfg pyproject.toml
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: .venv/.demo ## train on eight ranks, go on with four, in place; results in mpiparallel_demo/
+	@.venv/bin/mpiparallel demo
+
+test: .venv/.test .venv-mpich/.test ## run the tests, with Open MPI and with MPICH
+test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+test: export OPENBLAS_NUM_THREADS := 1
+test:
+	.venv/bin/python -m pytest -m "not gpu"
+
+lint: .venv/.test ## check style, types and layers
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+check: lint test ## lint, then test
+
+test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x or cuda13x)
+	.venv/bin/python -m pytest -m gpu
+
+bench: .venv/.demo ## run every program in benchmarks/
+	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done
+
+clean: ## remove the virtual environments, the caches and the demo's results
+	rm -rf .venv .venv-mpich mpiparallel_demo build mpiparallel.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# A virtual environment is up to date when the stamp in it is newer than the metadata. The wheels of Open MPI and MPICH
+# hold files of the same names, so each has an environment of its own.
+.venv/.demo: EXTRAS := demo
+.venv/.test: EXTRAS := demo,test,dev
+.venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
+.venv-mpich/.test: EXTRAS := mpich,test
+
+.venv/.demo .venv/.test .venv/.$(CUDA) .venv-mpich/.test: $(METADATA)
+	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
+		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
+			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \
+				"install one (Debian: python3-venv), or name it: make PYTHON=/path/to/python3" >&2; exit 1; }; \
+		"$(PYTHON)" -m venv --clear $(@D); }
+	@echo "Setting up $(@D) for $(EXTRAS): only the first time, a minute or two ..."
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@

@@ -1,0 +1,132 @@
+"""mpiparallel: train one network on many MPI ranks, cut any way, and move its live state.
+
+The public names are MindSpore's. They are loaded when they are first used, so that launching needs neither NumPy nor
+MPI, and each rank can choose its BLAS kernels before NumPy starts.
+
+>>> import mpiparallel as ms
+>>> (ms.Tensor([1.0, 2.0]) * 2).asnumpy().tolist()
+[2.0, 4.0]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mpiparallel.version import VERSION as __version__  # noqa: N811
+
+if TYPE_CHECKING:
+    from mpiparallel import communication as communication
+    from mpiparallel import context as context
+    from mpiparallel import dataset as dataset
+    from mpiparallel import dtype as dtype
+    from mpiparallel import nn as nn
+    from mpiparallel import ops as ops
+    from mpiparallel import train as train
+    from mpiparallel.checkpoint.group_file import restore_group_info_list as restore_group_info_list
+    from mpiparallel.checkpoint.strategy_file import build_searched_strategy as build_searched_strategy
+    from mpiparallel.context import GRAPH_MODE as GRAPH_MODE
+    from mpiparallel.context import PYNATIVE_MODE as PYNATIVE_MODE
+    from mpiparallel.context import ParallelMode as ParallelMode
+    from mpiparallel.context import get_auto_parallel_context as get_auto_parallel_context
+    from mpiparallel.context import get_context as get_context
+    from mpiparallel.context import reset_auto_parallel_context as reset_auto_parallel_context
+    from mpiparallel.context import set_auto_parallel_context as set_auto_parallel_context
+    from mpiparallel.context import set_context as set_context
+    from mpiparallel.context import set_seed as set_seed
+    from mpiparallel.dtype import bool_ as bool_
+    from mpiparallel.dtype import float16 as float16
+    from mpiparallel.dtype import float32 as float32
+    from mpiparallel.dtype import float64 as float64
+    from mpiparallel.dtype import int8 as int8
+    from mpiparallel.dtype import int16 as int16
+    from mpiparallel.dtype import int32 as int32
+    from mpiparallel.dtype import int64 as int64
+    from mpiparallel.graph.parameter import Parameter as Parameter
+    from mpiparallel.graph.tensor import Tensor as Tensor
+    from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
+    from mpiparallel.nn.initializer import initializer as initializer
+    from mpiparallel.ops.gradient import grad as grad
+    from mpiparallel.ops.gradient import value_and_grad as value_and_grad
+    from mpiparallel.train.model import Model as Model
+    from mpiparallel.train.serialization import load_checkpoint as load_checkpoint
+    from mpiparallel.train.serialization import load_param_into_net as load_param_into_net
+
+_DTYPES = ("bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
+_FOLDERS = ("communication", "context", "dataset", "dtype", "nn", "ops", "train")
+_PLACES = {
+    "GRAPH_MODE": "context",
+    "Model": "train.model",
+    "PYNATIVE_MODE": "context",
+    "ParallelMode": "context",
+    "Parameter": "graph.parameter",
+    "ParameterTuple": "nn.cell",
+    "Tensor": "graph.tensor",
+    "build_searched_strategy": "checkpoint.strategy_file",
+    "get_auto_parallel_context": "context",
+    "get_context": "context",
+    "grad": "ops.gradient",
+    "initializer": "nn.initializer",
+    "load_checkpoint": "train.serialization",
+    "load_param_into_net": "train.serialization",
+    "reset_auto_parallel_context": "context",
+    "restore_group_info_list": "checkpoint.group_file",
+    "set_auto_parallel_context": "context",
+    "set_context": "context",
+    "set_seed": "context",
+    "value_and_grad": "ops.gradient",
+}
+
+__all__ = [
+    "GRAPH_MODE",
+    "PYNATIVE_MODE",
+    "Model",
+    "ParallelMode",
+    "Parameter",
+    "ParameterTuple",
+    "Tensor",
+    "__version__",
+    "bool_",
+    "build_searched_strategy",
+    "communication",
+    "context",
+    "dataset",
+    "dtype",
+    "float16",
+    "float32",
+    "float64",
+    "get_auto_parallel_context",
+    "get_context",
+    "grad",
+    "initializer",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "load_checkpoint",
+    "load_param_into_net",
+    "nn",
+    "ops",
+    "reset_auto_parallel_context",
+    "restore_group_info_list",
+    "set_auto_parallel_context",
+    "set_context",
+    "set_seed",
+    "train",
+    "value_and_grad",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # The whole public front would take NumPy with it; a launcher and a rank's first moments must do without.
+    if name in _FOLDERS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _DTYPES:
+        return getattr(importlib.import_module(f"{__name__}.dtype"), name)
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

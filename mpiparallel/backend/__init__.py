@@ -1,0 +1,1 @@
+"""Which array library a rank computes with."""

@@ -1,0 +1,47 @@
+"""CuPy on one CUDA device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.errors import ConfigurationError
+
+
+class CupyBackend:
+    """Arrays in the memory of CUDA device ``device_id``; host copies go through the host's memory."""
+
+    name = "gpu"
+
+    def __init__(self, device_id: int = 0) -> None:
+        try:
+            import cupy  # an optional extra, and slow to import: only when a GPU is asked for
+        except ImportError as error:
+            raise ConfigurationError(
+                "device_target='GPU' needs CuPy; install the extra cuda12x or cuda13x, or set device_target='CPU'"
+            ) from error
+        if not cupy.cuda.is_available():
+            raise ConfigurationError("device_target='GPU', but CuPy finds no CUDA device; set device_target='CPU'")
+        cupy.cuda.Device(device_id % cupy.cuda.runtime.getDeviceCount()).use()
+        self.array_module: Any = cupy
+
+    def empty(self, byte_count: int) -> Any:
+        """Return ``byte_count`` uninitialised bytes; CuPy's pool aligns them to 512."""
+        return self.array_module.empty(byte_count, np.uint8)
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> Any:
+        """Return a device copy of ``array``."""
+        return self.array_module.asarray(array, order="C")
+
+    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        """Return a host copy of ``array``."""
+        return np.asarray(self.array_module.asnumpy(array), order="C")
+
+    def copy_from_host(self, source: np.ndarray[Any, Any], target: Any) -> None:
+        """Overwrite ``target`` with a host array."""
+        target[...] = self.array_module.asarray(source)
+
+    def synchronize(self) -> None:
+        """Wait for the current stream."""
+        self.array_module.cuda.get_current_stream().synchronize()

@@ -1,0 +1,38 @@
+"""NumPy on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_BORDER = 64
+
+
+class NumpyBackend:
+    """Arrays in host memory; host copies share memory where they can."""
+
+    name = "cpu"
+    array_module: Any = np
+
+    def empty(self, byte_count: int) -> np.ndarray[Any, Any]:
+        """Return ``byte_count`` uninitialised bytes that start on a 64-byte border."""
+        memory = np.empty(byte_count + _BORDER, np.uint8)
+        offset = -memory.ctypes.data % _BORDER
+        return memory[offset : offset + byte_count]
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return a copy of ``array``."""
+        return np.array(array, order="C")
+
+    def to_host(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return ``array`` itself when it is in C order, else a copy that is."""
+        return np.asarray(array, order="C")
+
+    def copy_from_host(self, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        """Overwrite ``target`` unless it is ``source``."""
+        if source is not target:
+            np.copyto(target, source)
+
+    def synchronize(self) -> None:
+        """Return at once: NumPy's calls end when their work is done."""

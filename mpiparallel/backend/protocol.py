@@ -1,0 +1,35 @@
+"""What the rest of the package asks of an array library."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+Array = Any
+"""An array of the backend: ``numpy.ndarray`` or ``cupy.ndarray``."""
+
+
+class Backend(Protocol):
+    """One array library on one device.
+
+    ``array_module`` has NumPy's names. Host arrays are ``numpy.ndarray`` in C order; MPI moves only those.
+    """
+
+    name: str
+    array_module: Any
+
+    def empty(self, byte_count: int) -> Array:
+        """Return ``byte_count`` bytes of uninitialised memory as a 1-D uint8 array that starts on a 64-byte border."""
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> Array:
+        """Return a device array equal to a host array."""
+
+    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
+        """Return a C-ordered host array equal to a device array; it may share memory with it."""
+
+    def copy_from_host(self, source: np.ndarray[Any, Any], target: Array) -> None:
+        """Overwrite a device array with a host array of its shape and dtype."""
+
+    def synchronize(self) -> None:
+        """Wait until all work given to the device is done."""

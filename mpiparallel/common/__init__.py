@@ -1,0 +1,11 @@
+"""MindSpore's door to tensors, parameters, dtypes and initializers; nothing lives here."""
+
+from __future__ import annotations
+
+from mpiparallel import dtype as dtype
+from mpiparallel.context.settings import set_seed as set_seed
+from mpiparallel.graph.parameter import Parameter as Parameter
+from mpiparallel.graph.tensor import Tensor as Tensor
+from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
+
+__all__ = ["Parameter", "ParameterTuple", "Tensor", "dtype", "set_seed"]

@@ -1,0 +1,96 @@
+"""What every world of ranks can do: the one interface to MPI ranks, threads and a process alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reduction = Literal["sum", "max", "min", "prod"]
+
+
+class Communicator(Protocol):
+    """Ranks that exchange NumPy arrays.
+
+    Every method blocks. Collectives must be called by all members in the same order, with arrays of equal dtype and
+    size. Arrays are C-contiguous; 0-d and empty ones are legal. Nothing is pickled. Members are counted 0 to
+    ``size - 1`` in the order of their world ranks; ``ranks[member]`` is the world rank. Wrong use raises
+    ``CommunicationError``.
+    """
+
+    @property
+    def rank(self) -> int:
+        """The index of this process among the members."""
+
+    @property
+    def size(self) -> int:
+        """The number of members."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The world ranks of the members, ascending."""
+
+    @property
+    def host_ranks(self) -> tuple[int, ...]:
+        """The world ranks of those members that run on this host, ascending."""
+
+    def barrier(self) -> None:
+        """Wait until every member is here."""
+
+    def rest(self) -> None:
+        """Wait until every member is here, asleep: for ranks that have nothing left to do while others work."""
+
+    def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
+        """Replace ``array`` by the reduction over all members, in place and with the same result on each of them.
+
+        ``bool`` sums are logical or, products logical and. ``float16`` sums and products are formed in ``float32``.
+        NaN wins every ``max`` and ``min``. Complex numbers have no ``max`` and ``min``.
+        """
+
+    def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        """Put the ``source`` of every member into ``target``, member after member."""
+
+    def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
+        """Reduce ``source``, made of ``size`` equal blocks, and leave block ``rank`` in ``target``."""
+
+    def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        """Send block ``k`` of ``source`` to member ``k``; block ``k`` of ``target`` comes from member ``k``."""
+
+    def all_to_all_v(
+        self,
+        source: NDArray[np.uint8],
+        source_counts: Sequence[int],
+        target: NDArray[np.uint8],
+        target_counts: Sequence[int],
+    ) -> None:
+        """Exchange blocks of unequal size: bytes, packed in the order of the members without gaps.
+
+        ``source_counts[k]`` bytes go to member ``k``, ``target_counts[k]`` bytes come from it. Totals may
+        exceed 2 GiB where the blocks are multiples of 16 bytes.
+        """
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        """Replace ``array`` by that of member ``root``."""
+
+    def reduce(self, array: NDArray[Any], root: int, operation: Reduction = "sum") -> None:
+        """Replace ``array`` of member ``root`` by the reduction over all members; the others keep theirs."""
+
+    def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
+        """Send ``array`` to member ``target``; may wait until it is received, so two ranks must not both send first."""
+
+    def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
+        """Fill ``array`` with what member ``source`` sends under ``tag``."""
+
+    def group(self, ranks: Sequence[int]) -> Communicator:
+        """Return the communicator of some members, given by their world ranks, this one among them.
+
+        Only the named ranks call it. The result is kept: asking again costs nothing and needs nobody else.
+        """
+
+    def any_true(self, flag: bool) -> bool:
+        """Tell every member whether ``flag`` is true on any of them."""
+
+    def free(self) -> None:
+        """Give back what the communicator holds, all members together; it must not be used afterwards."""

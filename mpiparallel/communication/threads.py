@@ -1,0 +1,273 @@
+"""A world whose ranks are threads of one process: the reference for every other one, and what tests run on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.communication import arguments
+from mpiparallel.communication.protocol import Communicator, Reduction
+from mpiparallel.communication.rendezvous import Call, ThreadWorld
+from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
+from mpiparallel.communication.world import use
+from mpiparallel.errors import CommunicationError
+
+Result = TypeVar("Result")
+
+
+class ThreadCommunicator:
+    """Threads that read each other's arrays. Reductions go in the order of the members, so all ranks get the same bits.
+
+    A call that does not match that of the other members raises ``CommunicationError`` on all of them.
+    """
+
+    def __init__(self, world: ThreadWorld, ranks: tuple[int, ...], world_rank: int) -> None:
+        self._world = world
+        self._ranks = ranks
+        self._world_rank = world_rank
+        self._rank = ranks.index(world_rank)
+        self._meeting = world.meeting(ranks)
+        self._groups: dict[tuple[int, ...], ThreadCommunicator] = {}
+
+    @property
+    def rank(self) -> int:
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        return len(self._ranks)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return self._ranks
+
+    @property
+    def host_ranks(self) -> tuple[int, ...]:
+        return self._ranks
+
+    def barrier(self) -> None:
+        with self._together(("barrier",), None, None):
+            pass
+
+    def rest(self) -> None:
+        self.barrier()
+
+    def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
+        view = arguments.writable("all_reduce", array)
+        wire = wire_of(view.dtype, operation)
+        with self._together(("all_reduce", view.dtype.str, view.size, operation), None, encode(view, wire)) as parts:
+            result = _reduced(parts, wire)
+        decode(result, view, wire)
+
+    def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
+        problem = arguments.blocks_problem("all_gather", whole, block, self.size)
+        with self._together(("all_gather", block.dtype.str, block.size, whole.size), problem, block) as parts:
+            for member, part in enumerate(parts):
+                whole[member * block.size : (member + 1) * block.size] = part
+
+    def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
+        whole, block = arguments.flat("reduce_scatter", source), arguments.writable("reduce_scatter", target)
+        wire = wire_of(whole.dtype, operation)
+        problem = arguments.blocks_problem("reduce_scatter", whole, block, self.size)
+        signature = ("reduce_scatter", whole.dtype.str, whole.size, block.size, operation)
+        own = slice(self._rank * block.size, (self._rank + 1) * block.size)
+        with self._together(signature, problem, encode(whole, wire)) as parts:
+            result = _reduced([part[own] for part in parts], wire)
+        decode(result, block, wire)
+
+    def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        sent, received = arguments.flat("all_to_all", source), arguments.writable("all_to_all", target)
+        problem = arguments.pair_problem("all_to_all", sent, received, self.size)
+        length = sent.size // self.size
+        with self._together(("all_to_all", sent.dtype.str, sent.size, received.size), problem, sent) as parts:
+            for member, part in enumerate(parts):
+                block = part[self._rank * length : (self._rank + 1) * length]
+                received[member * length : (member + 1) * length] = block
+
+    def all_to_all_v(
+        self,
+        source: NDArray[np.uint8],
+        source_counts: Sequence[int],
+        target: NDArray[np.uint8],
+        target_counts: Sequence[int],
+    ) -> None:
+        sent, received = arguments.flat("all_to_all_v", source), arguments.writable("all_to_all_v", target)
+        problem = arguments.counts_problem("all_to_all_v", "source", sent, source_counts, self.size)
+        problem = problem or arguments.counts_problem("all_to_all_v", "target", received, target_counts, self.size)
+        payload = (sent, tuple(source_counts), tuple(target_counts))
+        with self._together(("all_to_all_v",), problem, payload, _unmatched_counts) as parts:
+            for member, (part, counts, _) in enumerate(parts):
+                start = sum(counts[: self._rank])
+                end = sum(target_counts[: member + 1])
+                received[end - target_counts[member] : end] = part[start : start + counts[self._rank]]
+
+    def broadcast(self, array: NDArray[Any], root: int) -> None:
+        view = arguments.writable("broadcast", array)
+        problem = arguments.member_problem("broadcast", root, self.size)
+        with self._together(("broadcast", view.dtype.str, view.size, root), problem, view) as parts:
+            if self._rank != root:
+                view[:] = parts[root]
+
+    def reduce(self, array: NDArray[Any], root: int, operation: Reduction = "sum") -> None:
+        view = arguments.writable("reduce", array)
+        wire = wire_of(view.dtype, operation)
+        problem = arguments.member_problem("reduce", root, self.size)
+        signature = ("reduce", view.dtype.str, view.size, root, operation)
+        result = None
+        with self._together(signature, problem, encode(view, wire)) as parts:
+            if self._rank == root:
+                result = _reduced(parts, wire)
+        if result is not None:
+            decode(result, view, wire)
+
+    def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
+        view = arguments.flat("send", array)
+        arguments.refuse(arguments.peer_problem("send", target, self._rank, self.size, tag))
+        mailbox = self._world.mailbox(self._world_rank, self._ranks[target], self._ranks, tag)
+        arguments.refuse(mailbox.deliver(view))
+
+    def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
+        view = arguments.writable("receive", array)
+        arguments.refuse(arguments.peer_problem("receive", source, self._rank, self.size, tag))
+        mailbox = self._world.mailbox(self._ranks[source], self._world_rank, self._ranks, tag)
+        arguments.refuse(mailbox.collect(view))
+
+    def group(self, ranks: Sequence[int]) -> Communicator:
+        members = arguments.group_members(ranks, self._ranks, self._world_rank)
+        if members == self._ranks:
+            return self
+        if members not in self._groups:
+            self._groups[members] = ThreadCommunicator(self._world, members, self._world_rank)
+        return self._groups[members]
+
+    def any_true(self, flag: bool) -> bool:
+        array = np.array([flag])
+        self.all_reduce(array, "max")
+        return bool(array[0])
+
+    def free(self) -> None:
+        self._groups.clear()
+
+    @contextmanager
+    def _together(
+        self,
+        signature: tuple[object, ...],
+        problem: str | None,
+        payload: Any,
+        mismatch: Callable[[list[Any]], str | None] | None = None,
+    ) -> Iterator[list[Any]]:
+        """Give the payloads of all members to the body; no member goes on before all bodies have ended."""
+        activity = str(signature[0])
+        meeting = self._meeting
+        meeting.calls[self._rank] = Call(signature, problem, payload)
+        meeting.wait(self._world_rank, activity)
+        calls = [call for call in meeting.calls if call is not None]
+        payloads = [call.payload for call in calls]
+        disagreement = self._disagreement(calls) or (mismatch and mismatch(payloads))
+        if disagreement is None:
+            yield payloads
+        meeting.wait(self._world_rank, activity)
+        arguments.refuse(disagreement)
+
+    def _disagreement(self, calls: list[Call]) -> str | None:
+        for member, call in enumerate(calls):
+            if call.signature != calls[0].signature:
+                return (
+                    f"rank {self._ranks[member]} calls {_shown(call)} while rank {self._ranks[0]} calls "
+                    f"{_shown(calls[0])}; all ranks must make the same calls in the same order"
+                )
+            if call.problem:
+                return f"rank {self._ranks[member]}: {call.problem}"
+        return None
+
+
+def alone() -> Communicator:
+    """Return a world of one rank, which needs no MPI.
+
+    >>> alone().size
+    1
+    """
+    return ThreadCommunicator(ThreadWorld(1), (0,), 0)
+
+
+def run_world(size: int, function: Callable[..., Result], *args: Any, timeout: float = 60.0) -> list[Result]:
+    """Run ``function(communicator, *args)`` on ``size`` thread ranks and return what they return, in rank order.
+
+    The communicator is also the current world of its thread. If a rank raises, the others are released and the first
+    exception is raised again, with a note that names the rank. ``CommunicationError`` is raised if the ranks take more
+    than ``timeout`` seconds.
+
+    >>> run_world(3, lambda communicator: communicator.rank)
+    [0, 1, 2]
+    """
+    world = ThreadWorld(size)
+    results: dict[int, Result] = {}
+    failures: list[BaseException] = []
+
+    def be_rank(rank: int) -> None:
+        how = "has already ended"
+        try:
+            communicator = ThreadCommunicator(world, tuple(range(size)), rank)
+            with use(communicator):
+                results[rank] = function(communicator, *args)
+        except BaseException as error:  # whatever ends a rank must release the others
+            vars(error).setdefault("__notes__", []).append(f"raised on rank {rank} of {size}")
+            failures.append(error)
+            how = f"failed with {type(error).__name__}: {error}"
+        finally:
+            world.end(rank, how)
+
+    threads = [threading.Thread(target=be_rank, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    _join(threads, world, timeout)
+    if failures:
+        raise failures[0]
+    return [results[rank] for rank in range(size)]
+
+
+def _join(threads: list[threading.Thread], world: ThreadWorld, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    running = [rank for rank, thread in enumerate(threads) if thread.is_alive()]
+    if not running:
+        return
+    waits = dict(world.waits)
+    for rank in running:
+        world.end(rank, f"did not end within {timeout:g} s")
+    states = [f"rank {rank} " + (f"waits in {waits[rank]}" if rank in waits else "computes") for rank in running]
+    raise CommunicationError(
+        f"the world of {world.size} thread ranks did not end within {timeout:g} s: {'; '.join(states)}"
+    )
+
+
+def _reduced(parts: Sequence[NDArray[Any]], wire: Wire) -> NDArray[Any]:
+    result = parts[0].copy()
+    with np.errstate(all="ignore"):
+        for part in parts[1:]:
+            UFUNCS[wire.operation](result, part, out=result)
+    return result
+
+
+def _unmatched_counts(payloads: list[Any]) -> str | None:
+    for source, (_, source_counts, _) in enumerate(payloads):
+        for target, (_, _, target_counts) in enumerate(payloads):
+            if source_counts[target] != target_counts[source]:
+                return (
+                    f"all_to_all_v: member {source} sends {source_counts[target]} bytes to member {target}, "
+                    f"which expects {target_counts[source]}"
+                )
+    return None
+
+
+def _shown(call: Call) -> str:
+    name, *details = call.signature
+    return f"{name}({', '.join(str(detail) for detail in details)})"

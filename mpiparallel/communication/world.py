@@ -1,0 +1,63 @@
+"""The world of the running program: each process has one, and each thread rank has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CommunicationError
+
+
+class _World(NamedTuple):
+    communicator: Communicator
+    groups: dict[str, Communicator]
+
+
+_world: ContextVar[_World | None] = ContextVar("mpiparallel world", default=None)
+
+
+def initialised() -> bool:
+    """Tell whether this context has a world."""
+    return _world.get() is not None
+
+
+def current() -> Communicator:
+    """Return the communicator of all ranks.
+
+    Raises ``CommunicationError`` before ``mpiparallel.communication.init()``, and in a thread that was started without
+    the context of its rank.
+    """
+    return _get().communicator
+
+
+def named_groups() -> dict[str, Communicator]:
+    """Return the groups of the current world by the names that the program gave them."""
+    return _get().groups
+
+
+def set_current(communicator: Communicator | None) -> None:
+    """Make ``communicator`` the current world, with no named groups yet; ``None`` leaves no world."""
+    _world.set(None if communicator is None else _World(communicator, {}))
+
+
+@contextmanager
+def use(communicator: Communicator) -> Iterator[Communicator]:
+    """Make ``communicator`` the current world within a ``with`` block."""
+    token = _world.set(_World(communicator, {}))
+    try:
+        yield communicator
+    finally:
+        _world.reset(token)
+
+
+def _get() -> _World:
+    world = _world.get()
+    if world is None:
+        raise CommunicationError(
+            "there is no world of ranks here: call mpiparallel.communication.init() first; "
+            "a thread that a rank starts must run in contextvars.copy_context()"
+        )
+    return world

@@ -1,0 +1,27 @@
+"""The public front for how a program runs: modes, devices, parallel settings, seeds (MindSpore's ``context``)."""
+
+from __future__ import annotations
+
+from mpiparallel.context.settings import GRAPH_MODE as GRAPH_MODE
+from mpiparallel.context.settings import PYNATIVE_MODE as PYNATIVE_MODE
+from mpiparallel.context.settings import get_auto_parallel_context as get_auto_parallel_context
+from mpiparallel.context.settings import get_context as get_context
+from mpiparallel.context.settings import get_seed as get_seed
+from mpiparallel.context.settings import reset_auto_parallel_context as reset_auto_parallel_context
+from mpiparallel.context.settings import set_auto_parallel_context as set_auto_parallel_context
+from mpiparallel.context.settings import set_context as set_context
+from mpiparallel.context.settings import set_seed as set_seed
+from mpiparallel.parallel.configuration import ParallelMode as ParallelMode
+
+__all__ = [
+    "GRAPH_MODE",
+    "PYNATIVE_MODE",
+    "ParallelMode",
+    "get_auto_parallel_context",
+    "get_context",
+    "get_seed",
+    "reset_auto_parallel_context",
+    "set_auto_parallel_context",
+    "set_context",
+    "set_seed",
+]

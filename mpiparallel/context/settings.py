@@ -1,0 +1,219 @@
+"""What the user has set, per process (per thread rank in tests), and the frozen configuration made from it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from mpiparallel.communication import world
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+
+GRAPH_MODE: Final = 0
+PYNATIVE_MODE: Final = 1
+
+_PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
+    "parallel_mode": ParallelMode.STAND_ALONE,
+    "device_num": None,
+    "global_rank": None,
+    "gradients_mean": False,
+    "parameter_broadcast": False,
+    "full_batch": None,
+    "dataset_strategy": "data_parallel",
+    "loss_repeated_mean": True,
+    "strategy_ckpt_save_file": "",
+    "strategy_ckpt_load_file": "",
+    "enable_parallel_optimizer": False,
+    "parallel_optimizer_config": {},
+    "optimizer_weight_shard_size": -1,
+    "pipeline_stages": 1,
+    "auto_parallel_search_mode": "recursive_programming",
+}
+_OPTIMIZER_KEYS: Final = (
+    "gradient_accumulation_shard",
+    "parallel_optimizer_threshold",
+    "optimizer_weight_shard_size",
+    "optimizer_level",
+)
+# Accepting these and doing nothing would be a lie; each has one value that says what is done.
+_ONLY: Final[dict[str, Any]] = {"pipeline_stages": 1, "strategy_ckpt_load_file": ""}
+_ONLY_OF_OPTIMIZER: Final[dict[str, Any]] = {"gradient_accumulation_shard": False, "optimizer_level": "level1"}
+_CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
+    "mode": GRAPH_MODE,
+    "device_target": "CPU",
+    "device_id": None,
+    "save_graphs": False,
+    "save_graphs_path": ".",
+    "max_device_memory": "",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that the user has set."""
+
+    general: dict[str, Any] = field(default_factory=lambda: dict(_CONTEXT_DEFAULTS))
+    parallel: dict[str, Any] = field(default_factory=lambda: dict(_PARALLEL_DEFAULTS))
+    seed: int = 0
+
+
+_SETTINGS: ContextVar[Settings] = ContextVar("settings")
+
+
+def _settings() -> Settings:
+    return _SETTINGS.get(Settings())
+
+
+def _check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...], where: str) -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+            raise ConfigurationError(f"{where}: {name!r} is not a parameter; {hint}")
+
+
+def set_context(**settings: Any) -> None:
+    """Set how programs run: ``mode``, ``device_target`` ("CPU" or "GPU"), ``device_id`` and others.
+
+    Raises ConfigurationError for an unknown name, with the nearest right one, or an unknown value.
+
+    >>> set_context(mode=GRAPH_MODE, device_target="CPU")
+    """
+    _check_names(settings, _CONTEXT_DEFAULTS, "set_context")
+    if settings.get("mode", GRAPH_MODE) not in (GRAPH_MODE, PYNATIVE_MODE):
+        raise ConfigurationError(
+            f"set_context: mode {settings['mode']!r} is neither GRAPH_MODE (0) nor PYNATIVE_MODE (1)"
+        )
+    target = settings.get("device_target", "CPU")
+    if target == "Ascend":
+        settings["device_target"] = "CPU"
+    elif target not in ("CPU", "GPU"):
+        raise ConfigurationError(
+            f"set_context: device_target {target!r} is not one of 'CPU', 'GPU' ('Ascend' means 'CPU' here)"
+        )
+    now = _settings()
+    _SETTINGS.set(replace(now, general={**now.general, **settings}))
+
+
+def get_context(name: str) -> Any:
+    """Return what ``set_context`` has set for ``name``."""
+    _check_names({name: None}, _CONTEXT_DEFAULTS, "get_context")
+    return _settings().general[name]
+
+
+def set_auto_parallel_context(**settings: Any) -> None:
+    """Set how networks that are compiled from now on are run in parallel; see MindSpore's function of this name.
+
+    Raises ConfigurationError for an unknown name, with the nearest right one, or a wrong value.
+
+    >>> set_auto_parallel_context(parallel_mode=ParallelMode.SEMI_AUTO_PARALLEL, full_batch=True)
+    >>> reset_auto_parallel_context()
+    """
+    _check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
+    _check_parallel_values(settings)
+    now = _settings()
+    _SETTINGS.set(replace(now, parallel={**now.parallel, **settings}))
+
+
+def _check_parallel_values(settings: dict[str, Any]) -> None:
+    where = "set_auto_parallel_context"
+    mode = settings.get("parallel_mode", ParallelMode.STAND_ALONE)
+    if mode not in ParallelMode.MODE_LIST:
+        near = difflib.get_close_matches(str(mode), ParallelMode.MODE_LIST, 1, 0.3)
+        raise ConfigurationError(
+            f"{where}: parallel_mode {mode!r} is not one; did you mean {(near or ParallelMode.MODE_LIST)[0]!r}?"
+        )
+    if mode == ParallelMode.AUTO_PARALLEL:
+        raise ConfigurationError(
+            f"{where}: parallel_mode {mode!r} is not implemented yet; use 'semi_auto_parallel', in which operators "
+            "without a strategy are batch parallel"
+        )
+    for name in ("device_num", "pipeline_stages"):
+        value = settings.get(name)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ConfigurationError(f"{where}: {name} {value!r} must be an integer of at least 1")
+    strategy = settings.get("dataset_strategy", "data_parallel")
+    if strategy not in ("data_parallel", "full_batch"):
+        raise ConfigurationError(f"{where}: dataset_strategy {strategy!r} is not one of 'data_parallel', 'full_batch'")
+    optimizer = settings.get("parallel_optimizer_config", {})
+    _check_names(optimizer, _OPTIMIZER_KEYS, f"{where}: parallel_optimizer_config")
+    _check_only(settings, _ONLY, where)
+    _check_only(optimizer, _ONLY_OF_OPTIMIZER, f"{where}: parallel_optimizer_config")
+
+
+def _check_only(given: dict[str, Any], possible: dict[str, Any], where: str) -> None:
+    for name, value in possible.items():
+        if given.get(name, value) != value:
+            raise ConfigurationError(f"{where}: {name} {given[name]!r} is not implemented yet; use {value!r}")
+
+
+def get_auto_parallel_context(name: str) -> Any:
+    """Return what ``set_auto_parallel_context`` has set for ``name``."""
+    _check_names({name: None}, _PARALLEL_DEFAULTS, "get_auto_parallel_context")
+    return _settings().parallel[name]
+
+
+def reset_auto_parallel_context() -> None:
+    """Set all parallel settings back to their defaults."""
+    _SETTINGS.set(replace(_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
+
+
+def set_seed(seed: int) -> None:
+    """Set the seed of initial weights and dropout.
+
+    Their values depend on it, on names and on indices, never on the cut.
+    """
+    if not isinstance(seed, int) or seed < 0:
+        raise ConfigurationError(f"set_seed: {seed!r} must be an integer of at least 0")
+    _SETTINGS.set(replace(_settings(), seed=seed))
+
+
+def get_seed() -> int:
+    """Return the seed of initial weights and dropout."""
+    return _settings().seed
+
+
+def current_configuration() -> ParallelConfiguration:
+    """Return the frozen configuration that the settings and the world make now.
+
+    Raises ConfigurationError when ``device_num`` or ``global_rank`` do not fit.
+    """
+    settings = _settings()
+    parallel = settings.parallel
+    communicator = world.current() if world.initialised() else None
+    alone = parallel["parallel_mode"] == ParallelMode.STAND_ALONE
+    size = 1 if alone or communicator is None else communicator.size
+    device_num = size if alone or parallel["device_num"] is None else parallel["device_num"]
+    rank = parallel["global_rank"]
+    if rank is None:
+        rank = 0 if alone or communicator is None else communicator.rank
+    optimizer = parallel["parallel_optimizer_config"]
+    device_id = settings.general["device_id"]
+    return ParallelConfiguration(
+        mode=parallel["parallel_mode"],
+        device_num=device_num,
+        rank=rank,
+        full_batch=_full_batch(parallel),
+        gradients_mean=bool(parallel["gradients_mean"]),
+        parameter_broadcast=bool(parallel["parameter_broadcast"]),
+        enable_parallel_optimizer=bool(parallel["enable_parallel_optimizer"]),
+        optimizer_threshold=optimizer.get("parallel_optimizer_threshold", 64),
+        optimizer_shard_size=optimizer.get("optimizer_weight_shard_size", parallel["optimizer_weight_shard_size"]),
+        strategy_save_file=parallel["strategy_ckpt_save_file"],
+        group_info_file=os.environ.get("GROUP_INFO_FILE", ""),
+        seed=settings.seed,
+        device_target=settings.general["device_target"],
+        device_id=int(os.environ.get("DEVICE_ID", "0")) if device_id is None else device_id,
+    )
+
+
+def _full_batch(parallel: dict[str, Any]) -> bool:
+    """Return whether every rank is fed the global batch; where each has a batch of its own, none is."""
+    if parallel["parallel_mode"] in ParallelMode.OWN_BATCH:
+        return False
+    if parallel["full_batch"] is None:
+        return bool(parallel["dataset_strategy"] == "full_batch")
+    return bool(parallel["full_batch"])

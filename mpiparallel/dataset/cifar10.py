@@ -1,0 +1,71 @@
+"""A dataset of the images of CIFAR-10."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from mpiparallel.dataset import config
+from mpiparallel.dataset.cifar10_files import Bytes, Cifar10File, read_cifar10
+from mpiparallel.dataset.dataset import Dataset
+from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
+
+_NAME = "Cifar10Dataset"
+
+
+class Cifar10Dataset(Dataset):
+    """Reads CIFAR-10: column ``image``, (32, 32, 3) uint8 in the order red, green, blue, and ``label``, a uint32.
+
+    ``dataset_dir`` holds data_batch_1.bin to data_batch_5.bin and test_batch.bin (the binary archive), or the same
+    names without ``.bin`` (the Python archive), or a folder cifar-10-batches-bin or else cifar-10-batches-py with them.
+    ``usage`` "train" reads the five, "test" the one, "all" all six; None reads the half that is there, or both. A file
+    may have fewer samples than CIFAR-10's 10,000.
+
+    The samples are shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and
+    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change nothing.
+
+    Binary files are mapped, not loaded. Pickles are loaded by every rank, 31 MB each, and can name nothing but NumPy's
+    arrays.
+
+    Raises:
+        DatasetError: if a file is missing, of a wrong size or with a label above 9, or parameters contradict.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: str | Path,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: Iterable[int] | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        samples = _Samples(read_cifar10(Path(dataset_dir), usage))
+        order = sample_order(
+            _NAME, len(samples), config.get_seed(), shuffle, sampler, num_shards, shard_id, num_samples
+        )
+        super().__init__(RandomAccessStage(RowReader(_NAME, ("image", "label")), samples, order))
+
+
+class _Samples:
+    """The samples of several files as one sequence."""
+
+    def __init__(self, files: list[Cifar10File]) -> None:
+        self._files = files
+        self._stops = list(accumulate(len(file) for file in files))
+
+    def __len__(self) -> int:
+        return self._stops[-1]
+
+    def __getitem__(self, index: int) -> tuple[Bytes, np.uint32]:
+        position = bisect_right(self._stops, index)
+        file = self._files[position]
+        local = index - (self._stops[position] - len(file))
+        return file.image(local), np.uint32(file.labels[local])

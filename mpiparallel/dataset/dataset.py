@@ -1,0 +1,157 @@
+"""The pipeline that a program builds: a source and the operations on its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.dataset import config
+from mpiparallel.dataset.batch_stage import BatchStage
+from mpiparallel.dataset.column_stage import project, rename
+from mpiparallel.dataset.epoch_iterator import EpochIterator
+from mpiparallel.dataset.map_stage import MapStage
+from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
+from mpiparallel.dataset.source import as_names
+from mpiparallel.dataset.stage import Array, Stage, check_count
+from mpiparallel.errors import DatasetError
+
+Operations = Callable[..., Any] | Sequence[Callable[..., Any]]
+
+
+class Dataset:
+    """Rows of named columns, the same in every process that builds the same pipeline.
+
+    Every method gives a new dataset and leaves this one as it is. The order of the rows depends only on the seed, the
+    operation's place in the pipeline and the epoch; each epoch can be started at any batch. Iterators give arrays of
+    NumPy.
+
+    >>> import mpiparallel.dataset as ds
+    >>> numbers = ds.NumpySlicesDataset(np.arange(5), column_names="x", shuffle=False).batch(2)
+    >>> [batch["x"].tolist() for batch in numbers.iterate(epoch=0, skip=1)]
+    [[2, 3], [4]]
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def iterate(self, epoch: int = 0, skip: int = 0) -> Iterator[dict[str, Array]]:
+        """Yield the rows (batches, after ``batch``) of ``epoch`` as column name to array, behind the first ``skip``.
+
+        Raises:
+            DatasetError: if the epoch has fewer than ``skip`` rows.
+        """
+        check_count("iterate", "epoch", epoch, 0)
+        check_count("iterate", "skip", skip, 0)
+        size = self._stage.size() if skip else None
+        if size is not None and skip > size:
+            raise DatasetError(f"iterate: skip is {skip}, but an epoch has {size} rows; is it the same dataset?")
+        return (dict(row.values) for row in self._stage.rows(epoch, skip))
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        return self.create_tuple_iterator(num_epochs=1)
+
+    def __len__(self) -> int:
+        return self.get_dataset_size()
+
+    def create_tuple_iterator(
+        self, columns: Sequence[str] | None = None, num_epochs: int = -1, output_numpy: bool = False
+    ) -> EpochIterator[list[Array]]:
+        """Return an iterator of lists, one array for each of ``columns`` (all); each ``for`` loop is one epoch.
+
+        The arrays are NumPy's whatever ``output_numpy`` says.
+        """
+        chosen = self if columns is None else self.project(list(columns))
+        return EpochIterator(lambda epoch: (list(row.values()) for row in chosen.iterate(epoch)), num_epochs)
+
+    def create_dict_iterator(self, num_epochs: int = -1, output_numpy: bool = False) -> EpochIterator[dict[str, Array]]:
+        """Return an iterator of column name to array; each ``for`` loop is one epoch.
+
+        The arrays are NumPy's whatever ``output_numpy`` says.
+        """
+        return EpochIterator(self.iterate, num_epochs)
+
+    def map(
+        self,
+        operations: Operations,
+        input_columns: str | Sequence[str] | None = None,
+        output_columns: str | Sequence[str] | None = None,
+        column_order: Sequence[str] | None = None,
+        num_parallel_workers: int | None = None,
+        python_multiprocessing: bool = False,
+    ) -> Dataset:
+        """Replace ``input_columns`` (the first column) by what ``operations`` give for them.
+
+        An operation takes one array for each input column and returns one value, or a tuple of one for each of
+        ``output_columns`` (the input columns). ``column_order`` then chooses columns as :meth:`project` does. The last
+        two parameters are MindSpore's and change nothing.
+
+        Raises:
+            DatasetError: if a column is not there; while iterating, if an operation fails or gives too few values.
+        """
+        listed = [operations] if callable(operations) else list(operations)
+        inputs = self._stage.columns[:1] if input_columns is None else as_names(input_columns)
+        outputs = inputs if output_columns is None else as_names(output_columns)
+        mapped = Dataset(MapStage(self._stage, listed, inputs, outputs, config.get_seed()))
+        return mapped if column_order is None else mapped.project(column_order)
+
+    def batch(self, batch_size: int, drop_remainder: bool = False, num_parallel_workers: int | None = None) -> Dataset:
+        """Stack every ``batch_size`` rows along a new first dim; ``drop_remainder`` drops a smaller last batch."""
+        return Dataset(BatchStage(self._stage, batch_size, drop_remainder))
+
+    def shuffle(self, buffer_size: int) -> Dataset:
+        """Draw each row from a buffer of the next ``buffer_size`` rows; a buffer as large as the epoch mixes it all."""
+        return Dataset(ShuffleStage(self._stage, buffer_size, config.get_seed()))
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """Make ``count`` passes one epoch, each shuffled anew; None or -1 never ends."""
+        return Dataset(RepeatStage(self._stage, None if count in (None, -1) else count))
+
+    def take(self, count: int = -1) -> Dataset:
+        """Keep the first ``count`` rows (batches) of each epoch; -1 keeps all."""
+        return self if count == -1 else Dataset(TakeStage(self._stage, count))
+
+    def skip(self, count: int) -> Dataset:
+        """Leave out the first ``count`` rows (batches) of each epoch."""
+        return Dataset(SkipStage(self._stage, count))
+
+    def project(self, columns: str | Sequence[str]) -> Dataset:
+        """Keep only ``columns``, in that order."""
+        return Dataset(project(self._stage, as_names(columns)))
+
+    def rename(self, input_columns: str | Sequence[str], output_columns: str | Sequence[str]) -> Dataset:
+        """Give ``input_columns`` the names ``output_columns``."""
+        return Dataset(rename(self._stage, as_names(input_columns), as_names(output_columns)))
+
+    def get_dataset_size(self) -> int:
+        """Return how many rows (batches, after ``batch``) an epoch has; an iterable source is read once to count.
+
+        Raises:
+            DatasetError: if the epoch never ends.
+        """
+        size = self._stage.size()
+        if size is None:
+            raise DatasetError("get_dataset_size: repeat without a count never ends; give repeat a count, or take rows")
+        return size
+
+    def get_batch_size(self) -> int:
+        """Return the rows of a full batch, 1 before any ``batch``."""
+        return self._stage.batch_size
+
+    def get_col_names(self) -> list[str]:
+        """Return the names of the columns in order."""
+        return list(self._stage.columns)
+
+    def output_shapes(self) -> list[list[int]]:
+        """Return the shape of each column in the first row of the first epoch."""
+        return [list(array.shape) for array in self._first().values()]
+
+    def output_types(self) -> list[np.dtype[Any]]:
+        """Return the dtype of each column in the first row of the first epoch."""
+        return [array.dtype for array in self._first().values()]
+
+    def _first(self) -> dict[str, Array]:
+        for row in self.iterate():
+            return row
+        raise DatasetError("output_shapes: the dataset has no row; check take, skip, num_samples and drop_remainder")

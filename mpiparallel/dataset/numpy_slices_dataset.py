@@ -1,0 +1,71 @@
+"""A dataset from arrays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mpiparallel.dataset import config
+from mpiparallel.dataset.dataset import Dataset
+from mpiparallel.dataset.source import RandomAccessStage, RowReader, as_names, sample_order
+from mpiparallel.dataset.stage import Array, as_array
+from mpiparallel.errors import DatasetError
+
+_NAME = "NumpySlicesDataset"
+
+
+class NumpySlicesDataset(Dataset):
+    """Reads rows along the first dim of arrays: a dict of name to array, a tuple of arrays, or one array or list.
+
+    Columns without ``column_names`` are named by the dict's keys, or ``column_0``, ``column_1``, ... The rows are
+    shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and ``num_samples``
+    are those of :class:`GeneratorDataset`.
+
+    Raises:
+        DatasetError: if the arrays are not equally long, or parameters contradict one another.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        column_names: str | Sequence[str] | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[int] | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+    ) -> None:
+        slices = _Slices(_columns(data, column_names))
+        order = sample_order(_NAME, len(slices), config.get_seed(), shuffle, sampler, num_shards, shard_id, num_samples)
+        super().__init__(RandomAccessStage(RowReader(_NAME, tuple(slices.columns)), slices, order))
+
+
+def _columns(data: Any, names: str | Sequence[str] | None) -> dict[str, Array]:
+    values = list(data.values()) if isinstance(data, Mapping) else list(data) if isinstance(data, tuple) else [data]
+    if names is not None:
+        labels = as_names(names)
+    else:
+        labels = tuple(data) if isinstance(data, Mapping) else tuple(f"column_{i}" for i in range(len(values)))
+    if len(labels) != len(values):
+        raise DatasetError(
+            f"{_NAME}: {len(values)} arrays but {len(labels)} column_names ({', '.join(labels)}); give a name for each"
+        )
+    return {label: as_array(_NAME, label, value) for label, value in zip(labels, values, strict=True)}
+
+
+class _Slices:
+    """Arrays of equal length, read row by row."""
+
+    def __init__(self, columns: dict[str, Array]) -> None:
+        self.columns = columns
+        shapes = {name: array.shape for name, array in columns.items()}
+        if not shapes or any(not shape for shape in shapes.values()) or len({s[0] for s in shapes.values()}) > 1:
+            listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise DatasetError(f"{_NAME}: the shapes are {listed or 'missing'}; give arrays with an equal first dim")
+
+    def __getitem__(self, index: int) -> tuple[Array, ...]:
+        return tuple(array[index] for array in self.columns.values())
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))

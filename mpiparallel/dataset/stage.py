@@ -1,0 +1,80 @@
+"""What every stage of a dataset pipeline is: named columns, a size, and rows of any epoch from any start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mpiparallel.errors import DatasetError
+
+Array = npt.NDArray[Any]
+
+
+class Row(NamedTuple):
+    """One row: its number, which is the same in every shard of the samples, and the array of each column."""
+
+    number: int
+    values: dict[str, Array]
+
+
+class Stage(Protocol):
+    """A step of the pipeline. ``place`` counts the steps before it; ``batch_size`` is 1 before the first batch."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def place(self) -> int: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    def size(self) -> int | None:
+        """Return the rows of one epoch, None if it has no end."""
+
+    def rows(self, epoch: int, start: int) -> Iterator[Row]:
+        """Yield the rows of ``epoch`` from row ``start`` on."""
+
+
+def check_columns(operation: str, wanted: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise DatasetError if a wanted column is not there or is named twice."""
+    for column in wanted:
+        if column not in columns:
+            raise DatasetError(f'{operation}: there is no column "{column}"; the columns are {", ".join(columns)}')
+    check_distinct(operation, wanted)
+
+
+def check_distinct(operation: str, columns: Sequence[str]) -> None:
+    """Raise DatasetError if a column name is used twice."""
+    for column in columns:
+        if columns.count(column) > 1:
+            raise DatasetError(f'{operation}: column "{column}" is named twice; give every column its own name')
+
+
+def check_count(operation: str, parameter: str, value: int, least: int) -> None:
+    """Raise DatasetError if ``value`` is not an integer of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise DatasetError(f"{operation}: {parameter} is {value!r}; give an integer of {least} or more")
+
+
+def as_array(operation: str, column: str, value: object) -> Array:
+    """Return ``value`` as a NumPy array.
+
+    Raises:
+        DatasetError: if it is ragged, or no array of numbers or text.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise DatasetError(
+            f'{operation}: column "{column}": the value is no array ({error}); make its rows equally long'
+        ) from error
+    if array.dtype == object:
+        raise DatasetError(
+            f'{operation}: column "{column}": a {type(value).__name__} is no array of numbers or text; '
+            "turn it into numbers first"
+        )
+    return array

@@ -1,0 +1,25 @@
+"""Operations on images for ``Dataset.map``, under MindSpore's names.
+
+An image is an array of NumPy, (height, width, channels). Random operations draw from the ``generator`` that ``map``
+hands them, so a sample's augmentation depends on the seed, the epoch and the sample only.
+"""
+
+from mpiparallel.dataset.vision.channels import HWC2CHW as HWC2CHW
+from mpiparallel.dataset.vision.channels import ToTensor as ToTensor
+from mpiparallel.dataset.vision.crop import CenterCrop as CenterCrop
+from mpiparallel.dataset.vision.crop import RandomCrop as RandomCrop
+from mpiparallel.dataset.vision.flip import RandomHorizontalFlip as RandomHorizontalFlip
+from mpiparallel.dataset.vision.resize import Resize as Resize
+from mpiparallel.dataset.vision.scaling import Normalize as Normalize
+from mpiparallel.dataset.vision.scaling import Rescale as Rescale
+
+__all__ = [
+    "HWC2CHW",
+    "CenterCrop",
+    "Normalize",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "Rescale",
+    "Resize",
+    "ToTensor",
+]

@@ -1,0 +1,77 @@
+"""The exceptions of mpiparallel.
+
+::
+
+    MpiParallelError
+    |- ConfigurationError   (ValueError)    an option, an environment variable or a context parameter is wrong
+    |- RankTableError       (ValueError)    a rank table or a hostfile is malformed, or does not fit the job
+    |- LayoutError          (ValueError)    a layout does not fit its tensor or its devices
+    |- StrategyError        (ValueError)    a sharding strategy does not fit its operator
+    |- ShapeError           (ValueError)    shapes or dtypes of an operator's inputs do not fit together
+    |- TraceError           (TypeError)     a network cannot be traced to a graph
+    |- GradientError        (TypeError)     a gradient is asked for that is not defined
+    |- CommunicationError   (RuntimeError)  a collective failed or was called wrongly
+    |- ReshardError         (RuntimeError)  state could not be moved
+    |- CheckpointError      (RuntimeError)  a checkpoint is damaged, incomplete or does not fit
+    |- StrategyFileError    (ValueError)    a strategy or group file cannot be read
+    |- DatasetError         (ValueError)    input data are missing, malformed or of the wrong size
+    |- LaunchError          (RuntimeError)  a job could not be started, or ended badly
+"""
+
+from __future__ import annotations
+
+
+class MpiParallelError(Exception):
+    """Anything that mpiparallel refuses or that failed in it."""
+
+
+class ConfigurationError(MpiParallelError, ValueError):
+    """An option, an environment variable or a context parameter is wrong."""
+
+
+class RankTableError(MpiParallelError, ValueError):
+    """A rank table or a hostfile is malformed, or does not fit the job."""
+
+
+class LayoutError(MpiParallelError, ValueError):
+    """A layout does not fit its tensor or its devices."""
+
+
+class StrategyError(MpiParallelError, ValueError):
+    """A sharding strategy does not fit its operator."""
+
+
+class ShapeError(MpiParallelError, ValueError):
+    """Shapes or dtypes of an operator's inputs do not fit together."""
+
+
+class TraceError(MpiParallelError, TypeError):
+    """A network cannot be traced to a graph."""
+
+
+class GradientError(MpiParallelError, TypeError):
+    """A gradient is asked for that is not defined."""
+
+
+class CommunicationError(MpiParallelError, RuntimeError):
+    """A collective failed or was called wrongly."""
+
+
+class ReshardError(MpiParallelError, RuntimeError):
+    """State could not be moved."""
+
+
+class CheckpointError(MpiParallelError, RuntimeError):
+    """A checkpoint is damaged, incomplete or does not fit."""
+
+
+class StrategyFileError(MpiParallelError, ValueError):
+    """A strategy file or a group file cannot be read."""
+
+
+class DatasetError(MpiParallelError, ValueError):
+    """Input data are missing, malformed or of the wrong size."""
+
+
+class LaunchError(MpiParallelError, RuntimeError):
+    """A job could not be started, or ended badly."""

@@ -1,0 +1,1 @@
+"""The traced program: operators on global shapes, differentiated, scheduled and run."""

@@ -1,0 +1,101 @@
+"""Reverse-mode differentiation of a graph, made of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from mpiparallel.errors import GradientError
+from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.registry import OPERATORS
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import Trace, recording
+
+
+def differentiate(
+    trace: Trace, outputs: Sequence[Value], seeds: Sequence[Value], wanted: Sequence[Value]
+) -> list[Value]:
+    """Append the gradient of ``sum(outputs * seeds)`` to the graph; return it for each wanted value.
+
+    A wanted value that the outputs do not depend on has gradient zero. Raises GradientError when an operator on the way
+    has no gradient, or an output is not of floating point.
+    """
+    for output in outputs:
+        if output.spec.dtype.kind not in "fc":
+            raise GradientError(
+                f"{output.name} of dtype {output.spec.dtype} has no gradient; differentiate a float output"
+            )
+    with recording(trace):
+        terms = _Terms(trace)
+        for output, seed in zip(outputs, seeds, strict=True):
+            terms.add(output, seed)
+        dependent = _dependent_nodes(trace.graph.nodes, wanted)
+        for node in reversed(dependent):
+            _differentiate_node(trace, node, terms)
+        gradients = [terms.total(value) or _zeros(trace, value) for value in wanted]
+    pairs = zip(gradients, wanted, strict=True)
+    trace.graph.gradients.update((gradient, value) for gradient, value in pairs if value.parameter is not None)
+    trace.differentiated = True
+    return gradients
+
+
+def _dependent_nodes(nodes: Iterable[Node], wanted: Sequence[Value]) -> list[Node]:
+    reached = set(wanted)
+    dependent = []
+    for node in nodes:
+        if any(value in reached for value in node.inputs):
+            reached.update(node.outputs)
+            dependent.append(node)
+    return dependent
+
+
+def _differentiate_node(trace: Trace, node: Node, terms: _Terms) -> None:
+    cotangents = tuple(terms.total(output) for output in node.outputs)
+    if all(cotangent is None for cotangent in cotangents):
+        return
+    trace.graph.cotangents[node] = cotangents
+    with trace.making(origin=node):
+        filled = [
+            cotangent or _zeros(trace, output) for cotangent, output in zip(cotangents, node.outputs, strict=True)
+        ]
+        gradients = node.operator.gradient(
+            [Tensor.of_value(value) for value in node.inputs],
+            [Tensor.of_value(value) for value in node.outputs],
+            [Tensor.of_value(value) for value in filled],
+        )
+    for value, gradient in zip(node.inputs, gradients, strict=True):
+        if gradient is not None and gradient.value is not None:
+            terms.add(value, gradient.value)
+
+
+def _zeros(trace: Trace, value: Value) -> Value:
+    return trace.graph.add_constant(np.zeros(value.spec.shape, value.spec.dtype))
+
+
+def is_zero(gradient: Tensor) -> bool:
+    """Whether nothing depends on the output that this is the gradient of, so that zeros stand for it."""
+    constant = None if gradient.value is None else gradient.value.constant
+    return constant is not None and not constant.any()
+
+
+class _Terms:
+    """The terms of each value's gradient, summed when they are asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._terms: dict[Value, list[Value]] = {}
+
+    def add(self, value: Value, term: Value) -> None:
+        self._terms.setdefault(value, []).append(term)
+
+    def total(self, value: Value) -> Value | None:
+        terms = self._terms.get(value)
+        if not terms:
+            return None
+        with self._trace.making(like=value):
+            while len(terms) > 1:
+                first, second = Tensor.of_value(terms.pop(0)), Tensor.of_value(terms.pop(0))
+                result = OPERATORS["Add"]()(first, second).value
+                terms.insert(0, result)
+        return terms[0]

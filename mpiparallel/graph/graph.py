@@ -1,0 +1,115 @@
+"""The traced program: values, nodes and the graph that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mpiparallel.errors import TraceError
+from mpiparallel.graph.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from mpiparallel.graph.operator import Operator
+    from mpiparallel.graph.parameter import Parameter
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor of the program: an input, a parameter, a constant, or an output of ``node``."""
+
+    spec: TensorSpec
+    name: str
+    node: Node | None = None
+    index: int = 0
+    parameter: Parameter | None = None
+    constant: np.ndarray[Any, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name}{list(self.spec.shape)}:{self.spec.dtype}"
+
+
+@dataclass(eq=False)
+class Node:
+    """One application of an operator.
+
+    ``origin`` is the node whose gradient it helps to compute; ``like`` a value whose layout all its inputs take;
+    ``follows`` says that it takes the layouts of its inputs where it has no strategy.
+    """
+
+    operator: Operator
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...] = ()
+    origin: Node | None = None
+    like: Value | None = None
+    follows: bool = False
+
+    def __repr__(self) -> str:
+        return f"{list(self.outputs)} = {self.name}({', '.join(value.name for value in self.inputs)})"
+
+
+@dataclass(eq=False)
+class Graph:
+    """Nodes in an order in which they can run.
+
+    ``cotangents[node]`` are the gradients of the outputs of ``node``, from which its own gradient is made;
+    ``gradients[value]`` is the parameter of which ``value`` is the finished gradient.
+    """
+
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    parameters: dict[str, Value] = field(default_factory=dict)
+    cotangents: dict[Node, tuple[Value | None, ...]] = field(default_factory=dict)
+    gradients: dict[Value, Value] = field(default_factory=dict)
+
+    def add_input(self, name: str, spec: TensorSpec) -> Value:
+        """Add a value that is given anew at each run."""
+        value = Value(spec, name)
+        self.inputs.append(value)
+        return value
+
+    def add_parameter(self, parameter: Parameter, spec: TensorSpec) -> Value:
+        """Return the value of a parameter, added when it is new."""
+        found = self.parameters.get(parameter.name)
+        if found is None:
+            found = self.parameters[parameter.name] = Value(spec, parameter.name, parameter=parameter)
+        if found.parameter is not parameter:
+            raise TraceError(f"two parameters are named {parameter.name!r}; give each its own name")
+        return found
+
+    def add_constant(self, array: np.ndarray[Any, Any]) -> Value:
+        """Return a value that is ``array`` in every run."""
+        return Value(TensorSpec(array.shape, array.dtype), "constant", constant=array)
+
+    def add_node(
+        self,
+        operator: Operator,
+        name: str,
+        inputs: Sequence[Value],
+        specs: Iterable[TensorSpec],
+        origin: Node | None = None,
+        like: Value | None = None,
+        follows: bool = False,
+    ) -> Node:
+        """Append a node with outputs of these specs."""
+        node = Node(operator, name, tuple(inputs), (), origin, like, follows)
+        node.outputs = tuple(Value(spec, f"{name}:{index}", node, index) for index, spec in enumerate(specs))
+        self.nodes.append(node)
+        return node
+
+    def remove_dead_nodes(self) -> None:
+        """Drop the nodes that no output and no update of a parameter needs."""
+        needed = set(self.outputs)
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if node.operator.updates or any(output in needed for output in node.outputs):
+                needed.update(node.inputs)
+                kept.append(node)
+        self.nodes = kept[::-1]
+
+    def __str__(self) -> str:
+        return "\n".join([f"inputs {self.inputs}", *map(repr, self.nodes), f"outputs {self.outputs}"])

@@ -1,0 +1,110 @@
+"""What an operator is: its shapes, its sharding rule, its kernel and its gradient, described once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import GradientError, StrategyError
+from mpiparallel.graph.apply import apply
+from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+
+if TYPE_CHECKING:
+    from mpiparallel.graph.tensor import Tensor
+
+Strategy = tuple[tuple[int, ...], ...]
+Kernel = Callable[[], object]
+Self = TypeVar("Self", bound="Operator")
+
+
+class Operator:
+    """A function of tensors. Subclasses are the one place that describes it.
+
+    Attributes of an instance configure it (``MatMul(transpose_b=True)``). Calling it on tensors records a node while a
+    network is traced, and computes at once otherwise.
+    """
+
+    kind: ClassVar[str] = "kernel"
+    """What a profile counts it as: ``gemm``, ``kernel`` or ``communication``."""
+    is_view: ClassVar[bool] = False
+    """Whether output 0 shows the memory of input 0; then ``view`` stands for the kernel."""
+    needs_order: ClassVar[bool] = False
+    """Whether it is a view only of memory in C order; else the kernel copies."""
+    reuses: ClassVar[tuple[int, ...]] = ()
+    """Inputs in whose memory output 0 may be computed when nobody needs them any more."""
+    updates: ClassVar[tuple[int, ...]] = ()
+    """Inputs, all parameters, that the operator overwrites. Its layouts are those of the first."""
+    follows: ClassVar[bool] = False
+    """Whether, without a strategy, it takes the layout of its inputs rather than batch parallelism."""
+
+    strategy: Strategy | None = None
+    scope: str = ""
+
+    @property
+    def name(self) -> str:
+        """The operator's name in graphs, messages and strategy files."""
+        return type(self).__name__
+
+    def shard(self: Self, in_strategy: Strategy, out_strategy: Strategy | None = None) -> Self:
+        """Cut dim ``d`` of input ``i`` into ``in_strategy[i][d]`` parts; returns the operator.
+
+        Raises StrategyError when it is not a tuple of tuples of positive integers; whether it fits the operator
+        and the devices is checked when the network is compiled.
+        """
+        if out_strategy is not None:
+            raise StrategyError(f"{self.name}: out_strategy is not supported; shard the consumer instead")
+        if not isinstance(in_strategy, tuple) or not all(isinstance(cuts, tuple) for cuts in in_strategy):
+            raise StrategyError(
+                f"{self.name}: strategy {in_strategy!r} must be a tuple of tuples such as ((2, 1), (1, 4))"
+            )
+        if any(not isinstance(cut, int) or cut < 1 for cuts in in_strategy for cut in cuts):
+            raise StrategyError(f"{self.name}: strategy {in_strategy!r}: each cut must be an integer of at least 1")
+        self.strategy = in_strategy
+        return self
+
+    def configured(self: Self, **attributes: object) -> Self:
+        """Return a copy with other attributes."""
+        twin = copy.copy(self)
+        for name, value in attributes.items():
+            setattr(twin, name, value)
+        return twin
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Apply the operator to tensors, arrays or numbers."""
+        return apply(self, inputs)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        """Return the specs of the outputs; raise ShapeError when the inputs do not fit."""
+        return (inputs[0],)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        """Return the sharding rule for inputs of these global shapes."""
+        raise NotImplementedError(self.name)
+
+    def local(self: Self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Self:
+        """Return the operator that computes these parts of the outputs from these parts of the inputs."""
+        return self
+
+    def view(self, array: Array) -> Array:
+        """Return output 0 as a view of input 0, for an operator that is one."""
+        raise NotImplementedError(self.name)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        """Bind the kernel to its arrays; each call of what is returned computes the outputs once."""
+        raise NotImplementedError(self.name)
+
+    def gradient(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], gradients: Sequence[Tensor]
+    ) -> Sequence[Tensor | None]:
+        """Return the gradient of each input, made of operators; None where there is none."""
+        raise GradientError(f"the gradient of {self.name} is not defined; take it out of the differentiated part")
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(
+            f"{name}={value!r}" for name, value in vars(self).items() if name not in ("strategy", "scope")
+        )
+        return f"{self.name}({attributes})"

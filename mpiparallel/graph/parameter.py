@@ -1,0 +1,104 @@
+"""Parameters: tensors that training changes and that are saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.errors import LayoutError
+from mpiparallel.graph.tensor import Initial, Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.layout.box import Box
+from mpiparallel.layout.layout import Layout
+
+
+class Parameter(Tensor):
+    """A tensor that training changes and that is saved: weights, moments, counters.
+
+    ``default_input`` is its first value: a tensor, an array, a number, or a tensor of ``initializer``, of which each
+    rank makes only its own slice. Inside a cell the name is prefixed with the cell's place. After a network is
+    compiled ``layout`` says which box this rank holds, and ``asnumpy()`` returns that box.
+    """
+
+    def __init__(
+        self,
+        default_input: Any,
+        name: str | None = None,
+        requires_grad: bool = True,
+        layerwise_parallel: bool = False,
+        parallel_optimizer: bool = True,
+    ) -> None:
+        if isinstance(default_input, Tensor) and default_input.initial is not None:
+            super().__init__(shape=default_input.shape, dtype=default_input.dtype, init=default_input.initial)
+        else:
+            # A copy: training overwrites a parameter, never what it was made from.
+            super().__init__(Tensor(default_input).asnumpy().copy())
+        self.name = name or "Parameter"
+        self.requires_grad = requires_grad
+        self.layerwise_parallel = layerwise_parallel
+        self.parallel_optimizer = parallel_optimizer
+        self.layout: Layout | None = None
+        self.rank = 0
+
+    @property
+    def box(self) -> Box:
+        """The elements of the whole parameter that this rank holds."""
+        return Box.whole(self.shape) if self.layout is None else self.layout.box(self.rank)
+
+    def place(self, layout: Layout, rank: int, backend: Backend) -> None:
+        """Make the slice that ``layout`` gives to ``rank``, from the first value or the whole that the rank holds.
+
+        A parameter that is laid out so already stays as it is. Raises LayoutError when the rank holds only part of it.
+        """
+        if self.layout is not None and self.layout.canonical == layout.canonical:
+            return
+        if self.box != Box.whole(self.shape):
+            raise LayoutError(
+                f"parameter {self.name!r} is laid out as {self.layout}, but wanted as {layout}; make the network anew "
+                "after "
+                "changing the parallel context, or move its state"
+            )
+        self.layout, self.rank = layout, rank
+        box = self.box
+        if self._array is None and self._initial is not None:
+            part = self._initial.part(self.name, self.shape, box)
+        else:
+            part = np.asarray(self.asnumpy())[box.within(Box.whole(self.shape))]
+        self._array = backend.from_host(np.ascontiguousarray(part, self.dtype).reshape(box.shape))
+
+    def move(self, layout: Layout, rank: int, array: Array) -> None:
+        """Take over the slice of another layout, as resharding made it."""
+        self.layout, self.rank, self._array = layout, rank, array
+
+    def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
+        """Overwrite the values with a tensor or an array and return the parameter.
+
+        The whole tensor is given, or with ``slice_shape`` this rank's slice.
+        """
+        array = data.asnumpy() if isinstance(data, Tensor) else np.asarray(data)
+        box = self.box
+        if slice_shape and self.layout is None:
+            self._spec = TensorSpec(tuple(array.shape), self.dtype)
+            box = Box.whole(self.shape)
+        elif tuple(array.shape) == self.shape and not slice_shape:
+            array = array[box.within(Box.whole(self.shape))]
+        if tuple(array.shape) != box.shape:
+            raise LayoutError(
+                f"parameter {self.name!r} of shape {self.shape}, of which this rank holds {box.shape}, cannot take "
+                "data of "
+                f"shape {tuple(array.shape)}"
+            )
+        if self._array is None or self._array.shape != box.shape:
+            self._array = np.array(array, self.dtype)
+        else:
+            self._array[...] = array.astype(self.dtype, copy=False)
+        return self
+
+    def clone(self, prefix: str, init: Initial) -> Parameter:
+        """Return a parameter of the same shape and dtype named ``prefix.name``, laid out like this one."""
+        twin = Parameter(Tensor(shape=self.shape, dtype=self.dtype, init=init), f"{prefix}.{self.name}", False)
+        twin.parallel_optimizer = self.parallel_optimizer
+        twin.layerwise_parallel = self.layerwise_parallel
+        return twin

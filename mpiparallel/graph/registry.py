@@ -1,0 +1,17 @@
+"""The one registry of operators, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from mpiparallel.graph.operator import Operator
+
+OPERATORS: dict[str, type[Operator]] = {}
+Class = TypeVar("Class", bound="type[Operator]")
+
+
+def register(operator: Class) -> Class:
+    """Enter an operator's class under its name; used as a decorator."""
+    OPERATORS[operator.__name__] = operator
+    return operator

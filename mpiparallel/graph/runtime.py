@@ -1,0 +1,55 @@
+"""What a running program may use: arrays, the world, random numbers, scratch memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CommunicationError
+
+
+@dataclass
+class RandomState:
+    """The seed of a program and the step that it is in: with a name, the key of each stream of random numbers."""
+
+    seed: int = 0
+    step: int = 0
+
+
+@dataclass
+class Runtime:
+    """The surroundings of one rank's program.
+
+    ``communicator`` is None where a program has no collectives.
+    """
+
+    backend: Backend = field(default_factory=NumpyBackend)
+    communicator: Communicator | None = None
+    random: RandomState = field(default_factory=RandomState)
+    _scratch: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def array_module(self) -> Any:
+        """The array library, with NumPy's names."""
+        return self.backend.array_module
+
+    def group(self, ranks: tuple[int, ...]) -> Communicator:
+        """Return the communicator of these world ranks; only they may call this, all in one order."""
+        if self.communicator is None:
+            raise CommunicationError(
+                f"a collective over ranks {ranks} needs a world; call mpiparallel.communication.init() first"
+            )
+        return self.communicator if ranks == self.communicator.ranks else self.communicator.group(ranks)
+
+    def scratch(self, shape: tuple[int, ...], dtype: Any, slot: int = 0) -> Array:
+        """Return uninitialised memory that is the kernel's own only while it runs; slots do not overlap."""
+        wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        memory = self._scratch.get(slot)
+        if memory is None or memory.size < wanted:
+            memory = self._scratch[slot] = self.backend.empty(max(wanted, 1 << 16))
+        return memory[:wanted].view(dtype).reshape(shape)

@@ -1,0 +1,282 @@
+"""Tensors: arrays, or values of a network that is being traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.graph import Value
+from mpiparallel.graph.registry import OPERATORS
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.graph.trace import refuse_data_dependence
+from mpiparallel.layout.box import Box
+
+DEFAULT_FLOAT = np.dtype(np.float32)
+
+
+class Initial(Protocol):
+    """Where the first values of a tensor come from; each rank asks for its own box only."""
+
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> np.ndarray[Any, Any]:
+        """Return the values of ``box`` of the tensor ``name`` of ``shape``.
+
+        An element's value is the same in every box.
+        """
+
+
+class Tensor:
+    """An n-dimensional array with MindSpore's methods.
+
+    ``Tensor(input_data)`` takes a number, a list, an array or a tensor; Python floats become float32, NumPy arrays
+    keep their dtype. ``Tensor(shape=..., dtype=..., init=...)`` is filled when it is needed. While a network is
+    traced, a tensor has a shape and a dtype but no values.
+
+    >>> (Tensor([1.0, 2.0]) + 1).asnumpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    __array_priority__ = 100
+    name = ""
+
+    def __init__(
+        self,
+        input_data: Any = None,
+        dtype: Any = None,
+        shape: Sequence[int] | None = None,
+        init: Initial | None = None,
+    ) -> None:
+        self._value: Value | None = None
+        self._array: Array | None = None
+        self._initial = init
+        if init is not None:
+            extents = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+            self._spec = TensorSpec(extents, np.dtype(dtype or DEFAULT_FLOAT))
+            return
+        if isinstance(input_data, Tensor):
+            self._initial = input_data._initial
+            if input_data._array is None and dtype is None:
+                self._spec, self._value = input_data._spec, input_data._value
+                return
+            input_data = input_data.array
+        if input_data is None:
+            raise ConfigurationError("Tensor() needs input_data, or a shape, a dtype and an init")
+        array = input_data
+        if isinstance(array, np.generic):
+            array = np.asarray(array)
+        elif not hasattr(array, "dtype"):
+            array = np.asarray(input_data)
+            if array.dtype == np.float64:
+                array = array.astype(DEFAULT_FLOAT)
+        self._array = array if dtype is None else array.astype(np.dtype(dtype), copy=False)
+        self._spec = TensorSpec(tuple(self._array.shape), np.dtype(self._array.dtype))
+
+    @classmethod
+    def of_value(cls, value: Value) -> Tensor:
+        """Return the tensor that stands for a value of the traced program."""
+        tensor = cls.__new__(cls)
+        tensor._value, tensor._array, tensor._initial, tensor._spec = value, None, None, value.spec
+        return tensor
+
+    @property
+    def value(self) -> Value | None:
+        """The value of the traced program that the tensor stands for, if it does."""
+        return self._value
+
+    @property
+    def initial(self) -> Initial | None:
+        """Where the values come from when they are not there yet."""
+        return self._initial
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Global shape and dtype."""
+        return self._spec
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dim of the whole tensor, in elements."""
+        return self._spec.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an element."""
+        return self._spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dims."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements of the whole tensor."""
+        return self._spec.size
+
+    @property
+    def array(self) -> Array:
+        """The values, as an array of the backend; TraceError while they are not known."""
+        if self._value is not None:
+            raise refuse_data_dependence("takes the values")
+        if self._array is None:
+            self.init_data()
+        return self._array
+
+    def init_data(self) -> Tensor:
+        """Fill a tensor made with ``init`` and return it."""
+        if self._array is None and self._initial is not None:
+            part = self._initial.part(self.name, self.shape, Box.whole(self.shape))
+            self._array = np.asarray(part, self.dtype)
+        return self
+
+    def asnumpy(self) -> np.ndarray[Any, Any]:
+        """Return the values as a NumPy array: this rank's slice, where the tensor is cut."""
+        array = self.array
+        return array if isinstance(array, np.ndarray) else array.get()
+
+    @property
+    def data(self) -> Tensor:
+        """The tensor itself."""
+        return self
+
+    def item(self) -> Any:
+        """Return the only element as a Python number."""
+        return self.asnumpy().item()
+
+    def set_dtype(self, dtype: Any) -> Tensor:
+        """Return the tensor with elements of another type."""
+        return self.astype(dtype)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """Return the tensor with elements of another type."""
+        return self._operator("Cast", self, np.dtype(dtype))
+
+    to = astype
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return the elements in the same order in another shape; one extent may be -1."""
+        return self._operator("Reshape", self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+
+    view = reshape
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Return the tensor with its dims permuted; reversed when none are given."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return self._operator("Transpose", self, tuple(given) or tuple(range(self.ndim))[::-1])
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - MindSpore's and NumPy's name
+        """The tensor with its dims reversed."""
+        return self.transpose()
+
+    def sum(self, axis: Any = (), keep_dims: bool = False) -> Tensor:
+        """Return the sum over dims, all when none are given."""
+        return self._reduction("ReduceSum", keep_dims, axis)
+
+    def mean(self, axis: Any = (), keep_dims: bool = False) -> Tensor:
+        """Return the mean over dims, all when none are given."""
+        return self._reduction("ReduceMean", keep_dims, axis)
+
+    def max(self, axis: Any = (), keep_dims: bool = False) -> Tensor:
+        """Return the maximum over dims, all when none are given."""
+        return self._reduction("ReduceMax", keep_dims, axis)
+
+    @staticmethod
+    def _operator(name: str, *arguments: Any) -> Tensor:
+        result: Tensor = OPERATORS[name]()(*arguments)
+        return result
+
+    def _reduction(self, name: str, keep_dims: bool, axis: Any) -> Tensor:
+        result: Tensor = OPERATORS[name](keep_dims)(self, () if axis is None else axis)  # type: ignore[call-arg]
+        return result
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._operator("Add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._operator("Add", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._operator("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._operator("Sub", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._operator("Mul", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._operator("Mul", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._operator("Div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._operator("Div", other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return self._operator("Pow", self, other)
+
+    def __neg__(self) -> Tensor:
+        return self._operator("Neg", self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self._operator("BatchMatMul" if self.ndim > 2 else "MatMul", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._operator("Equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._operator("NotEqual", self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self._operator("Less", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self._operator("LessEqual", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self._operator("Greater", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self._operator("GreaterEqual", self, other)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._operator("StridedSlice", self, index)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[position] for position in range(len(self)))
+
+    def __bool__(self) -> bool:
+        if self._value is not None:
+            raise refuse_data_dependence("branches on the values")
+        return bool(self.array)
+
+    def __float__(self) -> float:
+        if self._value is not None:
+            raise refuse_data_dependence("takes float()")
+        return float(self.array)
+
+    def __int__(self) -> int:
+        if self._value is not None:
+            raise refuse_data_dependence("takes int()")
+        return int(self.array)
+
+    def __index__(self) -> int:
+        return int(self)
+
+    def __repr__(self) -> str:
+        if self._array is None:
+            return f"{type(self).__name__}(shape={list(self.shape)}, dtype={self.dtype}, no values yet)"
+        return f"{type(self).__name__}(shape={list(self.shape)}, dtype={self.dtype}, value=\n{self._array!s})"

@@ -1,0 +1,93 @@
+"""Recording a network as a graph."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mpiparallel.errors import TraceError
+from mpiparallel.graph.graph import Graph, Node, Value
+
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+@dataclass
+class Trace:
+    """A graph in the making: where in the network the tracer stands.
+
+    ``origin`` is the node whose gradient is being made; ``differentiated`` is set once a gradient has been made: what
+    comes after it follows the layouts of its inputs.
+    """
+
+    graph: Graph = field(default_factory=Graph)
+    scopes: list[str] = field(default_factory=list)
+    origin: Node | None = None
+    like: Value | None = None
+    differentiated: bool = False
+    _names: Counter[str] = field(default_factory=Counter)
+
+    def unique_name(self, operator: str) -> str:
+        """Return a name for a node here, the same in every trace of the same network."""
+        base = "/".join([*self.scopes, operator])
+        if self.origin is not None:
+            base = f"gradient/{self.origin.name}/{operator}"
+        self._names[base] += 1
+        return base if self._names[base] == 1 else f"{base}-{self._names[base] - 1}"
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Stand inside the cell ``name``."""
+        self.scopes.append(name)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    @contextmanager
+    def making(self, origin: Node | None = None, like: Value | None = None) -> Iterator[None]:
+        """Make nodes of the gradient of ``origin``, or nodes laid out like a value."""
+        before = self.origin, self.like
+        self.origin, self.like = origin, like
+        try:
+            yield
+        finally:
+            self.origin, self.like = before
+
+
+_ACTIVE: ContextVar[Trace | None] = ContextVar("active_trace", default=None)
+
+
+def active_trace() -> Trace | None:
+    """Return the trace that operators are recorded in now, if any."""
+    return _ACTIVE.get()
+
+
+@contextmanager
+def recording(trace: Trace | None) -> Iterator[None]:
+    """Record operators in ``trace``; compute them at once when it is None."""
+    token = _ACTIVE.set(trace)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
+def user_line() -> str:
+    """Return ``file:line`` of the innermost caller outside the package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def refuse_data_dependence(use: str) -> TraceError:
+    """Return the error for a traced network that looks at the values of a tensor."""
+    return TraceError(
+        f"{user_line()}: construct {use} of a tensor while the network is traced, but a graph holds no data yet; "
+        "choose with ops.select or a mask, use shapes (known while tracing), or set_context(mode=PYNATIVE_MODE)"
+    )

@@ -1,0 +1,1 @@
+"""The command line and the launcher: start the ranks of a job, watch them, and say truly how it ended."""

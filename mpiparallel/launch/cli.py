@@ -1,0 +1,65 @@
+"""The command ``mpiparallel``: one subcommand a module."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from mpiparallel.errors import MpiParallelError
+from mpiparallel.launch import run
+from mpiparallel.launch.demo import command as demo
+from mpiparallel.version import VERSION
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_ERROR_CODE = 2
+
+
+class Command(Protocol):
+    """A module that is one subcommand: its name, its arguments, and what it does with them."""
+
+    NAME: str
+
+    def add_parser(self, subparsers: Subparsers) -> None:
+        """Add the parser of the subcommand ``NAME`` to ``subparsers``."""
+
+    def execute(self, arguments: argparse.Namespace) -> int:
+        """Do what the parsed ``arguments`` ask for; return the exit code."""
+
+
+COMMANDS: tuple[Command, ...] = (run, demo)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the subcommand that ``argv`` (default: the process's arguments) names; return the exit code.
+
+    What mpiparallel refuses ends with code 2 and one message on stderr, and with its traceback after ``--debug``.
+    Ctrl-C ends with code 130.
+    """
+    arguments = _parser().parse_args(argv)
+    commands = {command.NAME: command for command in COMMANDS}
+    try:
+        return commands[arguments.command].execute(arguments)
+    except MpiParallelError as error:
+        if arguments.debug:
+            raise
+        print(f"mpiparallel: error: {error}", file=sys.stderr)
+        return _ERROR_CODE
+    except KeyboardInterrupt:
+        if arguments.debug:
+            raise
+        return 128 + signal.SIGINT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mpiparallel", description="Train one network on many MPI ranks.")
+    parser.add_argument("--version", action="version", version=f"mpiparallel {VERSION}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error of mpiparallel itself")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser

@@ -1,0 +1,130 @@
+"""The command that starts a job: mpirun's arguments and environment, in the dialect of each MPI."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiparallel.cluster.processor import threads_per_rank
+from mpiparallel.launch.installation import Installation
+from mpiparallel.launch.placement import Placement
+from mpiparallel.launch.script import Script
+
+_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# What belongs to the host that starts the job, or is handed on by mpirun itself.
+_HOST_VARIABLES = (
+    "_",
+    "DISPLAY",
+    "HOME",
+    "HOSTNAME",
+    "LOGNAME",
+    "OLDPWD",
+    "PWD",
+    "SHELL",
+    "SHLVL",
+    "TERM",
+    "TMPDIR",
+    "USER",
+)
+_HOST_PREFIXES = ("DBUS_", "OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "SSH_", "XDG_")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a job is made of; ``cores`` and ``core_type`` are those of the host that starts it."""
+
+    ranks: int
+    script: Script
+    placement: Placement
+    log_dir: Path
+    python: str
+    cores: int
+    core_type: str | None = None
+    rank_table: Path | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """mpirun's arguments, the whole environment to start it with, and the part of that which the launcher set."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    settings: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """Return it as one could type it into a shell."""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.settings.items()]
+        return " \\\n  ".join([*settings, shlex.join(self.argv)])
+
+
+def build(job: Job, installation: Installation, variables: Mapping[str, str]) -> Command:
+    """Return the command that starts ``job`` on ``installation`` from a process whose environment is ``variables``.
+
+    Threads, core type and MCA parameters that ``variables`` set already are left as they are.
+    """
+    defaults = _defaults(job) | (_openmpi_defaults(job) if installation.vendor == "openmpi" else {})
+    settings = {name: value for name, value in defaults.items() if name not in variables}
+    settings["RANK_SIZE"] = str(job.ranks)
+    if job.rank_table:
+        settings["RANK_TABLE_FILE"] = str(job.rank_table)
+    environment = {**variables, **settings}
+    options = _DIALECTS[installation.vendor](job, environment)
+    return Command((installation.launcher, *options, *_worker(job)), environment, settings)
+
+
+def _defaults(job: Job) -> dict[str, str]:
+    threads = str(threads_per_rank(job.cores, job.placement.local_ranks))
+    defaults = dict.fromkeys(_THREAD_VARIABLES, threads)
+    # Another host may lack this one's instructions: there, each rank looks for itself.
+    if job.core_type and not job.placement.spans_hosts:
+        defaults["OPENBLAS_CORETYPE"] = job.core_type
+    return defaults
+
+
+def _openmpi_defaults(job: Job) -> dict[str, str]:
+    defaults = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        # osc/ucx prints errors for each window where there is no UCX device.
+        "OMPI_MCA_osc": "^ucx",
+    }
+    if job.placement.local_ranks >= job.cores:
+        defaults["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    return defaults
+
+
+def _openmpi(job: Job, environment: Mapping[str, str]) -> list[str]:
+    # Binding is off because a bound rank would keep its BLAS threads, and those of a second job, on one core.
+    options = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none", *_hosts("--host", job), "-n", str(job.ranks)]
+    if job.placement.spans_hosts:
+        options += [word for name in sorted(environment) if _is_carried(name) for word in ("-x", name)]
+    return options
+
+
+def _mpich(job: Job, environment: Mapping[str, str]) -> list[str]:
+    # MPICH shares cores, carries the environment to other hosts and leaves ranks unbound by itself.
+    return [*_hosts("-hosts", job), "-n", str(job.ranks)]
+
+
+_DIALECTS: Mapping[str, Callable[[Job, Mapping[str, str]], list[str]]] = {"openmpi": _openmpi, "mpich": _mpich}
+
+
+def _hosts(option: str, job: Job) -> list[str]:
+    names = ",".join(f"{host.name}:{host.slots}" for host in job.placement.hosts)
+    return [option, names] if names else []
+
+
+def _is_carried(name: str) -> bool:
+    return name.isidentifier() and name not in _HOST_VARIABLES and not name.startswith(_HOST_PREFIXES)
+
+
+def _worker(job: Job) -> list[str]:
+    words = [job.python, "-m", "mpiparallel.launch.worker", "--ranks", str(job.ranks), "--log-dir", str(job.log_dir)]
+    if job.rank_table:
+        words += ["--rank-table", str(job.rank_table)]
+    if job.debug:
+        words.append("--debug")
+    return [*words, *job.script.argv]

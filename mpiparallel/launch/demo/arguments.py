@@ -1,0 +1,53 @@
+"""The sizes of the demo: what its command takes and hands on to the job on the ranks."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_size_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let ``parser`` take the data, the sizes of the network and the lengths of the training, under MindSpore's names.
+
+    The learning rate is that of MindSpore's tutorial. Above 1.5e-4 this network trains so wildly that it magnifies the
+    rounding of float32 beyond any limit, whatever runs it.
+    """
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--file_path",
+        default="",
+        metavar="FILE",
+        help="English<TAB>French lines, or newstest2014-fren-ref.en.sgm with the .fr.sgm beside it "
+        "(default: text of installed packages)",
+    )
+    _add_counts(data, {"batch_size": 32, "src_len": 10, "tgt_len": 10, "vocab_size": 2400})
+    network = parser.add_argument_group("network")
+    _add_counts(network, {"d_model": 128, "num_heads": 8, "encoder_layers": 1, "decoder_layers": 1})
+    network.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="default: %(default)s")
+    training = parser.add_argument_group("training")
+    training.add_argument("--steps", type=count, default=200, metavar="N", help="before the move; default: %(default)s")
+    training.add_argument("--more_steps", type=count, default=120, metavar="N", help="after it; default: %(default)s")
+    training.add_argument("--lr", type=float, default=1e-4, metavar="RATE", help="default: %(default)s")
+    training.add_argument("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
+
+
+def size_words(arguments: argparse.Namespace) -> list[str]:
+    """Return ``arguments`` as words for a parser that was made by `add_size_arguments`."""
+    known = argparse.ArgumentParser()
+    add_size_arguments(known)
+    return [f"--{name}={getattr(arguments, name)}" for name in vars(known.parse_args([]))]
+
+
+def count(text: str) -> int:
+    """Return ``text`` as a whole number from 1.
+
+    >>> count("8")
+    8
+    """
+    if not (text.isascii() and len(text) < 10 and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a count; give a whole number from 1')
+    return int(text)
+
+
+def _add_counts(group: argparse._ArgumentGroup, defaults: dict[str, int]) -> None:
+    for name, default in defaults.items():
+        group.add_argument(f"--{name}", type=count, default=default, metavar="N", help="default: %(default)s")

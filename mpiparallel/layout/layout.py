@@ -1,0 +1,254 @@
+"""The layout of a tensor: which rank holds which box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Literal
+
+from mpiparallel.errors import LayoutError
+from mpiparallel.layout.box import Box, part_at, part_bounds
+from mpiparallel.layout.device_matrix import DeviceMatrix
+
+TensorMap = tuple[tuple[int, ...], ...]
+Reduction = Literal["sum", "max", "min"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor of ``global_shape`` is cut over a device matrix.
+
+    ``tensor_map`` names for each dim the axes that cut it, major axis first; ``()`` is an uncut dim. Axes that cut no
+    dim hold replicas, except those in ``partial``: there each rank holds one term, and the tensor is their
+    ``reduction``. ``optimizer_axes`` cut each part of dim 0 once more, into the shards of the parallel optimizer: a
+    shard lies in the box that its rank would hold without them, however uneven the cuts. Equal layouts give every rank
+    the same box.
+
+    >>> layout = Layout((8, 6), DeviceMatrix((2, 2)), ((), (1,)))
+    >>> layout.box(3)
+    Box(start=(0, 3), stop=(8, 6))
+    """
+
+    global_shape: tuple[int, ...]
+    devices: DeviceMatrix
+    tensor_map: TensorMap
+    partial: tuple[int, ...] = ()
+    reduction: Reduction = "sum"
+    optimizer_axes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(extent < 0 for extent in self.global_shape):
+            raise LayoutError(f"global shape {self.global_shape}: give each dim an extent of 0 or more")
+        used = [axis for axes in self.tensor_map for axis in axes] + [*self.partial, *self.optimizer_axes]
+        if len(self.tensor_map) != len(self.global_shape):
+            raise LayoutError(f"tensor map {self.tensor_map}: give each dim of {self.global_shape} one entry")
+        if len(used) != len(set(used)) or any(not 0 <= axis < len(self.devices.shape) for axis in used):
+            raise LayoutError(
+                f"tensor map {self.tensor_map}, partial {self.partial}: each axis of device matrix "
+                f"{self.devices.shape} may be used once"
+            )
+        if self.optimizer_axes and not self.global_shape:
+            raise LayoutError("a 0-d tensor has no dim 0 for an optimizer shard to cut")
+
+    @classmethod
+    def replicated(cls, global_shape: tuple[int, ...], devices: DeviceMatrix) -> Layout:
+        """Return the layout that gives every rank the whole tensor."""
+        return cls(global_shape, devices, ((),) * len(global_shape))
+
+    @cached_property
+    def cutting_axes(self) -> TensorMap:
+        """The axes that cut each dim, with the optimizer shard's at the end of dim 0."""
+        if not self.optimizer_axes:
+            return self.tensor_map
+        return (self.tensor_map[0] + self.optimizer_axes, *self.tensor_map[1:])
+
+    @cached_property
+    def cuts(self) -> tuple[int, ...]:
+        """Into how many parts each dim is cut."""
+        return tuple(prod(self.devices.shape[axis] for axis in axes) for axes in self.cutting_axes)
+
+    @cached_property
+    def replica_axes(self) -> tuple[int, ...]:
+        """The axes along which ranks hold equal boxes, partial ones left out."""
+        used = {axis for axes in self.cutting_axes for axis in axes} | set(self.partial)
+        return tuple(axis for axis in range(len(self.devices.shape)) if axis not in used)
+
+    @cached_property
+    def replica_count(self) -> int:
+        """How many ranks hold each box."""
+        return prod(self.devices.shape[axis] for axis in self.replica_axes)
+
+    def parts(self, rank: int) -> tuple[int, ...]:
+        """Return the index of the part that ``rank`` holds of each dim."""
+        here = self.devices.coordinates(rank)
+        return tuple(self._mixed_radix(here, axes) for axes in self.cutting_axes)
+
+    def replica(self, rank: int) -> int:
+        """Return which of the ``replica_count`` copies ``rank`` holds."""
+        return self._mixed_radix(self.devices.coordinates(rank), self.replica_axes)
+
+    def rank_at(self, parts: tuple[int, ...], replica: int = 0) -> int:
+        """Return the rank that holds copy ``replica`` of ``parts``."""
+        place = [0] * len(self.devices.shape)
+        for axes, index in [*zip(self.cutting_axes, parts, strict=True), (self.replica_axes, replica)]:
+            for axis in reversed(axes):
+                index, place[axis] = divmod(index, self.devices.shape[axis])
+        return self.devices.rank_at(place)
+
+    def _mixed_radix(self, coordinates: tuple[int, ...], axes: tuple[int, ...]) -> int:
+        index = 0
+        for axis in axes:
+            index = index * self.devices.shape[axis] + coordinates[axis]
+        return index
+
+    def box_of_parts(self, parts: tuple[int, ...]) -> Box:
+        """Return the box of the part with index ``parts[dim]`` in each dim."""
+        bounds = [self._bounds(dim, part) for dim, part in enumerate(parts)]
+        return Box(tuple(start for start, _ in bounds), tuple(stop for _, stop in bounds))
+
+    def box(self, rank: int) -> Box:
+        """Return the elements of the global tensor that ``rank`` holds."""
+        return self.box_of_parts(self.parts(rank))
+
+    def local_shape(self, rank: int) -> tuple[int, ...]:
+        """Return the shape of what ``rank`` holds."""
+        return self.box(rank).shape
+
+    def parts_over(self, box: Box) -> Iterator[tuple[int, ...]]:
+        """Yield the parts that share an element with ``box``, found by arithmetic, not by a walk over ranks."""
+        if not box.empty:
+            bounds = zip(box.start, box.stop, strict=True)
+            yield from product(*(self._parts_between(dim, *ends) for dim, ends in enumerate(bounds)))
+
+    @cached_property
+    def _shards(self) -> int:
+        """Into how many optimizer shards each part of dim 0 is cut."""
+        return prod(self.devices.shape[axis] for axis in self.optimizer_axes)
+
+    def _bounds(self, dim: int, part: int) -> tuple[int, int]:
+        extent, parts = self.global_shape[dim], self.cuts[dim]
+        if dim or not self.optimizer_axes:
+            return part_bounds(extent, parts, part)
+        outer, shard = divmod(part, self._shards)
+        start, stop = part_bounds(extent, parts // self._shards, outer)
+        first, last = part_bounds(stop - start, self._shards, shard)
+        return start + first, start + last
+
+    def _part_at(self, dim: int, element: int) -> int:
+        extent, parts = self.global_shape[dim], self.cuts[dim]
+        if dim or not self.optimizer_axes:
+            return part_at(extent, parts, element)
+        outer = part_at(extent, parts // self._shards, element)
+        start, stop = part_bounds(extent, parts // self._shards, outer)
+        return outer * self._shards + part_at(stop - start, self._shards, element - start)
+
+    def _parts_between(self, dim: int, start: int, stop: int) -> list[int]:
+        """Return the parts of ``dim`` with an element in ``[start, stop)``; empty shards may lie in between."""
+        spanned = range(self._part_at(dim, start), self._part_at(dim, stop - 1) + 1)
+        return [part for part in spanned if len(range(*self._bounds(dim, part)))]
+
+    def replica_group(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks, ascending, whose box is that of ``rank``."""
+        return self.devices.group(rank, self.replica_axes)
+
+    def partial_group(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks, ascending, whose terms make up what ``rank`` holds one term of."""
+        return self.devices.group(rank, self.partial)
+
+    def reduced(self) -> Layout:
+        """Return this layout with its partial axes reduced: replicas instead of terms."""
+        return replace(self, partial=(), reduction="sum") if self.partial else self
+
+    def reshaped_devices(self, shape: tuple[int, ...]) -> Layout:
+        """Return the same layout over a device matrix whose axes merge to this one's.
+
+        >>> Layout((8,), DeviceMatrix((4,)), ((0,),)).reshaped_devices((2, 2)).tensor_map
+        ((0, 1),)
+        """
+        if prod(shape) != self.devices.size:
+            raise LayoutError(f"device matrix {shape} does not refine {self.devices.shape}")
+        pieces: list[tuple[int, ...]] = []
+        axis = 0
+        for extent in self.devices.shape:
+            start, covered = axis, 1
+            while covered < extent and axis < len(shape):
+                covered *= shape[axis]
+                axis += 1
+            if covered != extent:
+                raise LayoutError(f"device matrix {shape} does not refine {self.devices.shape}")
+            pieces.append(tuple(range(start, axis)))
+
+        def spread(axes: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(piece for axis in axes for piece in pieces[axis])
+
+        return replace(
+            self,
+            devices=DeviceMatrix(shape, self.devices.first_rank),
+            tensor_map=tuple(spread(axes) for axes in self.tensor_map),
+            partial=spread(self.partial),
+            optimizer_axes=spread(self.optimizer_axes),
+        )
+
+    @cached_property
+    def canonical(self) -> Layout:
+        """The same layout over the coarsest device matrix: no axis of one device, no two axes that could be one.
+
+        Two layouts put every element on the same ranks when their canonical layouts are equal.
+
+        >>> Layout((8, 6), DeviceMatrix((2, 4, 1)), ((0,), (2,))).canonical.devices.shape
+        (2, 4)
+        """
+        roles: list[tuple[int, tuple[str, int, int]]] = []
+        for axis, extent in enumerate(self.devices.shape):
+            if extent > 1:
+                roles.append((extent, self._role(axis)))
+        merged: list[list[tuple[int, tuple[str, int, int]]]] = []
+        for extent, role in roles:
+            if merged and self._continues(merged[-1][-1][1], role):
+                merged[-1].append((extent, role))
+            else:
+                merged.append([(extent, role)])
+        found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for axis, members in enumerate(merged):
+            kind, dim, place = members[0][1]
+            found.setdefault((kind, dim), []).append((place, axis))
+
+        def axes(kind: str, dim: int) -> tuple[int, ...]:
+            return tuple(axis for _, axis in sorted(found.get((kind, dim), [])))
+
+        return Layout(
+            self.global_shape,
+            DeviceMatrix(tuple(prod(extent for extent, _ in members) for members in merged), self.devices.first_rank),
+            tuple(axes("cut", dim) for dim in range(len(self.global_shape))),
+            axes("partial", 0),
+            self.reduction if axes("partial", 0) else "sum",
+            axes("optimizer", 0),
+        )
+
+    def _role(self, axis: int) -> tuple[str, int, int]:
+        """Return what ``axis`` does: its kind, the dim, and its place among the axes of one device or more there."""
+        for dim, axes in enumerate(self.tensor_map):
+            if axis in axes:
+                return "cut", dim, self._place(axis, axes)
+        if axis in self.optimizer_axes:
+            return "optimizer", 0, self._place(axis, self.optimizer_axes)
+        return ("partial" if axis in self.partial else "replica"), 0, 0
+
+    def _place(self, axis: int, axes: tuple[int, ...]) -> int:
+        return [other for other in axes if self.devices.shape[other] > 1].index(axis)
+
+    @staticmethod
+    def _continues(before: tuple[str, int, int], role: tuple[str, int, int]) -> bool:
+        kind, dim, place = role
+        if kind in ("replica", "partial"):
+            return before[0] == kind
+        return before == (kind, dim, place - 1)
+
+    def __str__(self) -> str:
+        dims = zip(self.global_shape, self.cuts, strict=True)
+        cuts = " x ".join(f"{extent}/{parts}" if parts > 1 else str(extent) for extent, parts in dims)
+        extra = f", partial {self.reduction} over axes {self.partial}" if self.partial else ""
+        return f"[{cuts}] on {self.devices.shape}{extra}"

@@ -1,0 +1,1 @@
+"""Networks written with the public API, as a user would."""

@@ -1,0 +1,98 @@
+"""Activation functions as cells; the operator of each is an attribute, so that it can be sharded."""
+
+from __future__ import annotations
+
+from mpiparallel import ops
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+
+
+class ReLU(Cell):
+    """``max(x, 0)``; the operator is ``relu``.
+
+    >>> ReLU()(Tensor([-1.0, 2.0])).asnumpy().tolist()
+    [0.0, 2.0]
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = ops.ReLU()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        result: Tensor = self.relu(x)
+        return result
+
+
+class GELU(Cell):
+    """``x * Phi(x)`` by its tanh form; the operator is ``gelu``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gelu = ops.GeLU()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        result: Tensor = self.gelu(x)
+        return result
+
+
+class Tanh(Cell):
+    """The hyperbolic tangent; the operator is ``tanh``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tanh = ops.Tanh()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        result: Tensor = self.tanh(x)
+        return result
+
+
+class Sigmoid(Cell):
+    """``1 / (1 + exp(-x))``; the operator is ``sigmoid``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sigmoid = ops.Sigmoid()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        result: Tensor = self.sigmoid(x)
+        return result
+
+
+class Softmax(Cell):
+    """``exp(x) / sum(exp(x))`` along dim ``axis``; the operator is ``softmax``."""
+
+    def __init__(self, axis: int | tuple[int] = -1) -> None:
+        super().__init__()
+        self.softmax = ops.Softmax(axis)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        result: Tensor = self.softmax(x)
+        return result
+
+
+_ACTIVATIONS: dict[str, type[Cell]] = {
+    "relu": ReLU,
+    "gelu": GELU,
+    "tanh": Tanh,
+    "sigmoid": Sigmoid,
+    "softmax": Softmax,
+}
+
+
+def get_activation(name: str) -> Cell:
+    """Return the activation cell of this name; raise ConfigurationError for an unknown one.
+
+    >>> type(get_activation("relu")).__name__
+    'ReLU'
+    """
+    kind = _ACTIVATIONS.get(name.lower())
+    if kind is None:
+        raise ConfigurationError(f"activation {name!r} is not one of {', '.join(sorted(_ACTIVATIONS))}")
+    return kind()

@@ -1,0 +1,190 @@
+"""Cells: networks made of parameters, operators and other cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from mpiparallel.context.compiled_function import CompiledFunction
+from mpiparallel.context.settings import PYNATIVE_MODE, get_context
+from mpiparallel.errors import ConfigurationError, TraceError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.trace import active_trace
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.sharded_graph import ShardedGraph
+
+
+class ParameterTuple(tuple[Parameter, ...]):
+    """A tuple of parameters, such as those that an optimizer trains."""
+
+    def clone(self, prefix: str, init: Any) -> ParameterTuple:
+        """Return new parameters of the same shapes and dtypes, named ``prefix.name``."""
+        return ParameterTuple(parameter.clone(prefix, init) for parameter in self)
+
+
+class Cell:
+    """A network, or a part of one, written as for one device.
+
+    A subclass makes its parameters, operators and cells in ``__init__`` and uses them in ``construct``. Called on
+    tensors in graph mode it is traced, cut by its strategies and the parallel context, compiled and run; in PyNative
+    mode ``construct`` runs operator by operator. What it returns is whole on every rank.
+
+    >>> from mpiparallel import Tensor
+    >>> class Double(Cell):
+    ...     def construct(self, x):
+    ...         return x * 2
+    >>> Double()(Tensor([1.0, 4.0])).asnumpy().tolist()
+    [2.0, 8.0]
+    """
+
+    _whole_inputs = False
+    _parameters: dict[str, Parameter]
+    _cells: dict[str, Cell]
+
+    def __init__(self, auto_prefix: bool = True, flags: Any = None) -> None:
+        object.__setattr__(self, "_parameters", {})
+        object.__setattr__(self, "_cells", {})
+        self._auto_prefix = auto_prefix
+        self._scope = ""
+        self._compiled = CompiledFunction(self._construct_scoped, self._training_flags, self._whole_inputs)
+        self.training = False
+        self.pipeline_stage: int | None = None
+
+    def construct(self, *inputs: Any) -> Any:
+        """Return the outputs of the network; every subclass says how."""
+        raise TraceError(f"{type(self).__name__} has no construct; define construct(self, ...)")
+
+    def __setattr__(self, name: str, item: Any) -> None:
+        if "_parameters" not in self.__dict__:
+            raise ConfigurationError(f"{type(self).__name__}: call super().__init__() before setting {name!r}")
+        self._parameters.pop(name, None)
+        self._cells.pop(name, None)
+        if isinstance(item, Parameter):
+            self._take_parameter(name, item)
+        elif isinstance(item, ParameterTuple):
+            for parameter in item:
+                self._parameters[f"{name}.{parameter.name}"] = parameter
+        elif isinstance(item, Cell):
+            self._take_cell(name, item)
+        object.__setattr__(self, name, item)
+
+    def _take_parameter(self, name: str, parameter: Parameter) -> None:
+        if parameter.name == "Parameter":
+            parameter.name = name
+        self._parameters[name] = parameter
+
+    def _take_cell(self, name: str, cell: Cell) -> None:
+        cell._scope = name
+        self._cells[name] = cell
+        if self._auto_prefix:
+            cell.update_parameters_name(f"{name}.")
+
+    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
+        """Add a cell under a name."""
+        setattr(self, child_name, child_cell)
+
+    def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
+        """Add a parameter under a name."""
+        setattr(self, param_name, param)
+
+    def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
+        """Name the parameters ``prefix`` and their places in the cell; those in tuples keep their names."""
+        seen: set[int] = set()
+        for place, cell in self.cells_and_names() if recurse else [("", self)]:
+            for name, parameter in cell._parameters.items():
+                if id(parameter) not in seen and name in cell.__dict__:
+                    seen.add(id(parameter))
+                    parameter.name = f"{prefix}{place}.{name}" if place else prefix + name
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return ``construct(*inputs)``: traced, run at once, or compiled and run, as the context says."""
+        if active_trace() is not None or get_context("mode") == PYNATIVE_MODE:
+            return self._construct_scoped(*inputs)
+        return self._compiled(*inputs)
+
+    def _construct_scoped(self, *inputs: Any) -> Any:
+        trace = active_trace()
+        with trace.scope(self._scope) if trace is not None and self._scope else nullcontext():
+            return self.construct(*inputs)
+
+    def _training_flags(self) -> tuple[bool, ...]:
+        return tuple(cell.training for _, cell in self.cells_and_names())
+
+    def compile(self, *inputs: Any) -> None:
+        """Trace, cut and compile the network for inputs of these shapes, so that the first call finds it ready."""
+        self._compiled.compile(inputs)
+
+    @property
+    def program(self) -> CompiledFunction:
+        """The cell as a function that is compiled for the inputs it is called on."""
+        return self._compiled
+
+    def sharded_graph(self, *inputs: Any, configuration: ParallelConfiguration | None = None) -> ShardedGraph:
+        """Return the traced network with the layout of every value; needs no MPI and no devices."""
+        return self._compiled.shard(inputs, configuration)
+
+    def cells(self) -> Iterable[Cell]:
+        """Return the cells directly inside this one."""
+        return self._cells.values()
+
+    def name_cells(self) -> dict[str, Cell]:
+        """Return the cells directly inside this one by name."""
+        return dict(self._cells)
+
+    def cells_and_names(self, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
+        """Yield this cell and all inside it with their names."""
+        yield name_prefix, self
+        for name, cell in self._cells.items():
+            yield from cell.cells_and_names(f"{name_prefix}.{name}" if name_prefix else name)
+
+    def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
+        """Yield the parameters, each once."""
+        for _, parameter in self.parameters_and_names(expand=expand):
+            yield parameter
+
+    def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Yield the parameters with their places in the cell, each once."""
+        seen: set[int] = set()
+        for place, cell in self.cells_and_names(name_prefix) if expand else [(name_prefix, self)]:
+            for name, parameter in cell._parameters.items():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield (f"{place}.{name}" if place else name), parameter
+
+    def parameters_dict(self, recurse: bool = True) -> dict[str, Parameter]:
+        """Return the parameters by name."""
+        return {parameter.name: parameter for parameter in self.get_parameters(recurse)}
+
+    def trainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """Return the parameters that require a gradient."""
+        return [parameter for parameter in self.get_parameters(recurse) if parameter.requires_grad]
+
+    def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """Return the parameters that require none."""
+        return [parameter for parameter in self.get_parameters(recurse) if not parameter.requires_grad]
+
+    def set_train(self, mode: bool = True) -> Cell:
+        """Say whether dropout and the like behave as in training; returns the cell."""
+        for _, cell in self.cells_and_names():
+            cell.training = mode
+        return self
+
+    def set_grad(self, requires_grad: bool = True) -> Cell:
+        """Return the cell; gradients are made wherever they are asked for."""
+        return self
+
+    def set_comm_fusion(self, fusion_type: int) -> Cell:
+        """Mark the gradients of the cell's parameters for one fused collective; kept as ``comm_fusion`` on each."""
+        for parameter in self.get_parameters():
+            parameter.comm_fusion = fusion_type  # type: ignore[attr-defined]
+        return self
+
+    def forget_programs(self) -> None:
+        """Drop the compiled programs of this cell and all inside it, because parameters have moved."""
+        for _, cell in self.cells_and_names():
+            cell._compiled.forget()
+
+    def __repr__(self) -> str:
+        inside = "".join(f"\n  ({name}): {str(cell)!s}".replace("\n", "\n  ") for name, cell in self._cells.items())
+        return f"{type(self).__name__}<{inside}\n>" if inside else f"{type(self).__name__}<>"

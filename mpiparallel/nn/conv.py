@@ -1,0 +1,67 @@
+"""The convolutional layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiparallel import ops
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.dense import initial_tensor
+
+Size = int | tuple[int, int]
+
+
+class Conv2d(Cell):
+    """The cross-correlation of images (n, in_channels, h, w) with ``weight``, plus ``bias`` for each output channel.
+
+    ``weight`` has shape (out_channels, in_channels / group, kernel, kernel) and ``bias`` (out_channels,). ``pad_mode``
+    is ``same``, ``valid``, or ``pad`` by ``padding`` (top, bottom, left, right). The operators are ``conv2d`` and
+    ``bias_add``: ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2 ways and output channels 4 ways, and
+    ``cell.bias_add.shard(((2, 4, 1, 1), (4, 1, 1)))`` fits to it. Raises ConfigurationError for bad options.
+
+    >>> Conv2d(3, 5, 3, stride=2)(Tensor(np.ones((2, 3, 7, 8), np.float32))).shape
+    (2, 5, 4, 4)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        pad_mode: str = "same",
+        padding: int | tuple[int, int, int, int] = 0,
+        dilation: Size = 1,
+        group: int = 1,
+        has_bias: bool = False,
+        weight_init: Any = "normal",
+        bias_init: Any = "zeros",
+        data_format: str = "NCHW",
+        dtype: Any = np.float32,
+    ) -> None:
+        super().__init__()
+        if in_channels < 1 or in_channels % group:
+            raise ConfigurationError(f"Conv2d: in_channels={in_channels} does not divide into group={group} parts")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.conv2d = ops.Conv2D(
+            out_channels, kernel_size, 1, pad_mode, padding, stride, dilation, group, data_format=data_format
+        )
+        shape = (out_channels, in_channels // group, *self.conv2d.window.kernel)
+        self.weight = Parameter(initial_tensor("weight", weight_init, shape, dtype), "weight")
+        self.has_bias = has_bias
+        if has_bias:
+            self.bias = Parameter(initial_tensor("bias", bias_init, (out_channels,), dtype), "bias")
+            self.bias_add = ops.Add()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return images (n, out_channels, height, width)."""
+        y: Tensor = self.conv2d(x, self.weight)
+        if self.has_bias:
+            y = self.bias_add(y, self.bias.reshape((self.out_channels, 1, 1)))
+        return y

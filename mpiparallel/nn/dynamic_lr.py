@@ -1,0 +1,92 @@
+"""Learning rates as tables, one number a step, for an optimizer's ``learning_rate`` (MindSpore's ``dynamic_lr``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from mpiparallel.errors import ConfigurationError
+
+
+def _check(function: str, **positive: float) -> None:
+    for name, value in positive.items():
+        if not value > 0:
+            raise ConfigurationError(f"{function}: {name} {value!r} must be above 0")
+
+
+def _by_epoch(total_step: int, step_per_epoch: int, rate: Callable[[int], float]) -> list[float]:
+    return [rate(step // step_per_epoch) for step in range(total_step)]
+
+
+def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[float]) -> list[float]:
+    """Return ``learning_rates[i]`` for the steps before ``milestone[i]``.
+
+    >>> piecewise_constant_lr([2, 5], [0.1, 0.05])
+    [0.1, 0.1, 0.05, 0.05, 0.05]
+    """
+    if len(milestone) != len(learning_rates) or not milestone:
+        raise ConfigurationError("piecewise_constant_lr: give as many learning_rates as milestones, at least one")
+    if list(milestone) != sorted(set(milestone)) or milestone[0] < 1:
+        raise ConfigurationError(f"piecewise_constant_lr: milestone {list(milestone)} must rise, from 1 on")
+    table: list[float] = []
+    for stop, rate in zip(milestone, learning_rates, strict=True):
+        table += [rate] * (stop - len(table))
+    return table
+
+
+def exponential_decay_lr(
+    learning_rate: float,
+    decay_rate: float,
+    total_step: int,
+    step_per_epoch: int,
+    decay_epoch: int,
+    is_stair: bool = False,
+) -> list[float]:
+    """Return ``learning_rate * decay_rate ** (epoch / decay_epoch)``; ``is_stair`` makes the exponent an integer."""
+    _check("exponential_decay_lr", total_step=total_step, step_per_epoch=step_per_epoch, decay_epoch=decay_epoch)
+
+    def rate(epoch: int) -> float:
+        power = epoch // decay_epoch if is_stair else epoch / decay_epoch
+        return float(learning_rate * decay_rate**power)
+
+    return _by_epoch(total_step, step_per_epoch, rate)
+
+
+def cosine_decay_lr(
+    min_lr: float, max_lr: float, total_step: int, step_per_epoch: int, decay_epoch: int
+) -> list[float]:
+    """Return half a cosine from ``max_lr`` to ``min_lr`` over ``decay_epoch`` epochs, constant within each.
+
+    >>> cosine_decay_lr(0.0, 1.0, 3, 1, 2)
+    [1.0, 0.5, 0.0]
+    """
+    _check("cosine_decay_lr", total_step=total_step, step_per_epoch=step_per_epoch, decay_epoch=decay_epoch)
+
+    def rate(epoch: int) -> float:
+        angle = math.pi * min(epoch, decay_epoch) / decay_epoch
+        return min_lr + 0.5 * (max_lr - min_lr) * (1.0 + math.cos(angle))
+
+    return [round(value, 15) for value in _by_epoch(total_step, step_per_epoch, rate)]
+
+
+def polynomial_decay_lr(
+    learning_rate: float, end_learning_rate: float, total_step: int, step_per_epoch: int, decay_epoch: int, power: float
+) -> list[float]:
+    """Return a decay from ``learning_rate`` to ``end_learning_rate`` along ``(1 - epoch / decay_epoch) ** power``."""
+    _check("polynomial_decay_lr", total_step=total_step, step_per_epoch=step_per_epoch, decay_epoch=decay_epoch)
+
+    def rate(epoch: int) -> float:
+        left = 1.0 - min(epoch, decay_epoch) / decay_epoch
+        return float((learning_rate - end_learning_rate) * left**power + end_learning_rate)
+
+    return _by_epoch(total_step, step_per_epoch, rate)
+
+
+def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
+    """Return a straight rise from 0 to ``learning_rate`` over ``warmup_epoch`` epochs, constant within each.
+
+    >>> warmup_lr(0.1, 4, 2, 1)
+    [0.0, 0.0, 0.1, 0.1]
+    """
+    _check("warmup_lr", total_step=total_step, step_per_epoch=step_per_epoch, warmup_epoch=warmup_epoch)
+    return _by_epoch(total_step, step_per_epoch, lambda epoch: learning_rate * min(epoch, warmup_epoch) / warmup_epoch)

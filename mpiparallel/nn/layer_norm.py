@@ -1,0 +1,43 @@
+"""Layer normalisation as a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel import ops
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.dense import initial_tensor
+
+
+class LayerNorm(Cell):
+    """``(x - mean) / sqrt(variance + epsilon) * gamma + beta`` over the dims of ``x`` from ``begin_norm_axis`` on.
+
+    ``gamma`` and ``beta`` have shape ``normalized_shape``, that of ``x`` from ``begin_params_axis`` on. The operator is
+    ``layer_norm``; its strategy leaves the normalised dims whole, ``((2, 1), (1,), (1,))``.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: Sequence[int],
+        begin_norm_axis: int = -1,
+        begin_params_axis: int = -1,
+        gamma_init: Any = "ones",
+        beta_init: Any = "zeros",
+        epsilon: float = 1e-7,
+        dtype: Any = np.float32,
+    ) -> None:
+        super().__init__()
+        shape = tuple(normalized_shape)
+        self.gamma = Parameter(initial_tensor("gamma", gamma_init, shape, dtype), "gamma")
+        self.beta = Parameter(initial_tensor("beta", beta_init, shape, dtype), "beta")
+        self.layer_norm = ops.LayerNorm(begin_norm_axis, begin_params_axis, epsilon)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        normalised: Tensor = self.layer_norm(x, self.gamma, self.beta)[0]
+        return normalised

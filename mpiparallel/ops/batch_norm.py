@@ -1,0 +1,47 @@
+"""Batch normalisation as one operator made of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops.batch_norm_steps import BNInfer, BNTrainingUpdate
+from mpiparallel.ops.batch_statistics import BNMoments, BNTrainingReduce
+from mpiparallel.ops.moving_average import AssignMovingAverage
+from mpiparallel.ops.window import image_format
+
+
+class BatchNorm(Operator):
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel of ``x`` (n, c, ...).
+
+    With ``is_training`` the statistics are those of the whole batch, however it is cut, and the parameters ``mean`` and
+    ``variance`` move towards them by ``momentum``; the variance that goes into them is the unbiased one. Returns y,
+    the mean and the variance used, and these two once more, where MindSpore has reserved space.
+
+    It is recorded as its steps. A strategy may cut every dim, vectors as the channels are:
+    ``((2, 4, 1, 1), (4,), (4,), (4,), (4,))``.
+
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
+    """
+
+    def __init__(
+        self, is_training: bool = False, epsilon: float = 1e-5, momentum: float = 0.1, data_format: str = "NCHW"
+    ) -> None:
+        self.is_training = is_training
+        self.epsilon = epsilon
+        self.momentum = momentum
+        self.data_format = image_format(self.name, data_format)
+
+    def __call__(self, input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
+        x = input_x if isinstance(input_x, Tensor) else Tensor(input_x)
+        if not self.is_training:
+            infer = BNInfer(self.epsilon).configured(strategy=self.strategy)
+            return infer(x, scale, bias, mean, variance), mean, variance, mean, variance
+        sums = BNTrainingReduce().configured(strategy=self.strategy and self.strategy[:1])(x)
+        count = x.size // max(x.shape[1], 1)
+        used = BNMoments(count)(*sums)
+        y = BNTrainingUpdate(self.epsilon).configured(strategy=self.strategy)(x, scale, bias, *used)
+        AssignMovingAverage(1.0 - self.momentum)(mean, used[0])
+        AssignMovingAverage(1.0 - self.momentum, count / max(count - 1, 1))(variance, used[1])
+        return y, *used, *used

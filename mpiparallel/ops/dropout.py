@@ -1,0 +1,110 @@
+"""Dropout with masks that do not depend on how a tensor is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.counter_random import RandomBox, stream_key
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.ops.blocks import Blockwise, block_size, element_blocks
+from mpiparallel.ops.input_checks import check_floating, check_shape
+
+Tensors = Sequence[Tensor]
+
+
+def _check_probability(name: str, keep_prob: float) -> float:
+    if not 0.0 < keep_prob <= 1.0:
+        raise ConfigurationError(f"{name}: keep_prob={keep_prob} must be above 0 and at most 1")
+    return keep_prob
+
+
+@register
+class Dropout(Operator):
+    """``x / keep_prob`` at each element with probability ``keep_prob``, else 0; and the mask, bool, of what was kept.
+
+    The mask follows from the program's seed, ``Seed0``, ``Seed1``, the operator's place in the network, the step and
+    the element's place in the whole tensor. Raises ConfigurationError when ``keep_prob`` is not in (0, 1].
+    """
+
+    part: Part = Part.whole(())
+    """What is held here of the whole tensor."""
+
+    def __init__(self, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> None:  # noqa: N803
+        self.keep_prob = _check_probability(self.name, keep_prob)
+        self.seeds = (Seed0, Seed1)
+
+    def __call__(self, x: Any) -> Any:
+        return super().__call__(x)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        check_floating(x=inputs[0])
+        return inputs[0], TensorSpec(inputs[0].shape, np.dtype(np.bool_))
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        return Equation.same(len(inputs[0].shape), outputs=2)
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Dropout:
+        return self.configured(part=outputs[0])
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, x, (target, mask) = runtime.array_module, inputs[0], outputs
+        if self.keep_prob == 1.0:
+            return self._identity(xp, x, target, mask)
+        numbers = RandomBox(xp, self.part.global_shape, self.part.box)
+        blocks = element_blocks([x, mask, target], block_size(runtime))
+        random, scale = runtime.random, 1.0 / self.keep_prob
+
+        def run() -> None:
+            key = stream_key(random.seed, *self.seeds, self.scope, random.step)
+            numbers.keep(key, self.keep_prob, out=mask)
+            for block in blocks:
+                _scale_kept(xp, scale, *block)
+
+        return run
+
+    @staticmethod
+    def _identity(xp: Any, x: Array, target: Array, mask: Array) -> Kernel:
+        def run() -> None:
+            mask.fill(True)
+            xp.copyto(target, x)
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (DropoutGrad(self.keep_prob)(gradients[0], outputs[1]),)
+
+
+def _scale_kept(xp: Any, scale: float, x: Array, mask: Array, target: Array) -> None:
+    xp.multiply(x, mask, out=target)
+    xp.multiply(target, scale, out=target)
+
+
+@register
+class DropoutGrad(Blockwise):
+    """``dy / keep_prob`` where ``mask``, the second output of Dropout, holds; 0 elsewhere."""
+
+    reuses = (0,)
+
+    def __init__(self, keep_prob: float = 0.5) -> None:
+        self.keep_prob = _check_probability(self.name, keep_prob)
+
+    def __call__(self, dy: Any, mask: Any) -> Any:
+        return super().__call__(dy, mask)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        check_shape(inputs[0].shape, mask=inputs[1])
+        return (inputs[0],)
+
+    def compute(self, xp: Any, *arrays: Array) -> None:
+        dy, mask, target = arrays
+        _scale_kept(xp, 1.0 / self.keep_prob, dy, mask, target)

@@ -1,0 +1,182 @@
+"""MindSpore's functions that compute element by element, with broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops import operations
+
+
+def add(input: Any, other: Any) -> Tensor:
+    """Return ``input + other`` with broadcasting."""
+    result: Tensor = operations.Add()(input, other)
+    return result
+
+
+def sub(input: Any, other: Any) -> Tensor:
+    """Return ``input - other`` with broadcasting."""
+    result: Tensor = operations.Sub()(input, other)
+    return result
+
+
+def mul(input: Any, other: Any) -> Tensor:
+    """Return ``input * other`` with broadcasting."""
+    result: Tensor = operations.Mul()(input, other)
+    return result
+
+
+def div(input: Any, other: Any) -> Tensor:
+    """Return ``input / other`` with broadcasting; integers are divided as floats."""
+    result: Tensor = operations.Div()(input, other)
+    return result
+
+
+def pow(input: Any, exponent: Any) -> Tensor:
+    """Return ``input ** exponent`` with broadcasting."""
+    result: Tensor = operations.Pow()(input, exponent)
+    return result
+
+
+def maximum(input: Any, other: Any) -> Tensor:
+    """Return the larger of each two elements, with broadcasting."""
+    result: Tensor = operations.Maximum()(input, other)
+    return result
+
+
+def minimum(input: Any, other: Any) -> Tensor:
+    """Return the smaller of each two elements, with broadcasting."""
+    result: Tensor = operations.Minimum()(input, other)
+    return result
+
+
+def equal(input: Any, other: Any) -> Tensor:
+    """Return where ``input == other``, as bool."""
+    result: Tensor = operations.Equal()(input, other)
+    return result
+
+
+def not_equal(input: Any, other: Any) -> Tensor:
+    """Return where ``input != other``, as bool."""
+    result: Tensor = operations.NotEqual()(input, other)
+    return result
+
+
+def less(input: Any, other: Any) -> Tensor:
+    """Return where ``input < other``, as bool."""
+    result: Tensor = operations.Less()(input, other)
+    return result
+
+
+def less_equal(input: Any, other: Any) -> Tensor:
+    """Return where ``input <= other``, as bool."""
+    result: Tensor = operations.LessEqual()(input, other)
+    return result
+
+
+def greater(input: Any, other: Any) -> Tensor:
+    """Return where ``input > other``, as bool."""
+    result: Tensor = operations.Greater()(input, other)
+    return result
+
+
+def greater_equal(input: Any, other: Any) -> Tensor:
+    """Return where ``input >= other``, as bool."""
+    result: Tensor = operations.GreaterEqual()(input, other)
+    return result
+
+
+def logical_and(input: Any, other: Any) -> Tensor:
+    """Return where both hold, as bool."""
+    result: Tensor = operations.LogicalAnd()(input, other)
+    return result
+
+
+def logical_or(input: Any, other: Any) -> Tensor:
+    """Return where either holds, as bool."""
+    result: Tensor = operations.LogicalOr()(input, other)
+    return result
+
+
+def logical_not(input: Any) -> Tensor:
+    """Return where ``input`` does not hold, as bool."""
+    result: Tensor = operations.LogicalNot()(input)
+    return result
+
+
+def neg(input: Any) -> Tensor:
+    """Return ``-input``."""
+    result: Tensor = operations.Neg()(input)
+    return result
+
+
+def abs(input: Any) -> Tensor:
+    """Return the absolute value of each element."""
+    result: Tensor = operations.Abs()(input)
+    return result
+
+
+def sign(input: Any) -> Tensor:
+    """Return -1, 0 or 1 for each element."""
+    result: Tensor = operations.Sign()(input)
+    return result
+
+
+def exp(input: Any) -> Tensor:
+    """Return e to the power of each element."""
+    result: Tensor = operations.Exp()(input)
+    return result
+
+
+def log(input: Any) -> Tensor:
+    """Return the natural logarithm of each element."""
+    result: Tensor = operations.Log()(input)
+    return result
+
+
+def sqrt(input: Any) -> Tensor:
+    """Return the square root of each element."""
+    result: Tensor = operations.Sqrt()(input)
+    return result
+
+
+def square(input: Any) -> Tensor:
+    """Return ``input * input``."""
+    result: Tensor = operations.Square()(input)
+    return result
+
+
+def tanh(input: Any) -> Tensor:
+    """Return the hyperbolic tangent of each element."""
+    result: Tensor = operations.Tanh()(input)
+    return result
+
+
+def sigmoid(input: Any) -> Tensor:
+    """Return ``1 / (1 + exp(-input))``."""
+    result: Tensor = operations.Sigmoid()(input)
+    return result
+
+
+def relu(input: Any) -> Tensor:
+    """Return ``max(input, 0)``."""
+    result: Tensor = operations.ReLU()(input)
+    return result
+
+
+def gelu(input: Any, approximate: str = "tanh") -> Tensor:
+    """Return ``input * Phi(input)`` by its tanh form; raise ConfigurationError for another ``approximate``."""
+    if approximate != "tanh":
+        raise ConfigurationError(f"gelu: approximate={approximate!r} is not supported; use 'tanh'")
+    result: Tensor = operations.GeLU()(input)
+    return result
+
+
+def select(condition: Any, input: Any, other: Any) -> Tensor:
+    """Return ``input`` where ``condition`` holds and ``other`` elsewhere, with broadcasting."""
+    result: Tensor = operations.Select()(condition, input, other)
+    return result
+
+
+where = select

@@ -1,0 +1,259 @@
+"""Operators that pick by index: rows of a table, one element of each row, one-hot rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.ops.input_checks import check_integer, check_shape, normal_axis
+
+Tensors = Sequence[Tensor]
+
+_NARROW = 64
+"""Elements of a row below which one call for all rows is faster than one call for each."""
+
+
+class Indexing(Operator):
+    """An operator that picks along dim ``axis`` of a table, of which each rank may hold a part.
+
+    ``first`` is the global index of the first row held here, ``extent`` the number of rows in all.
+    """
+
+    axis: int = 0
+    first: int = 0
+    extent: int = 0
+
+    def holding(self, table: Part) -> Any:
+        """Return the operator for the rank that holds this part of the table."""
+        axis = normal_axis(self.axis, len(table.global_shape))
+        return self.configured(axis=axis, first=table.box.start[axis], extent=table.global_shape[axis])
+
+    def check(self, indices: Array) -> None:
+        """Raise ShapeError when an index is out of range of the whole table."""
+        if indices.size == 0:
+            return
+        for value in (int(indices.min()), int(indices.max())):
+            if not 0 <= value < self.extent:
+                raise ShapeError(
+                    f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "
+                    f"{self.axis}; give indices of 0 to {self.extent - 1}"
+                )
+
+    def held(self, xp: Any, indices: Array, rows: int) -> tuple[Array, Array]:
+        """Return the indices counted from the first of the ``rows`` held here, and which of them are held."""
+        local = indices.astype(np.int64) - self.first
+        return local, xp.logical_and(local >= 0, local < rows)
+
+
+def _table_labels(rank: int, axis: int, index_rank: int) -> tuple[Labels, Labels, Labels]:
+    """Return the labels of the table, of the indices and of the picked rows."""
+    table = tuple(f"d{dim}" for dim in range(rank))
+    indices = tuple(f"i{dim}" for dim in range(index_rank))
+    return table, indices, (*table[:axis], *indices, *table[axis + 1 :])
+
+
+@register
+class Gather(Indexing):
+    """The slices of ``input_params`` along dim ``axis`` at ``input_indices``, which stand in the place of that dim.
+
+    Dim ``axis`` may be cut: a rank gives zeros for what it does not hold, and the output is the sum. Raises
+    ShapeError when an index is negative or too large.
+
+    >>> Gather()(np.array([[1, 2], [3, 4]]), np.array([1, 1, 0]), 0).asnumpy().tolist()
+    [[3, 4], [3, 4], [1, 2]]
+    """
+
+    def __call__(self, input_params: Any, input_indices: Any, axis: Any = 0) -> Any:
+        return Operator.__call__(self.configured(axis=int(axis)), input_params, input_indices)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        table, indices = inputs
+        check_integer(input_indices=indices)
+        axis = normal_axis(self.axis, len(table.shape))
+        return (TensorSpec((*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :]), table.dtype),)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        rank, index_rank = (len(spec.shape) for spec in inputs)
+        table, indices, picked = _table_labels(rank, normal_axis(self.axis, rank), index_rank)
+        return Equation((table, indices), (picked,), batch=(*indices, *picked, None)[0])
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Gather:
+        operator: Gather = self.holding(inputs[0])
+        return operator
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, (table, indices), target, axis = runtime.array_module, inputs, outputs[0], self.axis
+        rows = table.shape[axis]
+        place = xp.moveaxis(target, tuple(range(axis, axis + indices.ndim)), tuple(range(indices.ndim)))
+
+        def run() -> None:
+            self.check(indices)
+            if rows == self.extent:
+                _take(xp, table, indices, axis, target)
+                return
+            local, held = self.held(xp, indices, rows)
+            if rows:
+                _take(xp, table, local, axis, target)
+            place[~held] = 0
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        table, indices = inputs
+        return GatherGrad(self.axis)(indices, gradients[0], table), None
+
+
+def _take(xp: Any, table: Array, indices: Array, axis: int, target: Array) -> None:
+    """Take along ``axis``; indices out of range, which the caller overwrites, are clipped."""
+    if xp is np:
+        xp.take(table, indices, axis=axis, out=target, mode="clip")
+    else:
+        xp.take(table, indices.clip(0, table.shape[axis] - 1), axis=axis, out=target)
+
+
+@register
+class GatherGrad(Indexing):
+    """The gradient of Gather with respect to its table: the slices of ``dy`` added up at their indices.
+
+    The table ``params`` gives shape and layout only. On a CPU slices are added in the order of their indices, so that
+    the sum is the same in every run; on a GPU the order is not fixed.
+    """
+
+    def __init__(self, axis: int = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, indices: Any, dy: Any, params: Any) -> Any:
+        return super().__call__(indices, dy, params)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        _, dy, table = inputs
+        return (TensorSpec(table.shape, dy.dtype),)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        index_rank, _, rank = (len(spec.shape) for spec in inputs)
+        table, indices, picked = _table_labels(rank, normal_axis(self.axis, rank), index_rank)
+        return Equation((indices, picked, table), (table,), batch=(*indices, *picked, None)[0])
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> GatherGrad:
+        operator: GatherGrad = self.holding(inputs[2])
+        return operator
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, (indices, dy, _), target, axis = runtime.array_module, inputs, outputs[0], self.axis
+        rows = target.shape[axis]
+        slices = xp.moveaxis(dy, tuple(range(axis, axis + indices.ndim)), tuple(range(indices.ndim)))
+        place = xp.moveaxis(target, axis, 0)
+        add_slices = _add_each_slice if xp is np and place[:1].size >= _NARROW else _add_slices
+
+        def run() -> None:
+            target.fill(0)
+            self.check(indices)
+            local, added = indices.reshape(-1), slices.reshape(indices.size, *slices.shape[indices.ndim :])
+            if rows != self.extent:
+                local, held = self.held(xp, local, rows)
+                local, added = local[held], added[held]
+            add_slices(xp, place, local, added)
+
+        return run
+
+
+def _add_slices(xp: Any, target: Array, indices: Array, slices: Array) -> None:
+    xp.add.at(target, indices, slices)
+
+
+def _add_each_slice(xp: Any, target: Array, indices: Array, slices: Array) -> None:
+    for index, piece in zip(indices.tolist(), slices, strict=True):
+        row = target[index, ...]
+        xp.add(row, piece, out=row)
+
+
+@register
+class GatherLast(Indexing):
+    """One element of the last dim of ``x`` for each place in the others: ``x[..., index]``, as a loss picks its label.
+
+    ``x`` has shape (..., v) and ``index`` the shape (...). Dim v may be cut: a rank gives zeros for what it does not
+    hold, and the output is the sum. Raises ShapeError when an index is negative or too large.
+
+    >>> GatherLast()(np.array([[1, 2], [3, 4]]), np.array([1, 0])).asnumpy()
+    array([2, 3])
+    """
+
+    axis = -1
+
+    def __call__(self, x: Any, index: Any) -> Any:
+        return super().__call__(x, index)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        x, index = inputs
+        check_integer(index=index)
+        check_shape(x.shape[:-1], index=index)
+        return (TensorSpec(index.shape, x.dtype),)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        labels: Labels = tuple(f"d{dim}" for dim in range(len(inputs[0].shape)))
+        return Equation((labels, labels[:-1]), (labels[:-1],), batch=labels[0])
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> GatherLast:
+        operator: GatherLast = self.holding(inputs[0])
+        return operator
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, (x, index), target = runtime.array_module, inputs, outputs[0]
+
+        def run() -> None:
+            self.check(index)
+            local, held = self.held(xp, index[None], x.shape[-1])
+            target.fill(0)
+            places = held.nonzero()
+            picked = (*places, local[places])
+            target[None][places] = x[None][picked]
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        x, index = inputs
+        return GatherLastGrad()(gradients[0], index, x), None
+
+
+@register
+class GatherLastGrad(Indexing):
+    """Zeros of the shape of ``x`` with ``dy`` at the places that GatherLast picked."""
+
+    axis = -1
+
+    def __call__(self, dy: Any, index: Any, x: Any) -> Any:
+        return super().__call__(dy, index, x)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (TensorSpec(inputs[2].shape, inputs[0].dtype),)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        labels: Labels = tuple(f"d{dim}" for dim in range(len(inputs[2].shape)))
+        return Equation((labels[:-1], labels[:-1], labels), (labels,), batch=labels[0])
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> GatherLastGrad:
+        operator: GatherLastGrad = self.holding(inputs[2])
+        return operator
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, (dy, index, _), target = runtime.array_module, inputs, outputs[0]
+
+        def run() -> None:
+            self.check(index)
+            local, held = self.held(xp, index[None], target.shape[-1])
+            target.fill(0)
+            places = held.nonzero()
+            picked = (*places, local[places])
+            target[None][picked] = dy[None][places]
+
+        return run

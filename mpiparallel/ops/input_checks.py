@@ -1,0 +1,38 @@
+"""What operators refuse: axes out of range, dtypes that they cannot compute with, shapes that do not fit."""
+
+from __future__ import annotations
+
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.tensor_spec import TensorSpec
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """Return ``axis`` counted from the left; raise ShapeError where a tensor with ``rank`` dims has no such dim.
+
+    >>> normal_axis(-1, 3)
+    2
+    """
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} is out of range for {rank} dims; use {-rank} to {rank - 1}")
+    return axis % rank
+
+
+def check_floating(**inputs: TensorSpec) -> None:
+    """Raise ShapeError unless each input, given by its name, is of floating point."""
+    for name, spec in inputs.items():
+        if spec.dtype.kind != "f":
+            raise ShapeError(f"{name} is of dtype {spec.dtype}; cast it to a floating-point dtype")
+
+
+def check_integer(**inputs: TensorSpec) -> None:
+    """Raise ShapeError unless each input, given by its name, is of integers."""
+    for name, spec in inputs.items():
+        if spec.dtype.kind not in "iu":
+            raise ShapeError(f"{name} is of dtype {spec.dtype}; cast it to an integer dtype")
+
+
+def check_shape(shape: tuple[int, ...], **inputs: TensorSpec) -> None:
+    """Raise ShapeError unless each input, given by its name, is of ``shape``."""
+    for name, spec in inputs.items():
+        if spec.shape != shape:
+            raise ShapeError(f"{name} has shape {spec.shape}; it must be {shape}")

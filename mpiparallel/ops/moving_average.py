@@ -1,0 +1,31 @@
+"""The update of a moving average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.operator import Kernel
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.ops.optimizer_update import Assignment
+
+
+@register
+class AssignMovingAverage(Assignment):
+    """``variable = momentum * variable + (1 - momentum) * correction * value``."""
+
+    def __init__(self, momentum: float = 0.9, correction: float = 1.0) -> None:
+        self.momentum = momentum
+        self.correction = correction
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, (variable, value) = runtime.array_module, inputs
+        term = runtime.scratch(tuple(value.shape), value.dtype)
+
+        def run() -> None:
+            xp.multiply(value, (1.0 - self.momentum) * self.correction, out=term)
+            xp.multiply(variable, self.momentum, out=variable)
+            xp.add(variable, term, out=variable, casting="same_kind")
+
+        return run

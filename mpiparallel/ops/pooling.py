@@ -1,0 +1,229 @@
+"""Pooling of images: the largest element or the mean of each window, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.ops.blocks import block_size, row_blocks
+from mpiparallel.ops.input_checks import check_floating, check_shape
+from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
+
+Tensors = Sequence[Tensor]
+Scratch = tuple[Array, ...]
+
+
+class Pooling(Operator):
+    """What the operators and their gradients share: the windows, and blocks of images. Height and width stay whole."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, ...] = 1,
+        strides: int | tuple[int, ...] = 1,
+        pad_mode: str = "valid",
+        data_format: str = "NCHW",
+    ) -> None:
+        if pad_mode.lower() not in ("valid", "same"):
+            raise ConfigurationError(f"{self.name}: pad_mode {pad_mode!r} is neither 'valid' nor 'same'")
+        self.data_format = image_format(self.name, data_format)
+        self.window = Window(pair("kernel_size", kernel_size), pair("strides", strides), (1, 1), pad_mode.lower())
+
+    def like(self, kind: type[Pooling]) -> Pooling:
+        """Return the operator of another kind with the same windows."""
+        operator = kind.__new__(kind)
+        return operator.configured(data_format=self.data_format, window=self.window)
+
+    def pooled(self, x: TensorSpec) -> TensorSpec:
+        """Return the spec of the output; raise ShapeError when ``x`` is no images or they are too small."""
+        check_floating(x=x)
+        if len(x.shape) != 4:
+            raise ShapeError(f"x has shape {x.shape}; it must be (images, channels, height, width)")
+        return TensorSpec((*x.shape[:2], *self.window.over(x.shape[2:]).output), x.dtype)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        labels: Labels = ("n", "c", None, None)
+        return Equation((labels,) * len(inputs), (labels,), batch="n")
+
+    def passes(self, runtime: Runtime, arrays: Sequence[Array], image: Sequence[int]) -> Kernel:
+        """Return the kernel that calls ``pool`` on blocks of arrays whose first two dims agree."""
+        windows = self.window.over(image)
+        blocks = row_blocks(arrays, 2, block_size(runtime)) if arrays[0].shape[0] and arrays[0].shape[1] else []
+        bound = [partial(self.pool, runtime, windows, *block) for block in blocks]
+
+        def run() -> None:
+            for block in bound:
+                block()
+
+        return run
+
+    def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
+        """Compute one block of images."""
+        raise NotImplementedError(self.name)
+
+
+def _padded(runtime: Runtime, windows: WindowsOfImage, x: Array, value: float, slot: int) -> Array:
+    """Return images with ``value`` around them: themselves where there is no padding."""
+    if not windows.has_padding:
+        return x
+    padded = runtime.scratch((*x.shape[:-2], *windows.padded), x.dtype, slot)
+    padded.fill(value)
+    runtime.array_module.copyto(windows.interior(padded), x)
+    return padded
+
+
+@register
+class MaxPool(Pooling):
+    """The largest element of each window of images (n, c, h, w).
+
+    ``pad_mode`` is ``valid``, or ``same``: then there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output. A
+    strategy may cut images and channels.
+
+    >>> MaxPool(2, 2)(np.arange(16.0).reshape(1, 1, 4, 4)).asnumpy().tolist()
+    [[[[5.0, 7.0], [13.0, 15.0]]]]
+    """
+
+    def __call__(self, x: Any) -> Any:
+        return super().__call__(x)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (self.pooled(inputs[0]),)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.passes(runtime, [inputs[0], outputs[0]], inputs[0].shape[2:])
+
+    def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
+        x, target = arrays
+        xp = runtime.array_module
+        first, *others = windows.taps(_padded(runtime, windows, x, -np.inf, 0))
+        xp.copyto(target, first)
+        for tap in others:
+            xp.maximum(target, tap, out=target)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (self.like(MaxPoolGrad)(inputs[0], outputs[0], gradients[0]),)
+
+
+@register
+class MaxPoolGrad(Pooling):
+    """The gradient of MaxPool: ``dy`` at the first place in each window of ``x`` that holds its maximum ``y``."""
+
+    def __call__(self, x: Any, y: Any, dy: Any) -> Any:
+        return super().__call__(x, y, dy)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        x, y, dy = inputs
+        check_shape(self.pooled(x).shape, y=y, dy=dy)
+        return (x,)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.passes(runtime, [*inputs, outputs[0]], inputs[0].shape[2:])
+
+    def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
+        x, y, dy, dx = arrays
+        xp = runtime.array_module
+        padded = _padded(runtime, windows, x, -np.inf, 0)
+        target = runtime.scratch(tuple(padded.shape), dx.dtype, 1) if windows.has_padding else dx
+        term = runtime.scratch(tuple(dy.shape), dx.dtype, 2)
+        chosen, free = (runtime.scratch(tuple(dy.shape), np.bool_, slot) for slot in (3, 4))
+        target.fill(0)
+        free.fill(True)
+        for tap, place in zip(windows.taps(padded), windows.taps(target), strict=True):
+            xp.equal(tap, y, out=chosen)
+            xp.logical_and(chosen, free, out=chosen)
+            xp.not_equal(free, chosen, out=free)
+            xp.copyto(term, chosen)
+            xp.multiply(dy, term, out=term)
+            xp.add(place, term, out=place)
+        if windows.has_padding:
+            xp.copyto(dx, windows.interior(target))
+
+
+class Averaging(Pooling):
+    """What the mean and its gradient share: ``counts``, how many elements of each window are not padding."""
+
+    counts: Array = None
+
+    def counting(self, runtime: Runtime, like: Array) -> Averaging:
+        """Return the operator with its counts, for images of the extents of ``like``."""
+        return self.configured(counts=_counts(runtime, self.window.over(like.shape[2:]), like.dtype))
+
+
+def _counts(runtime: Runtime, windows: WindowsOfImage, dtype: Any) -> Array:
+    """Return how many elements of each window are not padding."""
+    xp = runtime.array_module
+    counts = xp.zeros(windows.output, dtype)
+    for tap in windows.taps(_padded(runtime, windows, xp.ones(windows.image, dtype), 0, 1)):
+        counts += tap
+    return counts
+
+
+@register
+class AvgPool(Averaging):
+    """The mean of each window of images (n, c, h, w), over the elements in it that are not padding.
+
+    ``pad_mode`` is ``valid``, or ``same``: then there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output. A
+    strategy may cut images and channels.
+
+    >>> AvgPool(2, 2)(np.arange(16.0).reshape(1, 1, 4, 4)).asnumpy().tolist()
+    [[[[2.5, 4.5], [10.5, 12.5]]]]
+    """
+
+    def __call__(self, x: Any) -> Any:
+        return super().__call__(x)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (self.pooled(inputs[0]),)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.counting(runtime, inputs[0]).passes(runtime, [inputs[0], outputs[0]], inputs[0].shape[2:])
+
+    def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
+        x, target = arrays
+        xp = runtime.array_module
+        target.fill(0)
+        for tap in windows.taps(_padded(runtime, windows, x, 0, 0)):
+            xp.add(target, tap, out=target)
+        xp.divide(target, self.counts, out=target)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (self.like(AvgPoolGrad)(inputs[0], gradients[0]),)
+
+
+@register
+class AvgPoolGrad(Averaging):
+    """The gradient of AvgPool: ``dy`` spread evenly over each window; ``x`` gives shape and layout only."""
+
+    def __call__(self, x: Any, dy: Any) -> Any:
+        return super().__call__(x, dy)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        x, dy = inputs
+        check_shape(self.pooled(x).shape, dy=dy)
+        return (x,)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.counting(runtime, outputs[0]).passes(runtime, [inputs[1], outputs[0]], outputs[0].shape[2:])
+
+    def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
+        dy, dx = arrays
+        xp = runtime.array_module
+        share = runtime.scratch(tuple(dy.shape), dx.dtype, 2)
+        xp.divide(dy, self.counts, out=share)
+        shape = (*dx.shape[:-2], *windows.padded)
+        target = runtime.scratch(shape, dx.dtype, 0) if windows.has_padding else dx
+        target.fill(0)
+        for place in windows.taps(target):
+            xp.add(place, share, out=place)
+        if windows.has_padding:
+            xp.copyto(dx, windows.interior(target))

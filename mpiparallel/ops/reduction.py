@@ -1,0 +1,161 @@
+"""Reductions over dims: sum, mean, maximum, minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.layout.layout import Reduction as Reducing
+from mpiparallel.ops.reshape import BroadcastTo
+
+Tensors = Sequence[Tensor]
+
+
+class Reduce(Operator):
+    """A reduction over the dims ``axis``, all when it is ``()``; ``keep_dims`` keeps them with one element.
+
+    Where a reduced dim is cut, each rank reduces its part, and the output is partial.
+    """
+
+    reduction: ClassVar[Reducing] = "sum"
+    axis: tuple[int, ...] = ()
+
+    def __init__(self, keep_dims: bool = False) -> None:
+        self.keep_dims = keep_dims
+
+    def __call__(self, x: Any, axis: Any = ()) -> Any:
+        given = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+        return Operator.__call__(self.configured(axis=given), x)
+
+    def dims(self, rank: int) -> tuple[int, ...]:
+        """Return the reduced dims of a tensor with ``rank`` dims, ascending."""
+        if any(not -rank <= dim < rank for dim in self.axis):
+            raise ShapeError(f"axis {self.axis} is out of range for {rank} dims; use {-rank} to {rank - 1}")
+        return tuple(sorted({dim % rank for dim in self.axis})) if self.axis else tuple(range(rank))
+
+    def kept_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the output's shape as it is with ``keep_dims``."""
+        dims = self.dims(len(shape))
+        return tuple(1 if dim in dims else extent for dim, extent in enumerate(shape))
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        shape = inputs[0].shape
+        dims = self.dims(len(shape))
+        if not self.keep_dims:
+            return (TensorSpec(tuple(n for dim, n in enumerate(shape) if dim not in dims), inputs[0].dtype),)
+        return (TensorSpec(self.kept_shape(shape), inputs[0].dtype),)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        rank = len(inputs[0].shape)
+        dims = self.dims(rank)
+        labels = tuple(f"d{dim}" for dim in range(rank))
+        if self.keep_dims:
+            output = tuple(None if dim in dims else label for dim, label in enumerate(labels))
+        else:
+            output = tuple(label for dim, label in enumerate(labels) if dim not in dims)
+        return Equation((labels,), (output,), reduction=self.reduction, batch=labels[0] if labels else None)
+
+    def spread(self, x: Tensor, reduced: Tensor) -> Tensor:
+        """Return ``reduced``, of the output's shape, in a shape that broadcasts with ``x``."""
+        kept = self.kept_shape(x.shape)
+        return reduced if reduced.shape == kept else reduced.reshape(kept)
+
+
+@register
+class ReduceSum(Reduce):
+    """The sum over dims.
+
+    >>> ReduceSum(keep_dims=True)(np.ones((2, 3)), 1).shape
+    (2, 1)
+    """
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        dims = self.dims(inputs[0].ndim)
+        return partial(runtime.array_module.add.reduce, inputs[0], axis=dims, out=outputs[0], keepdims=self.keep_dims)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (BroadcastTo(inputs[0].shape)(self.spread(inputs[0], gradients[0])),)
+
+
+@register
+class ReduceMean(Reduce):
+    """The mean over dims, of the whole tensor wherever it is cut."""
+
+    count: int = 0
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> ReduceMean:
+        shape = inputs[0].global_shape
+        return self.configured(count=prod(shape[dim] for dim in self.dims(len(shape))))
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, x, target = runtime.array_module, inputs[0], outputs[0]
+        dims = self.dims(x.ndim)
+        count = target.dtype.type(self.count)
+
+        def run() -> None:
+            xp.add.reduce(x, axis=dims, out=target, keepdims=self.keep_dims)
+            xp.true_divide(target, count, out=target)
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        x = inputs[0]
+        count = prod(x.shape[dim] for dim in self.dims(x.ndim))
+        return (BroadcastTo(x.shape)(self.spread(x, gradients[0] / float(count))),)
+
+
+class ReduceExtremum(Reduce):
+    """The largest or smallest element over dims; equal ones share the gradient evenly."""
+
+    function: ClassVar[str]
+
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        """Return what the reduction of no elements is."""
+        raise NotImplementedError
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        x = inputs[0]
+        function = getattr(runtime.array_module, self.function).reduce
+        if x.size == 0:
+            return partial(outputs[0].fill, self.identity(x.dtype))
+        return partial(function, x, axis=self.dims(x.ndim), out=outputs[0], keepdims=self.keep_dims)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        x = inputs[0]
+        chosen = (x == self.spread(x, outputs[0])).astype(gradients[0].dtype)
+        share = self.spread(x, gradients[0]) / ReduceSum(keep_dims=True)(chosen, self.axis)
+        return (chosen * share,)
+
+
+@register
+class ReduceMax(ReduceExtremum):
+    """The largest element over dims."""
+
+    reduction = "max"
+    function = "maximum"
+
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+@register
+class ReduceMin(ReduceExtremum):
+    """The smallest element over dims."""
+
+    reduction = "min"
+    function = "minimum"
+
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max

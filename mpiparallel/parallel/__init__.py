@@ -1,0 +1,1 @@
+"""How a graph is cut over ranks: placement, redistribution, and the local graph of each rank."""

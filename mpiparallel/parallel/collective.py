@@ -1,0 +1,271 @@
+"""Collective operators over a group of ranks, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.communication.management import GlobalComm, get_group_size, get_world_rank_from_group_rank
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import ConfigurationError, GradientError, ShapeError, StrategyError
+from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.layout.layout import Reduction
+
+Tensors = Sequence[Tensor]
+
+
+class ReduceOp:
+    """The reductions of collectives, by MindSpore's names."""
+
+    SUM: Reduction = "sum"
+    MAX: Reduction = "max"
+    MIN: Reduction = "min"
+
+
+class Collective(Operator):
+    """An operator in which the ranks of ``group`` take part, all in the same order.
+
+    ``group`` is the name of a group of ``mpiparallel.communication``, or a tuple of world ranks.
+    """
+
+    kind = "communication"
+
+    def __init__(self, group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
+        self.group = group
+
+    def ranks(self) -> tuple[int, ...]:
+        """Return the world ranks of the group, ascending."""
+        if isinstance(self.group, tuple):
+            return self.group
+        return tuple(get_world_rank_from_group_rank(self.group, member) for member in range(get_group_size(self.group)))
+
+    def communicator(self, runtime: Runtime) -> Communicator:
+        """Return the communicator of the group."""
+        return runtime.group(self.ranks())
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        raise StrategyError(
+            f"{self.scope or self.name}: a collective placed by hand belongs to a network of local shapes (hybrid "
+            "parallel); in semi-auto "
+            "parallel mode collectives follow from the strategies, so leave it out"
+        )
+
+
+def _blocks_of_dim_0(operator: Collective, spec: TensorSpec, parts: int) -> int:
+    if not spec.shape or spec.shape[0] % parts:
+        raise ShapeError(
+            f"{operator.name}: dim 0 of {spec.shape} cannot be cut into {parts} equal blocks for the group"
+        )
+    return spec.shape[0] // parts
+
+
+class _Staged:
+    """A device array's copy in host memory, for MPI; the array itself when it is in host memory already."""
+
+    def __init__(self, backend: Backend, array: Array) -> None:
+        self._backend = backend
+        self._array = array
+        in_place = isinstance(array, np.ndarray) and array.flags.c_contiguous
+        self.host: np.ndarray[Any, Any] = array if in_place else np.empty(array.shape, array.dtype)
+        self._in_place = in_place
+
+    def load(self) -> np.ndarray[Any, Any]:
+        """Bring the host copy up to date and return it."""
+        if not self._in_place:
+            np.copyto(self.host, self._backend.to_host(self._array))
+        return self.host
+
+    def store(self) -> None:
+        """Bring the array up to date with the host copy."""
+        if not self._in_place:
+            self._backend.copy_from_host(self.host, self._array)
+
+
+@register
+class AllReduce(Collective):
+    """The reduction of ``x`` over the group, on each of its ranks.
+
+    Its gradient (for sums) is the AllReduce of the gradients: what each rank's ``x`` adds to every rank's output.
+    """
+
+    reuses: ClassVar[tuple[int, ...]] = (0,)
+
+    def __init__(self, op: Reduction = "sum", group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
+        super().__init__(group)
+        if op not in ("sum", "max", "min"):
+            raise ConfigurationError(f"AllReduce: op {op!r} is not one of 'sum', 'max', 'min'")
+        self.op = op
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        communicator, xp = self.communicator(runtime), runtime.array_module
+        source, target = inputs[0], outputs[0]
+        staged = _Staged(runtime.backend, target)
+        in_place = source is target or (isinstance(source, np.ndarray) and np.shares_memory(source, target))
+
+        def run() -> None:
+            if not in_place:
+                xp.copyto(target, source)
+            communicator.all_reduce(staged.load(), self.op)
+            staged.store()
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        if self.op != "sum":
+            raise GradientError(f"the gradient of AllReduce(op={self.op!r}) is not defined; use op='sum'")
+        return (AllReduce("sum", self.group)(gradients[0]),)
+
+
+class _Moving(Collective):
+    """A collective whose kernel fills a second array; subclasses say how."""
+
+    def exchange(self, communicator: Communicator, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        """Fill ``target`` from ``source``, both contiguous in host memory."""
+        raise NotImplementedError(self.name)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        communicator = self.communicator(runtime)
+        source, target = _Staged(runtime.backend, inputs[0]), _Staged(runtime.backend, outputs[0])
+
+        def run() -> None:
+            self.exchange(communicator, source.load(), target.host)
+            target.store()
+
+        return run
+
+
+@register
+class AllGather(_Moving):
+    """The ``x`` of all ranks of the group, one after another along dim 0."""
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        shape = inputs[0].shape
+        if not shape:
+            raise ShapeError(f"{self.name}: a 0-d tensor has no dim 0 to gather along; reshape it to (1,)")
+        return (TensorSpec((shape[0] * len(self.ranks()), *shape[1:]), inputs[0].dtype),)
+
+    def exchange(self, communicator: Communicator, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        communicator.all_gather(source, target)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (ReduceScatter("sum", self.group)(gradients[0]),)
+
+
+@register
+class ReduceScatter(_Moving):
+    """The reduction of ``x`` over the group; rank ``k`` of it gets block ``k`` of dim 0."""
+
+    def __init__(self, op: Reduction = "sum", group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
+        super().__init__(group)
+        self.op = op
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        rows = _blocks_of_dim_0(self, inputs[0], len(self.ranks()))
+        return (TensorSpec((rows, *inputs[0].shape[1:]), inputs[0].dtype),)
+
+    def exchange(self, communicator: Communicator, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        communicator.reduce_scatter(source, target, self.op)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        if self.op != "sum":
+            raise GradientError(f"the gradient of ReduceScatter(op={self.op!r}) is not defined; use op='sum'")
+        return (AllGather(self.group)(gradients[0]),)
+
+
+@register
+class AlltoAll(Collective):
+    """Block ``k`` of ``x`` along ``split_dim`` sent to rank ``k``; what arrives, joined along ``concat_dim``."""
+
+    def __init__(
+        self,
+        split_count: int,
+        split_dim: int,
+        concat_dim: int,
+        group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP,
+    ) -> None:
+        super().__init__(group)
+        self.split_count, self.split_dim, self.concat_dim = split_count, split_dim, concat_dim
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        shape, count = list(inputs[0].shape), self.split_count
+        if count != len(self.ranks()):
+            raise ShapeError(f"{self.name}: split_count {count} must be the size of the group, {len(self.ranks())}")
+        if shape[self.split_dim] % count:
+            raise ShapeError(
+                f"{self.name}: dim {self.split_dim} of {inputs[0].shape} cannot be cut into {count} equal blocks"
+            )
+        shape[self.split_dim] //= count
+        shape[self.concat_dim] *= count
+        return (TensorSpec(tuple(shape), inputs[0].dtype),)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        communicator, backend = self.communicator(runtime), runtime.backend
+        blocks = runtime.array_module.split(inputs[0], self.split_count, axis=self.split_dim)
+        sent = np.empty((self.split_count, *blocks[0].shape), inputs[0].dtype)
+        received = np.empty_like(sent)
+
+        def run() -> None:
+            for slot, block in zip(sent, blocks, strict=True):
+                np.copyto(slot, backend.to_host(block))
+            communicator.all_to_all(sent, received)
+            backend.copy_from_host(np.concatenate(list(received), axis=self.concat_dim), outputs[0])
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (AlltoAll(self.split_count, self.concat_dim, self.split_dim, self.group)(gradients[0]),)
+
+
+class _Rooted(Collective):
+    """A collective with a root: member ``root_rank`` of the group."""
+
+    def __init__(self, root_rank: int, group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
+        super().__init__(group)
+        self.root_rank = root_rank
+
+    def exchange(self, communicator: Communicator, array: np.ndarray[Any, Any]) -> None:
+        """Turn the input into the output, in place in host memory."""
+        raise NotImplementedError(self.name)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        communicator, xp = self.communicator(runtime), runtime.array_module
+        staged = _Staged(runtime.backend, outputs[0])
+
+        def run() -> None:
+            xp.copyto(outputs[0], inputs[0])
+            self.exchange(communicator, staged.load())
+            staged.store()
+
+        return run
+
+
+@register
+class Broadcast(_Rooted):
+    """The ``x`` of member ``root_rank`` of the group, on all of its ranks."""
+
+    def exchange(self, communicator: Communicator, array: np.ndarray[Any, Any]) -> None:
+        communicator.broadcast(array, self.root_rank)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (Reduce(self.root_rank, self.group)(gradients[0]),)
+
+
+@register
+class Reduce(_Rooted):
+    """The sum of ``x`` over the group on member ``root_rank``, zeros on the others: the gradient of Broadcast."""
+
+    def exchange(self, communicator: Communicator, array: np.ndarray[Any, Any]) -> None:
+        communicator.reduce(array, self.root_rank)
+        if communicator.rank != self.root_rank:
+            array.fill(0)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (Broadcast(self.root_rank, self.group)(gradients[0]),)

@@ -1,0 +1,114 @@
+"""From a traced graph to a program that one rank can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.counter_random import stream_key
+from mpiparallel.backend.cupy_backend import CupyBackend
+from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.program import Profile, Program
+from mpiparallel.graph.runtime import RandomState, Runtime
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.local_graph import local_graph
+from mpiparallel.parallel.own_batch import shard_own_batches
+from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
+
+
+@dataclass
+class CompiledGraph:
+    """A sharded graph and the program of this rank."""
+
+    sharded: ShardedGraph
+    program: Program
+    runtime: Runtime
+
+    def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
+        """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says."""
+        if profile is None:
+            return self.program.run(inputs)
+        return self.program.run_profiled(inputs, profile)
+
+
+def lay_out(graph: Graph, configuration: ParallelConfiguration) -> ShardedGraph:
+    """Return the graph with a layout for every value, as the parallel mode says."""
+    if configuration.mode in ParallelMode.OWN_BATCH:
+        devices = DeviceMatrix((configuration.device_num,) if configuration.device_num > 1 else ())
+        return shard_own_batches(graph, devices, configuration.full_batch)
+    return shard(graph, configuration)
+
+
+def make_backend(configuration: ParallelConfiguration) -> Backend:
+    """Return the array library that the configuration asks for."""
+    if configuration.device_target == "GPU":
+        return CupyBackend(configuration.device_id)
+    return NumpyBackend()
+
+
+def bind(
+    sharded: ShardedGraph, configuration: ParallelConfiguration, communicator: Communicator | None
+) -> CompiledGraph:
+    """Place the parameters on this rank, allocate its buffers and bind its kernels.
+
+    Raises ConfigurationError when the layouts are for another number of ranks than the world has. A stand-alone network
+    has its layouts for itself on each rank; its world serves the collectives that the user placed.
+    """
+    if configuration.mode != ParallelMode.STAND_ALONE:
+        _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
+    backend = make_backend(configuration)
+    fresh = _place_parameters(sharded, configuration.rank, backend)
+    if configuration.parameter_broadcast and communicator is not None:
+        _broadcast(fresh, communicator, backend)
+    runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
+    return CompiledGraph(sharded, Program(local_graph(sharded, configuration.rank), runtime), runtime)
+
+
+def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend) -> list[Parameter]:
+    """Place the parameters and return those that are whole on every rank and were not placed before."""
+    fresh = []
+    for name, value in sharded.graph.parameters.items():
+        parameter, layout = value.parameter, sharded.stored[name]
+        if parameter is None:
+            continue
+        if parameter.layout is None and layout.replica_count == layout.devices.size:
+            fresh.append(parameter)
+        parameter.place(layout, rank, backend)
+    return fresh
+
+
+def _broadcast(parameters: list[Parameter], communicator: Communicator, backend: Backend) -> None:
+    """Give every rank the values of rank 0."""
+    for parameter in parameters:
+        host = backend.to_host(parameter.array)
+        communicator.broadcast(host, 0)
+        backend.copy_from_host(host, parameter.array)
+
+
+def _seed(configuration: ParallelConfiguration) -> int:
+    """Return the seed of dropout: one for all ranks, but where each has a batch of its own, one for each."""
+    if configuration.mode in ParallelMode.OWN_BATCH:
+        return stream_key(configuration.seed, "rank", configuration.rank)
+    return configuration.seed
+
+
+def _check_world(sharded: ShardedGraph, configuration: ParallelConfiguration, size: int) -> None:
+    if sharded.devices.size != size:
+        raise ConfigurationError(
+            f"the network is cut for {sharded.devices.size} devices, but the world has {size} ranks; start as "
+            "many, or set "
+            "device_num to it"
+        )
+    if not 0 <= configuration.rank < size:
+        raise ConfigurationError(
+            f"global_rank {configuration.rank} does not fit {size} ranks; leave global_rank to the launcher"
+        )

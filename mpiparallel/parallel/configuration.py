@@ -1,0 +1,44 @@
+"""The one frozen value that says how a network is run in parallel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+class ParallelMode:
+    """The names of the parallel modes."""
+
+    STAND_ALONE: Final = "stand_alone"
+    DATA_PARALLEL: Final = "data_parallel"
+    HYBRID_PARALLEL: Final = "hybrid_parallel"
+    SEMI_AUTO_PARALLEL: Final = "semi_auto_parallel"
+    AUTO_PARALLEL: Final = "auto_parallel"
+
+    OWN_BATCH: Final = (DATA_PARALLEL, HYBRID_PARALLEL)
+    """The modes in which each rank runs the network on a batch of its own."""
+    MODE_LIST: Final = (STAND_ALONE, DATA_PARALLEL, HYBRID_PARALLEL, SEMI_AUTO_PARALLEL, AUTO_PARALLEL)
+
+
+@dataclass(frozen=True)
+class ParallelConfiguration:
+    """What the context says when a network is compiled.
+
+    ``full_batch`` means that every rank is fed the global batch, else each its own equal piece of it.
+    ``optimizer_threshold`` is in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas.
+    """
+
+    mode: str = ParallelMode.STAND_ALONE
+    device_num: int = 1
+    rank: int = 0
+    full_batch: bool = True
+    gradients_mean: bool = False
+    parameter_broadcast: bool = False
+    enable_parallel_optimizer: bool = False
+    optimizer_threshold: int = 64
+    optimizer_shard_size: int = -1
+    strategy_save_file: str = ""
+    group_info_file: str = ""
+    seed: int = 0
+    device_target: str = "CPU"
+    device_id: int = 0

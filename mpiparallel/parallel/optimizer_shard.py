@@ -1,0 +1,54 @@
+"""The parallel optimizer: weights and moments stored in one more cut of dim 0, over ranks that would hold replicas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration
+
+_KIB = 1024
+
+
+def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelConfiguration) -> Layout:
+    """Return the layout in which a parameter that operators use as ``used`` is stored.
+
+    It is cut further when the parallel optimizer is on, the parameter takes part and is not below the threshold,
+    replicas exist, and dim 0 divides evenly (MindSpore's rule of eligibility). With a shard size, consecutive replicas
+    form the shards.
+    """
+    eligible = configuration.enable_parallel_optimizer and parameter.parallel_optimizer and parameter.requires_grad
+    if not eligible or not used.global_shape or used.replica_count == 1:
+        return used
+    if parameter.spec.byte_count < configuration.optimizer_threshold * _KIB:
+        return used
+    size = configuration.optimizer_shard_size
+    if size == -1:
+        size = used.replica_count
+    cut = _with_axis_of(used, size)
+    if cut is None or used.global_shape[0] % (used.cuts[0] * size):
+        return used
+    layout, axes = cut
+    return replace(layout, optimizer_axes=axes)
+
+
+def _with_axis_of(layout: Layout, size: int) -> tuple[Layout, tuple[int, ...]] | None:
+    """Return the layout over a device matrix whose last replica axes have ``size`` ranks in all, and these axes."""
+    if size < 2:
+        return None
+    axes = list(layout.replica_axes)
+    taken: list[int] = []
+    while size > 1 and axes:
+        axis = axes.pop()
+        extent = layout.devices.shape[axis]
+        if size % extent == 0:
+            taken.insert(0, axis)
+            size //= extent
+        elif extent % size == 0:
+            shape = layout.devices.shape
+            finer = layout.reshaped_devices((*shape[:axis], extent // size, size, *shape[axis + 1 :]))
+            return finer, (axis + 1, *(later + 1 for later in taken))
+        else:
+            return None
+    return (layout, tuple(taken)) if size == 1 else None

@@ -1,0 +1,184 @@
+"""From strategies and sharding rules to layouts: where the inputs and outputs of one operator live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from mpiparallel.errors import StrategyError
+from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
+from mpiparallel.layout.layout import Layout
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The layouts in which an operator takes its inputs and leaves its outputs; outputs may be partial."""
+
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    strategy: Strategy | None = None
+
+
+@dataclass(frozen=True)
+class Operands:
+    """An operator's name, rule and global shapes: what a placement is made from."""
+
+    name: str
+    equation: Equation
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+
+    def extents(self) -> dict[str, int]:
+        """Return the number of elements of each label."""
+        found: dict[str, int] = {}
+        for labels, shape in zip(self.equation.inputs + self.equation.outputs, self.inputs + self.outputs, strict=True):
+            found.update((label, extent) for label, extent in zip(labels, shape, strict=True) if label is not None)
+        return found
+
+
+def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> Placement:
+    """Return the placement that a strategy asks for; raise StrategyError, naming operator, input, dim and cut.
+
+    The device matrix has one axis for each label that is cut, in the order of the labels, and on its right one for
+    repeated calculation where the cuts use fewer devices than there are (MindSpore's order).
+    """
+    cuts = _read_strategy(operands, strategy)
+    needed = prod(cuts.values())
+    if needed > devices.size:
+        raise StrategyError(
+            f"{operands.name}: strategy {strategy} cuts into {needed} parts, but there are {devices.size} devices; "
+            f"make the product of the cuts at most {devices.size}"
+        )
+    if devices.size % needed:
+        raise StrategyError(
+            f"{operands.name}: strategy {strategy} cuts into {needed} parts, which does not divide the "
+            f"{devices.size} devices; "
+            f"choose cuts whose product divides {devices.size}"
+        )
+    return _place(operands, cuts, devices, strategy)
+
+
+def _read_strategy(operands: Operands, strategy: Strategy) -> dict[str, int]:
+    spoken = operands.equation.strategy_inputs
+    if len(strategy) != len(spoken):
+        raise StrategyError(
+            f"{operands.name}: strategy {strategy} has {len(strategy)} entries for {len(spoken)} inputs; give "
+            "each input one, "
+            f"for example {tuple((1,) * len(labels) for labels in spoken)}"
+        )
+    cuts: dict[str, int] = {}
+    seen: dict[str, str] = {}
+    for index, (given, labels) in enumerate(zip(strategy, spoken, strict=True)):
+        if len(given) != len(labels):
+            raise StrategyError(
+                f"{operands.name}: input {index} has {len(labels)} dims, but its strategy {given} has {len(given)} "
+                "cuts; "
+                "give each dim one"
+            )
+        for dim, (cut, label) in enumerate(zip(given, labels, strict=True)):
+            place = f"dim {dim} of input {index}"
+            _check_cut(operands, label, cut, place)
+            if label is None:
+                continue
+            if cuts.setdefault(label, cut) != cut:
+                raise StrategyError(
+                    f"{operands.name}: {seen[label]} is cut {cuts[label]} ways and {place} {cut} ways, but they go "
+                    "together and must be cut alike"
+                )
+            seen.setdefault(label, place)
+    return cuts
+
+
+def _check_cut(operands: Operands, label: str | None, cut: int, place: str) -> None:
+    if cut == 1:
+        return
+    if label is None or label in operands.equation.whole:
+        raise StrategyError(f"{operands.name}: {place} must stay whole, but is cut {cut} ways; give it cut 1")
+    if operands.equation.divisors.get(label, 0) % cut:
+        raise StrategyError(
+            f"{operands.name}: {place} can be cut only into a number of parts that divides "
+            f"{operands.equation.divisors[label]}, not {cut}"
+        )
+
+
+def place_by_batch(operands: Operands, devices: DeviceMatrix) -> Placement:
+    """Return the placement with the batch cut into gcd(batch, devices) parts, all else whole: MindSpore's default."""
+    batch = operands.equation.batch
+    cuts: dict[str, int] = {}
+    if batch is not None and batch not in operands.equation.whole:
+        cuts[batch] = gcd(operands.extents()[batch], devices.size) or 1
+    return _place(operands, cuts, devices, None)
+
+
+def _place(operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, strategy: Strategy | None) -> Placement:
+    equation = operands.equation
+    labels = [label for label in equation.labels if cuts.get(label, 1) > 1]
+    shape = [cuts[label] for label in labels]
+    repeated = devices.size // prod(shape)
+    matrix = DeviceMatrix((*shape, repeated) if repeated > 1 else tuple(shape), devices.first_rank)
+    axes = {label: (axis,) for axis, label in enumerate(labels)}
+    made = _lay_out(operands, axes, matrix)
+    if strategy is not None:
+        return Placement(made.inputs, made.outputs, strategy)
+    spoken = tuple(tuple(cuts.get(label, 1) if label else 1 for label in names) for names in equation.strategy_inputs)
+    return Placement(made.inputs, made.outputs, spoken)
+
+
+def _lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> Placement:
+    equation = operands.equation
+
+    def tensor_map(labels: Labels) -> tuple[tuple[int, ...], ...]:
+        return tuple(axes.get(label, ()) if label is not None else () for label in labels)
+
+    consumed = {label for labels in equation.inputs for label in labels if label is not None}
+    outputs = []
+    for labels, shape in zip(equation.outputs, operands.outputs, strict=True):
+        reduced = [axis for label in sorted(consumed - set(labels)) for axis in axes.get(label, ())]
+        outputs.append(Layout(shape, matrix, tensor_map(labels), tuple(sorted(reduced)), equation.reduction))
+    inputs = [
+        Layout(shape, matrix, tensor_map(labels))
+        for labels, shape in zip(equation.inputs, operands.inputs, strict=True)
+    ]
+    return Placement(tuple(inputs), tuple(outputs))
+
+
+def place_by_inputs(operands: Operands, given: Sequence[Layout]) -> Placement:
+    """Return the placement that keeps the inputs where they are, as far as the rule allows.
+
+    A label takes the cut of the first input that cuts it; inputs that are cut otherwise have to be redistributed.
+    """
+    matrix, layouts = on_common_devices([layout.reduced() for layout in given])
+    equation = operands.equation
+    axes: dict[str, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    for labels, layout in zip(equation.inputs, layouts, strict=True):
+        for label, cutting in zip(labels, layout.cutting_axes, strict=True):
+            parts = prod(matrix.shape[axis] for axis in cutting)
+            free = label is not None and label not in axes and label not in equation.whole
+            if not cutting or not free or label is None or taken & set(cutting):
+                continue
+            if equation.divisors.get(label, 0) % parts == 0:
+                axes[label] = cutting
+                taken |= set(cutting)
+    return _lay_out(operands, axes, matrix)
+
+
+def on_common_devices(layouts: Sequence[Layout]) -> tuple[DeviceMatrix, list[Layout]]:
+    """Return the layouts over one device matrix; those that do not fit the first ones' become replicated there."""
+    shape = layouts[0].devices.shape
+    first_rank = layouts[0].devices.first_rank
+    fitting = []
+    for layout in layouts:
+        refined = common_refinement(shape, layout.devices.shape)
+        fitting.append(refined is not None)
+        shape = refined if refined is not None else shape
+    matrix = DeviceMatrix(shape, first_rank)
+    return matrix, [
+        layout.reshaped_devices(shape) if fits else Layout.replicated(layout.global_shape, matrix)
+        for layout, fits in zip(layouts, fitting, strict=True)
+    ]

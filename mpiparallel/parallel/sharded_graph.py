@@ -1,0 +1,209 @@
+"""The shard pass: a layout for every value of a graph, decided once for all ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mpiparallel.errors import StrategyError
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.optimizer_shard import storage_layout
+from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs, place_by_strategy
+
+
+@dataclass
+class ShardedGraph:
+    """A graph with its layouts: pure, the same on every rank, made without data, MPI or devices.
+
+    ``placements`` has the layouts in which each node takes its inputs and leaves its outputs; ``layouts`` where each
+    value is; ``used`` the layout in which operators use each parameter, ``stored`` the one in which it is kept.
+    """
+
+    graph: Graph
+    devices: DeviceMatrix
+    placements: dict[Node, Placement] = field(default_factory=dict)
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    used: dict[str, Layout] = field(default_factory=dict)
+    stored: dict[str, Layout] = field(default_factory=dict)
+    handed_out: dict[Value, Layout] = field(default_factory=dict)
+
+    def output_layout(self, value: Value) -> Layout:
+        """Return the layout of an output: whole on every rank, unless ``handed_out`` has another."""
+        return self.handed_out.get(value, Layout.replicated(value.spec.shape, self.devices))
+
+
+def shard(graph: Graph, configuration: ParallelConfiguration) -> ShardedGraph:
+    """Return the graph with a layout for every value.
+
+    An operator with a strategy is placed by it; one without is batch parallel, or follows its inputs if it only moves
+    elements or comes after a gradient. The operators of a gradient take the layouts of the operator that they
+    differentiate, and an update those of its parameter. Raises StrategyError when a strategy does not fit or a
+    parameter is used under two layouts.
+    """
+    count = configuration.device_num
+    return _Sharder(graph, DeviceMatrix((count,) if count > 1 else ()), configuration).run()
+
+
+class _Sharder:
+    def __init__(self, graph: Graph, devices: DeviceMatrix, configuration: ParallelConfiguration) -> None:
+        self._configuration = configuration
+        self._devices = devices
+        self._sharded = ShardedGraph(graph, devices)
+        self._users: dict[str, str] = {}
+
+    def run(self) -> ShardedGraph:
+        sharded = self._sharded
+        for value in sharded.graph.inputs:
+            sharded.layouts[value] = self._input_layout(value)
+        if self._devices.size > 1:
+            self._place_parameters()
+        for node in sharded.graph.nodes:
+            if not node.operator.updates:
+                for value in node.inputs:
+                    self._own(value)
+            placement = self._place(node)
+            sharded.placements[node] = placement
+            sharded.layouts.update(zip(node.outputs, placement.outputs, strict=True))
+        for value in sharded.graph.outputs:
+            self._own(value)
+        return sharded
+
+    def _input_layout(self, value: Value) -> Layout:
+        shape = value.spec.shape
+        if self._configuration.full_batch or not shape or self._devices.size == 1:
+            return Layout.replicated(shape, self._devices)
+        return Layout(shape, self._devices, ((0,), *((),) * (len(shape) - 1)))
+
+    def _place_parameters(self) -> None:
+        """Give each parameter the layout of the operators that use it; a cast of it stands for it."""
+        stands_for: dict[Value, Value] = {value: value for value in self._sharded.graph.parameters.values()}
+        for node in self._sharded.graph.nodes:
+            if node.origin is not None or node.like is not None or node.operator.updates:
+                continue
+            if self._follows(node):
+                if len(node.inputs) == 1 and node.inputs[0] in stands_for and node.operator.name == "Cast":
+                    stands_for[node.outputs[0]] = stands_for[node.inputs[0]]
+                continue
+            placement = self._placed_alone(node)
+            for value, layout in zip(node.inputs, placement.inputs, strict=True):
+                if value in stands_for:
+                    self._use_parameter(stands_for[value], layout, node)
+
+    def _use_parameter(self, value: Value, layout: Layout, node: Node) -> None:
+        known = self._sharded.used.get(value.name)
+        if known is not None and known.canonical != layout.canonical:
+            raise StrategyError(
+                f"parameter {value.name!r} of shape {value.spec.shape} is used under two layouts: {known} by "
+                f"{self._users[value.name]} and "
+                f"{layout} by {node.name}; give both operators strategies that cut it alike"
+            )
+        if known is None:
+            self._users[value.name] = node.name
+            self._store(value, layout)
+
+    def _store(self, value: Value, layout: Layout) -> None:
+        parameter = value.parameter
+        self._sharded.used[value.name] = layout
+        placed = parameter.layout if parameter is not None else None
+        if placed is not None and placed.devices.size == self._devices.size:
+            stored = placed
+        else:
+            stored = layout if parameter is None else storage_layout(layout, parameter, self._configuration)
+        self._sharded.stored[value.name] = self._sharded.layouts[value] = stored
+
+    def _own(self, value: Value) -> Layout:
+        """Return the layout that a value is in; a parameter or constant nobody has placed is whole on every rank."""
+        if value not in self._sharded.layouts:
+            whole = Layout.replicated(value.spec.shape, self._devices)
+            if value.parameter is not None:
+                self._store(value, whole)
+            else:
+                self._sharded.layouts[value] = whole
+        return self._sharded.layouts[value]
+
+    def _follows(self, node: Node) -> bool:
+        return node.operator.strategy is None and (node.follows or node.operator.follows)
+
+    def _place(self, node: Node) -> Placement:
+        if self._devices.size == 1:
+            return self._place_whole(node)
+        if node.operator.updates:
+            return self._place_update(node)
+        if node.like is not None:
+            return self._place_sum(node, node.like)
+        if node.origin is not None:
+            return place_by_inputs(_operands(node), [self._as_origin(node.origin, value) for value in node.inputs])
+        if self._follows(node):
+            return place_by_inputs(_operands(node), [self._as_used(value) for value in node.inputs])
+        return self._placed_alone(node)
+
+    def _place_sum(self, node: Node, like: Value) -> Placement:
+        """Return where gradients of one value are added: as they are where all are partial alike, to reduce once."""
+        terms = [self._own(value) for value in node.inputs]
+        layout = terms[0]
+        if not layout.partial or layout.reduction != "sum" or any(term.canonical != layout.canonical for term in terms):
+            layout = self._own(like).reduced()
+        return Placement((layout,) * len(node.inputs), (layout,))
+
+    def _place_whole(self, node: Node) -> Placement:
+        """Return the placement on one device, where no rule is needed: collectives placed by hand have none."""
+        inputs = tuple(self._own(value) for value in node.inputs)
+        return Placement(inputs, tuple(Layout.replicated(value.spec.shape, self._devices) for value in node.outputs))
+
+    def _placed_alone(self, node: Node) -> Placement:
+        operands = _operands(node)
+        if node.operator.strategy is not None:
+            return place_by_strategy(operands, node.operator.strategy, self._devices)
+        if all(value.parameter is not None or value.constant is not None for value in node.inputs):
+            return place_by_inputs(
+                operands, [Layout.replicated(value.spec.shape, self._devices) for value in node.inputs]
+            )
+        return place_by_batch(operands, self._devices)
+
+    def _as_used(self, value: Value) -> Layout:
+        """Return the layout of a value; of a parameter, the one in which operators use it."""
+        own = self._own(value)
+        return self._sharded.used.get(value.name, own) if value.parameter is not None else own
+
+    def _as_origin(self, origin: Node, value: Value) -> Layout:
+        """Return the layout in which the node ``origin`` had a value, or the gradient of one of its outputs."""
+        placement = self._sharded.placements[origin]
+        if value in origin.inputs:
+            return placement.inputs[origin.inputs.index(value)]
+        if value in origin.outputs:
+            return placement.outputs[origin.outputs.index(value)]
+        cotangents = self._sharded.graph.cotangents.get(origin, ())
+        if value in cotangents:
+            return placement.outputs[cotangents.index(value)]
+        if value.constant is not None:
+            devices = (placement.inputs or placement.outputs)[0].devices
+            return Layout.replicated(value.spec.shape, devices)
+        return self._as_used(value)
+
+    def _place_update(self, node: Node) -> Placement:
+        first = node.inputs[node.operator.updates[0]]
+        if first not in self._sharded.layouts and node.operator.strategy is not None:
+            self._store(first, place_by_strategy(_operands(node), node.operator.strategy, self._devices).inputs[0])
+        layout = self._own(first)
+        for index in node.operator.updates:
+            value = node.inputs[index]
+            if value not in self._sharded.layouts:
+                self._sharded.used[value.name] = self._sharded.used.get(first.name, layout)
+                self._sharded.stored[value.name] = self._sharded.layouts[value] = layout
+        for value in node.inputs:
+            self._own(value)
+        inputs = tuple(
+            layout if value.spec.shape == first.spec.shape else Layout.replicated(value.spec.shape, layout.devices)
+            for value in node.inputs
+        )
+        return Placement(inputs, ())
+
+
+def _operands(node: Node) -> Operands:
+    specs = [value.spec for value in node.inputs]
+    equation = node.operator.equation(*specs)
+    return Operands(
+        node.name, equation, tuple(spec.shape for spec in specs), tuple(value.spec.shape for value in node.outputs)
+    )

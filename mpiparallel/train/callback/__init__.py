@@ -1,0 +1,21 @@
+"""What happens between steps: monitors and checkpoints (MindSpore's ``train.callback``)."""
+
+from __future__ import annotations
+
+from mpiparallel.train.callback.callback import Callback as Callback
+from mpiparallel.train.callback.callback import RunContext as RunContext
+from mpiparallel.train.callback.checkpoint import CheckpointConfig as CheckpointConfig
+from mpiparallel.train.callback.checkpoint import ModelCheckpoint as ModelCheckpoint
+from mpiparallel.train.callback.monitor import LossMonitor as LossMonitor
+from mpiparallel.train.callback.monitor import TimeMonitor as TimeMonitor
+from mpiparallel.train.callback.progress import ProgressMonitor as ProgressMonitor
+
+__all__ = [
+    "Callback",
+    "CheckpointConfig",
+    "LossMonitor",
+    "ModelCheckpoint",
+    "ProgressMonitor",
+    "RunContext",
+    "TimeMonitor",
+]

@@ -1,0 +1,103 @@
+"""Callbacks: their moments, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpiparallel.errors import ConfigurationError
+
+
+@dataclass
+class CallbackParameters:
+    """What a callback may look at: MindSpore's names.
+
+    ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch; ``net_outputs`` is the loss tensor of
+    the step that ended.
+    """
+
+    network: Any = None
+    train_network: Any = None
+    optimizer: Any = None
+    train_dataset: Any = None
+    parallel_mode: str = ""
+    device_number: int = 1
+    rank: int = 0
+    epoch_num: int = 1
+    batch_num: int = 0
+    batch_size: int = 0
+    cur_epoch_num: int = 1
+    cur_step_num: int = 0
+    net_outputs: Any = None
+    sharded: Any = None
+    list_callback: Sequence[Any] = field(default_factory=tuple)
+
+    @property
+    def step_in_epoch(self) -> int:
+        """The step's place in its epoch, from 1 on."""
+        return (self.cur_step_num - 1) % max(self.batch_num, 1) + 1
+
+
+class RunContext:
+    """What a callback is handed: the parameters of the run, and the way to end it."""
+
+    def __init__(self, original_args: CallbackParameters) -> None:
+        self._parameters = original_args
+        self._stop_requested = False
+
+    def original_args(self) -> CallbackParameters:
+        """Return the parameters of the run."""
+        return self._parameters
+
+    def request_stop(self) -> None:
+        """End the training after this step; every rank must ask for it at the same step."""
+        self._stop_requested = True
+
+    def get_stop_requested(self) -> bool:
+        """Return whether some callback has asked to stop."""
+        return self._stop_requested
+
+
+class Callback:
+    """Something to do at the moments of a training; a subclass overrides the moments that it wants."""
+
+    def begin(self, run_context: RunContext) -> None:
+        """Act before the first step."""
+
+    def epoch_begin(self, run_context: RunContext) -> None:
+        """Act before an epoch."""
+
+    def step_begin(self, run_context: RunContext) -> None:
+        """Act before a step."""
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Act after a step."""
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        """Act after an epoch."""
+
+    def end(self, run_context: RunContext) -> None:
+        """Act after the last step."""
+
+
+MOMENTS = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
+
+
+class CallbackList:
+    """Callbacks called in order at each moment; a moment's ``on_train_`` name is called too where a callback has it."""
+
+    def __init__(self, callbacks: Any) -> None:
+        found = [] if callbacks is None else list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+        for callback in found:
+            if not isinstance(callback, Callback):
+                raise ConfigurationError(f"callbacks: {callback!r} is not a Callback; derive its class from Callback")
+        self.callbacks: tuple[Callback, ...] = tuple(found)
+
+    def at(self, moment: str, run_context: RunContext) -> None:
+        """Tell each callback that a moment has come."""
+        for callback in self.callbacks:
+            getattr(callback, moment)(run_context)
+            extra = getattr(callback, f"on_train_{moment}", None)
+            if extra is not None:
+                extra(run_context)

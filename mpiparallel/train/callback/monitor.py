@@ -1,0 +1,45 @@
+"""Lines about loss and time, as the tutorials print them."""
+
+from __future__ import annotations
+
+import time
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.train.callback.callback import Callback, RunContext
+
+
+class LossMonitor(Callback):
+    """Print the loss every ``per_print_times`` steps: ``epoch: 1 step: 77, loss is 7.187697``.
+
+    In sink mode a step is as many as are sunk at once, so a line is printed for each epoch.
+    """
+
+    def __init__(self, per_print_times: int = 1) -> None:
+        if per_print_times < 0:
+            raise ConfigurationError(f"LossMonitor: per_print_times {per_print_times} must be at least 0")
+        self._per_print_times = per_print_times
+        self._last_step = 0
+
+    def step_end(self, run_context: RunContext) -> None:
+        parameters = run_context.original_args()
+        step = parameters.cur_step_num
+        if self._per_print_times and step - self._last_step >= self._per_print_times:
+            self._last_step = step
+            loss = parameters.net_outputs.asnumpy()
+            print(f"epoch: {parameters.cur_epoch_num} step: {parameters.step_in_epoch}, loss is {loss!s}", flush=True)
+
+
+class TimeMonitor(Callback):
+    """Print the time of each epoch and of each of its steps, in milliseconds."""
+
+    def __init__(self, data_size: int | None = None) -> None:
+        self._data_size = data_size
+        self._start = 0.0
+
+    def epoch_begin(self, run_context: RunContext) -> None:
+        self._start = time.perf_counter()
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        milliseconds = (time.perf_counter() - self._start) * 1000.0
+        steps = self._data_size or run_context.original_args().batch_num or 1
+        print(f"epoch time: {milliseconds:.3f} ms, per step time: {milliseconds / steps:.3f} ms", flush=True)

@@ -1,0 +1,97 @@
+"""The strategy and group files of a sharded training graph, in MindSpore's terms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mpiparallel.checkpoint.group_file import write_group_info
+from mpiparallel.checkpoint.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy_record import StrategyRecord
+from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.redistribution import redistribute
+from mpiparallel.parallel.sharded_graph import ShardedGraph
+
+
+def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration) -> StrategyRecord:
+    """Return what a strategy file says of the graph.
+
+    It has the layouts of the trained parameters and their optimizer states, and the strategies of operators on them.
+
+    As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
+    """
+    trained = _trained(sharded)
+    layouts = {name: sharded.stored[name] for name in trained}
+    for name, value in sharded.graph.parameters.items():
+        base = name.split(".", 1)[-1]
+        if base in trained and value.spec.shape == trained[base].spec.shape:
+            layouts[name] = sharded.stored[name]
+    strategies: dict[str, Strategy] = {}
+    for node in _forward_nodes(sharded):
+        names = [value.name for value in node.inputs if value.parameter is not None]
+        strategy = sharded.placements[node].strategy
+        if names and strategy is not None:
+            strategies.setdefault(f"{node.operator.name}_{names[0]}", strategy)
+    return StrategyRecord.of(layouts, strategies, configuration.optimizer_shard_size)
+
+
+def _trained(sharded: ShardedGraph) -> dict[str, Value]:
+    return {
+        name: value
+        for name, value in sharded.graph.parameters.items()
+        if value.parameter is not None and value.parameter.requires_grad
+    }
+
+
+def _forward_nodes(sharded: ShardedGraph) -> list[Node]:
+    return [
+        node
+        for node in sharded.graph.nodes
+        if node.origin is None and node.like is None and not node.operator.updates and not node.follows
+    ]
+
+
+def communication_groups(sharded: ShardedGraph, rank: int) -> list[tuple[int, ...]]:
+    """Return the groups of more than one rank, but not of all, that ``rank`` is in.
+
+    They are those of repeated calculation, of partial sums, of redistributions and their adjoints, and of the replicas
+    of each parameter: the groups that MindSpore names, of which a program of ours may need fewer or smaller ones.
+    """
+    found: set[tuple[int, ...]] = set()
+    for node in _forward_nodes(sharded):
+        placement = sharded.placements[node]
+        for layout in placement.outputs:
+            found.add(layout.partial_group(rank))
+        found.add(_repeated(placement.inputs + placement.outputs, rank))
+        for value, wanted in zip(node.inputs, placement.inputs, strict=True):
+            if value.node is not None:
+                found.update(step.ranks(rank) for step in redistribute(sharded.layouts[value], wanted))
+    for name in _trained(sharded):
+        found.add(sharded.used[name].replica_group(rank))
+    return sorted(group for group in found if 1 < len(group) < sharded.devices.size)
+
+
+def _repeated(layouts: tuple[Layout, ...], rank: int) -> tuple[int, ...]:
+    """Return the ranks that compute the same as ``rank``: those that differ only in axes that no layout uses."""
+    if not layouts:
+        return (rank,)
+    unused = set.intersection(*(set(layout.replica_axes) for layout in layouts))
+    return layouts[0].devices.group(rank, unused)
+
+
+def replica_ranks(sharded: ShardedGraph, rank: int) -> list[int]:
+    """Return the ranks whose slices of all trained parameters are those of ``rank``."""
+    groups = [set(sharded.stored[name].replica_group(rank)) for name in _trained(sharded)]
+    return sorted(set.intersection(*groups)) if groups else []
+
+
+def write_strategy_file(path: str, sharded: ShardedGraph, configuration: ParallelConfiguration) -> None:
+    """Write the strategy file (protobuf, or JSON when the name ends in .json)."""
+    write_strategy(Path(path), strategy_record(sharded, configuration))
+
+
+def write_group_file(path: str, sharded: ShardedGraph, rank: int) -> None:
+    """Write the group file of ``rank``."""
+    write_group_info(Path(path), communication_groups(sharded, rank), replica_ranks(sharded, rank))

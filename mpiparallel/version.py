@@ -1,0 +1,3 @@
+"""The version of mpiparallel."""
+
+VERSION = "0.1.0"

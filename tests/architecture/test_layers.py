@@ -1,0 +1,33 @@
+"""What the contracts in setup.cfg promise, seen from a running interpreter; lint-imports checks the contracts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LIBRARIES = ("cupy", "google.protobuf", "h5py", "mpi4py", "numpy")
+PURE = (
+    "mpiparallel",
+    "mpiparallel.cluster.rank_table",
+    "mpiparallel.errors",
+    "mpiparallel.launch.cli",
+    "mpiparallel.layout.layout",
+    "mpiparallel.reshard.plan",
+)
+
+
+def loaded_after(statement: str) -> list[str]:
+    program = f"import sys; {statement}; print(*(name for name in {LIBRARIES} if name in sys.modules))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_launching_and_planning_load_no_array_mpi_or_file_library(module: str) -> None:
+    assert loaded_after(f"import {module}") == []
+
+
+def test_the_whole_public_front_loads_no_mpi_and_no_gpu_library() -> None:
+    loaded = loaded_after("import mpiparallel; [getattr(mpiparallel, name) for name in mpiparallel.__all__]")
+    assert not {"cupy", "mpi4py"} & set(loaded)

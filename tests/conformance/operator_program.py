@@ -1,0 +1,72 @@
+"""A traced program of one operator case on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.graph.differentiate import differentiate
+from mpiparallel.graph.graph import Value
+from mpiparallel.graph.program import Program
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import Part
+from mpiparallel.graph.trace import Trace, recording
+from tests.conformance.operator_cases import OperatorCase
+
+Array = Any
+
+
+@dataclass
+class CaseProgram:
+    """A case that runs as a program, with random ``weights`` for its differentiable outputs and their sum's gradients.
+
+    A run gives the outputs, then the gradient of ``sum(outputs * weights)`` for each differentiable input.
+    """
+
+    case: OperatorCase
+    weights: list[Array]
+    program: Program
+
+    @classmethod
+    def of(cls, case: OperatorCase) -> CaseProgram:
+        """Trace, differentiate and bind a case."""
+        trace = Trace()
+        tensors = [Tensor(array) for array in case.inputs]
+        inputs = [trace.graph.add_input(f"input{index}", tensor.spec) for index, tensor in enumerate(tensors)]
+        with recording(trace):
+            outputs = [_value(one) for one in case.apply(case.build(), [Tensor.of_value(value) for value in inputs])]
+        weights, gradients = [], []
+        if case.differentiable:
+            chosen = [outputs[index] for index in case.outputs]
+            random = np.random.default_rng(0)
+            weights = [random.uniform(0.5, 1.5, value.spec.shape) for value in chosen]
+            seeds = [trace.graph.add_constant(weight) for weight in weights]
+            gradients = differentiate(trace, chosen, seeds, [inputs[index] for index in case.differentiable])
+        trace.graph.outputs = [*outputs, *gradients]
+        trace.graph.remove_dead_nodes()
+        for node in trace.graph.nodes:
+            parts = [[Part.whole(value.spec.shape) for value in values] for values in (node.inputs, node.outputs)]
+            node.operator = node.operator.local(*parts)
+        return cls(case, weights, Program(trace.graph, Runtime()))
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return copies of what one run gives."""
+        return [np.array(array) for array in self.program.run(inputs)]
+
+    def objective(self, inputs: Sequence[Array]) -> float:
+        """Return the weighted sum of the differentiable outputs."""
+        outputs = self.program.run(inputs)
+        return sum(
+            float((outputs[index] * weight).sum())
+            for index, weight in zip(self.case.outputs, self.weights, strict=True)
+        )
+
+
+def _value(tensor: Tensor) -> Value:
+    if tensor.value is None:
+        raise TypeError("the case's output is no traced tensor")
+    return tensor.value

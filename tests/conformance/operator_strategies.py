@@ -1,0 +1,105 @@
+"""An operator under a strategy on ranks, against the same operator on one rank: for thread ranks and for MPI ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.graph.differentiate import differentiate
+from mpiparallel.graph.graph import Graph, Node
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.parallel.compile import bind
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.sharded_graph import shard
+from tests.conformance.operator_cases import OperatorCase
+
+RANK_COUNTS = (1, 2, 3, 4, 6, 8)
+
+
+@dataclass
+class TracedCase:
+    """The graph of one case: the operator's outputs, then the gradients of its inputs; parameters where it updates."""
+
+    graph: Graph
+    node: Node
+    parameters: dict[int, Parameter]
+    fed: list[np.ndarray[Any, Any]]
+
+
+def trace_case(case: OperatorCase) -> TracedCase:
+    """Return the graph of ``sum(output * weights)`` and its gradients for one case."""
+    trace = Trace()
+    operator = case.build()
+    parameters, fed, tensors = {}, [], []
+    for index, array in enumerate(case.inputs):
+        if index in operator.updates:
+            parameters[index] = Parameter(array, name=f"p{index}", requires_grad=False)
+            tensors.append(parameters[index])
+        else:
+            spec = TensorSpec(array.shape, array.dtype)
+            tensors.append(Tensor.of_value(trace.graph.add_input(f"x{index}", spec)))
+            fed.append(array)
+    with recording(trace):
+        outputs = [output.value for output in case.apply(operator, tensors) if isinstance(output, Tensor)]
+        node = next(one for one in reversed(trace.graph.nodes) if one.operator.name == operator.name)
+        if case.differentiable:
+            roots = [outputs[index] for index in case.outputs]
+            seeds = [trace.graph.add_constant(_weights(root.spec.shape)) for root in roots]
+            wanted = [tensors[index].value for index in case.differentiable]
+            outputs += differentiate(trace, roots, seeds, wanted)
+    trace.graph.outputs = outputs
+
+    return TracedCase(trace.graph, node, parameters, fed)
+
+
+def _weights(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.random.default_rng([7, *shape]).uniform(0.5, 1.5, shape)
+
+
+def legal_strategies(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
+    """Yield every strategy of the case's operator whose cuts divide the ranks among them."""
+    node = trace_case(case).node
+    equation = node.operator.equation(*(value.spec for value in node.inputs))
+    factors = [factor for factor in range(1, ranks + 1) if ranks % factor == 0]
+    options = [
+        [1]
+        if label in equation.whole
+        else [factor for factor in factors if equation.divisors.get(label, 0) % factor == 0]
+        for label in equation.labels
+    ]
+    for cuts in product(*options):
+        if ranks % prod(cuts) == 0:
+            cut = dict(zip(equation.labels, cuts, strict=True))
+            spoken = equation.strategy_inputs
+            yield tuple(tuple(cut.get(label, 1) if label else 1 for label in labels) for labels in spoken)
+
+
+def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy | None) -> list[np.ndarray[Any, Any]]:
+    """Return the outputs and gradients, whole, and what updated parameters hold after, gathered over the ranks."""
+    traced = trace_case(case)
+    if strategy is not None:
+        traced.node.operator = traced.node.operator.configured(strategy=strategy)
+    configuration = ParallelConfiguration(
+        mode=ParallelMode.SEMI_AUTO_PARALLEL, device_num=communicator.size, rank=communicator.rank, seed=3
+    )
+    compiled = bind(shard(traced.graph, configuration), configuration, communicator)
+    results = [np.array(array) for array in compiled.run(traced.fed)]
+    for parameter in traced.parameters.values():
+        whole = np.zeros(parameter.shape, parameter.dtype)
+        assert parameter.layout is not None
+        whole[parameter.box.within(type(parameter.box).whole(parameter.shape))] = parameter.asnumpy()
+        owned = parameter.layout.replica(communicator.rank) == 0
+        whole = whole if owned else np.zeros_like(whole)
+        communicator.all_reduce(whole)
+        results.append(whole)
+    return results

@@ -1,0 +1,39 @@
+"""What a report of the tests must say to be read elsewhere: which Python, NumPy, BLAS and MPI ran them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+
+def pytest_report_header() -> list[str]:
+    """Name the numeric libraries, and the interpreters whose MPI runs the tests of real ranks."""
+    named = os.environ.get("MPIPARALLEL_TEST_PYTHONS")
+    interpreters = named.split(os.pathsep) if named else [sys.executable]
+    return [
+        f"python {platform.python_version()}, numpy {np.__version__}, {_blas()}, {os.cpu_count()} cores",
+        *(f"mpi: {_mpi(Path(interpreter))} of {interpreter}" for interpreter in interpreters),
+    ]
+
+
+def _blas() -> str:
+    found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    described = (
+        f"{pool['internal_api']} {pool['version']} ({pool.get('architecture')}, {pool['num_threads']} threads)"
+        for pool in found
+    )
+    return ", ".join(dict.fromkeys(described)) or "no BLAS that threadpoolctl knows"
+
+
+def _mpi(interpreter: Path) -> str:
+    """Tell by files: loading an MPI library only to ask its name could hang before the first test."""
+    if not interpreter.exists():
+        return "MISSING INTERPRETER"
+    if (interpreter.parent / "mpichversion").exists():
+        return "MPICH"
+    return "Open MPI" if (interpreter.parent / "ompi_info").exists() else "the MPI on PATH"

@@ -1,0 +1,41 @@
+"""Every operator of the table on CuPy against NumPy; needs a CUDA device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel.backend.cupy_backend import CupyBackend
+from mpiparallel.communication.threads import alone
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.program import Program
+from mpiparallel.graph.runtime import RandomState, Runtime
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.local_graph import local_graph
+from mpiparallel.parallel.sharded_graph import shard
+from tests.conformance.operator_cases import CASES
+from tests.conformance.operator_strategies import run_case, trace_case
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def backend():
+    try:
+        return CupyBackend()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_values_and_gradients_are_those_of_numpy(case, backend) -> None:
+    traced = trace_case(case)
+    configuration = ParallelConfiguration()
+    sharded = shard(traced.graph, configuration)
+    for name, value in sharded.graph.parameters.items():
+        value.parameter.place(sharded.stored[name], 0, backend)
+    program = Program(local_graph(sharded, 0), Runtime(backend, alone(), RandomState(3)))
+    found = [backend.to_host(array) for array in program.run(traced.fed)]
+    found += [backend.to_host(parameter.array) for parameter in traced.parameters.values()]
+    for result, wanted in zip(found, run_case(alone(), case, None), strict=True):
+        np.testing.assert_allclose(result, wanted, 1e-11, 1e-12)

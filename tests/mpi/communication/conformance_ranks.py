@@ -1,0 +1,56 @@
+"""Checks all claims on the ranks of one ``mpirun``; each rank says so at its end, as an exit status can be wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from mpiparallel.communication.protocol import Communicator
+from tests.conformance.communicator import CLAIMS, Run, all_to_all_v_moves_uneven_and_empty_blocks
+
+Claim = Callable[[Run], None]
+
+# Smaller than most arrays of the claims, and no multiple of their items: what is longer travels in pieces.
+SMALL_MESSAGE = 19
+
+
+def on_part_of(world: Communicator, first: bool) -> Run:
+    """Run functions on the first or the last ranks; claims for more ranks than there are, on all."""
+
+    def run(size: int, function: Callable[[Communicator], object]) -> None:
+        size = min(size, world.size)
+        members = world.ranks[:size] if first else world.ranks[-size:]
+        if world.rank in members:
+            function(world.group(members))
+        world.barrier()
+
+    return run
+
+
+def worlds(make: Callable[..., Communicator], in_pieces: list[Claim]) -> Iterator[tuple[Communicator, Sequence[Claim]]]:
+    """Yield a world as the machine has it, then one whose ranks share a core and send small messages."""
+    yield make(), CLAIMS
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    yield make(SMALL_MESSAGE), in_pieces
+
+
+def main() -> None:
+    # Not above: pytest imports this file to look for doctests, and must not start MPI.
+    from mpiparallel.communication import mpi
+
+    mpi.abort_job_on_uncaught_exception()
+    # Blocks of any length are for totals that one message can hold.
+    in_pieces = [claim for claim in CLAIMS if claim is not all_to_all_v_moves_uneven_and_empty_blocks]
+    for world, claims in worlds(mpi.world, in_pieces):
+        for claim in claims:
+            for first in (True, False):
+                claim(on_part_of(world, first))
+        rank, size = world.rank, world.size
+        world.free()
+    sys.stdout.write(f"rank {rank} of {size} holds {len(CLAIMS)} claims\n")
+
+
+if __name__ == "__main__":
+    main()

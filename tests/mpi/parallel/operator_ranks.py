@@ -1,0 +1,47 @@
+"""Runs a sample of the operator table under every strategy that is legal on the ranks of one ``mpirun``."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from mpiparallel.communication.threads import alone
+from tests.conformance.operator_cases import CASES
+from tests.conformance.operator_strategies import legal_strategies, run_case
+
+SAMPLE = (
+    "Add-row",
+    "AdamWeightDecay",
+    "BatchMatMul",
+    "Dropout",
+    "Gather",
+    "GatherLast",
+    "LayerNorm-1-1",
+    "MatMul-yT",
+    "ReduceMax-(0,2)",
+    "Softmax--1",
+    "SumExp",
+)
+
+
+def main() -> None:
+    # Not above: pytest imports this file to look for doctests, and must not start MPI.
+    from mpiparallel.communication import mpi
+
+    mpi.abort_job_on_uncaught_exception()
+    world = mpi.world()
+    count = 0
+    for case in CASES:
+        if case.name not in SAMPLE:
+            continue
+        expected = run_case(alone(), case, None)
+        for strategy in legal_strategies(case, world.size):
+            for result, wanted in zip(run_case(world, case, strategy), expected, strict=True):
+                np.testing.assert_allclose(result, wanted, 1e-11, 1e-12, err_msg=f"{case.name} under {strategy}")
+            count += 1
+    sys.stdout.write(f"rank {world.rank} of {world.size} holds {count} strategies\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from mpiparallel.checkpoint.failing_together import failing_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import CheckpointError
+
+
+def messages(size: int, failing: set[int], error: Exception) -> list[str | None]:
+    def run(communicator: Communicator) -> str | None:
+        try:
+            with failing_together(communicator):
+                if communicator.rank in failing:
+                    raise error
+        except CheckpointError as raised:
+            return str(raised)
+        return None
+
+    return run_world(size, run)
+
+
+def test_nobody_fails_where_nobody_fails() -> None:
+    assert messages(3, set(), OSError()) == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(OSError(28, "disk full"), "[Errno 28] disk full"), (MemoryError(), "MemoryError"), (CheckpointError("é"), "é")],
+)
+def test_every_rank_tells_who_failed_and_why(error: Exception, text: str) -> None:
+    assert messages(4, {1, 3}, error) == [f"rank 1: {text}\nrank 3: {text}"] * 4
+
+
+def test_of_many_failures_some_are_shown() -> None:
+    shown = messages(12, set(range(11)), OSError("x" * 2000))
+    assert len(set(shown)) == 1
+    assert str(shown[0]).endswith("\nand 3 ranks more")
+
+
+def test_an_error_of_the_program_itself_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        messages(1, {0}, ZeroDivisionError())

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import alone, run_world
+from mpiparallel.communication.world import current, initialised
+from mpiparallel.errors import CommunicationError
+from tests.conformance.communicator import CLAIMS, Claim, Run
+
+
+def run_as_world(size: int, function: Callable[[Communicator], object]) -> object:
+    return run_world(size, function)
+
+
+def run_as_group(size: int, function: Callable[[Communicator], object]) -> object:
+    def inside(world: Communicator) -> None:
+        members = world.ranks[-size:]
+        if world.rank in members:
+            function(world.group(members))
+
+    return run_world(5, inside)
+
+
+@pytest.mark.parametrize("run", [run_as_world, run_as_group])
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
+def test_threads_conform(claim: Claim, run: Run) -> None:
+    claim(run)
+
+
+def test_results_come_in_rank_order_and_arguments_are_passed() -> None:
+    assert run_world(3, lambda communicator, base: base + communicator.rank, 10) == [10, 11, 12]
+
+
+def test_alone_is_a_world_of_one() -> None:
+    total = np.array([3.0])
+    alone().all_reduce(total)
+    assert total == 3.0
+    assert alone().ranks == (0,)
+
+
+def test_each_thread_rank_has_its_communicator_as_current_world() -> None:
+    assert run_world(2, lambda communicator: current() is communicator) == [True, True]
+    assert not initialised()
+
+
+def test_the_first_exception_is_raised_with_its_rank_and_the_others_are_released() -> None:
+    def function(communicator: Communicator) -> None:
+        if communicator.rank == 1:
+            raise KeyError("broken")
+        communicator.barrier()
+
+    with pytest.raises(KeyError, match="broken") as caught:
+        run_world(3, function)
+    assert caught.value.__notes__ == ["raised on rank 1 of 3"]
+
+
+def test_a_rank_that_ends_early_is_named() -> None:
+    def function(communicator: Communicator) -> None:
+        if communicator.rank != 1:
+            communicator.group([0, 2]).barrier()
+            communicator.barrier()
+
+    with pytest.raises(CommunicationError, match="waits in barrier for rank 1, which has already ended"):
+        run_world(3, function)
+
+
+def test_a_failure_is_known_to_the_receiver_of_a_message() -> None:
+    messages: list[str] = []
+
+    def function(communicator: Communicator) -> None:
+        if communicator.rank == 0:
+            raise ValueError("no data")
+        try:
+            communicator.receive(np.zeros(1), 0)
+        except CommunicationError as error:
+            messages.append(str(error))
+
+    with pytest.raises(ValueError, match="no data"):
+        run_world(2, function)
+    assert messages == ["rank 1 waits in receive from rank 0 for rank 0, which failed with ValueError: no data"]
+
+
+def test_a_deadlock_ends_at_the_timeout_and_says_who_waits() -> None:
+    with pytest.raises(CommunicationError, match="rank 0 waits in send to rank 1; rank 1 waits in send to rank 0"):
+        run_world(2, lambda communicator: communicator.send(np.zeros(1), 1 - communicator.rank), timeout=0.2)
+
+
+def test_a_rank_that_computes_too_long_is_named() -> None:
+    with pytest.raises(CommunicationError, match="s: rank 1 computes"):
+        run_world(2, lambda communicator: time.sleep(communicator.rank), timeout=0.1)
+
+
+Call = Callable[[Communicator], object]
+
+MISMATCHES: dict[str, tuple[Call, Call]] = {
+    "collective": (lambda c: c.barrier(), lambda c: c.all_reduce(np.zeros(2))),
+    "size": (lambda c: c.all_reduce(np.zeros(2)), lambda c: c.all_reduce(np.zeros(3))),
+    "dtype": (lambda c: c.all_reduce(np.zeros(2)), lambda c: c.all_reduce(np.zeros(2, np.float32))),
+    "operation": (lambda c: c.all_reduce(np.zeros(2)), lambda c: c.all_reduce(np.zeros(2), "max")),
+    "root": (lambda c: c.broadcast(np.zeros(2), 0), lambda c: c.broadcast(np.zeros(2), 1)),
+    "target": (
+        lambda c: c.all_gather(np.zeros(2), np.zeros(6)),
+        lambda c: c.all_gather(np.zeros(2), np.zeros(5)),
+    ),
+    "counts": (
+        lambda c: c.all_to_all_v(np.zeros(3, np.uint8), [1, 1, 1], np.zeros(3, np.uint8), [1, 1, 1]),
+        lambda c: c.all_to_all_v(np.zeros(4, np.uint8), [1, 1, 2], np.zeros(3, np.uint8), [1, 1, 1]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("usual", "other"), MISMATCHES.values(), ids=MISMATCHES)
+def test_a_mismatch_raises_on_all_ranks_and_the_world_goes_on(usual: Call, other: Call) -> None:
+    def function(communicator: Communicator) -> str:
+        with pytest.raises(CommunicationError) as caught:
+            (other if communicator.rank == 1 else usual)(communicator)
+        communicator.barrier()
+        return str(caught.value)
+
+    messages = run_world(3, function)
+    assert len(set(messages)) == 1
+    assert "1" in messages[0]
+
+
+def test_a_message_of_the_wrong_size_raises_at_both_ends() -> None:
+    def function(communicator: Communicator) -> None:
+        calls: list[Call] = [lambda c: c.send(np.zeros(2), 1), lambda c: c.receive(np.zeros(3), 0)]
+        with pytest.raises(CommunicationError, match="rank 0 sends 2 elements of float64 where rank 1 receives 3"):
+            calls[communicator.rank](communicator)
+
+    run_world(2, function)

@@ -1,0 +1,59 @@
+"""Random layouts for property tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import strategies as st
+
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+
+DEVICE_SHAPES = [shape for length in range(4) for shape in product(range(1, 9), repeat=length)]
+
+
+@st.composite
+def any_shape(draw: st.DrawFn) -> tuple[int, ...]:
+    """Draw the shape of a tensor: 0-d to 3-d, with empty dims and dims shorter than their cuts."""
+    return tuple(draw(st.lists(st.integers(0, 11), max_size=3)))
+
+
+@st.composite
+def any_layout(
+    draw: st.DrawFn,
+    global_shape: tuple[int, ...] | None = None,
+    max_devices: int = 8,
+    last_rank: int = 7,
+    partial: bool = False,
+) -> Layout:
+    """Draw a layout over 1 to ``max_devices`` ranks, none above ``last_rank``; axes of a dim in any order."""
+    shape = draw(any_shape()) if global_shape is None else global_shape
+    fitting = [DeviceMatrix(devices) for devices in DEVICE_SHAPES if DeviceMatrix(devices).size <= max_devices]
+    devices = draw(st.sampled_from(fitting))
+    first_rank = draw(st.integers(0, last_rank + 1 - devices.size))
+    roles: dict[object, list[int]] = {role: [] for role in (*range(len(shape)), "replica", "optimizer", "partial")}
+    allowed = [role for role in roles if (role != "optimizer" or shape) and (role != "partial" or partial)]
+    for axis in draw(st.permutations(range(len(devices.shape)))):
+        roles[draw(st.sampled_from(allowed))].append(axis)
+    return Layout(
+        shape,
+        DeviceMatrix(devices.shape, first_rank),
+        tuple(tuple(roles[dim]) for dim in range(len(shape))),
+        partial=tuple(roles["partial"]),
+        reduction=draw(st.sampled_from(["sum", "max", "min"])) if roles["partial"] else "sum",
+        optimizer_axes=tuple(roles["optimizer"]),
+    )
+
+
+@pytest.fixture(scope="session")
+def layouts() -> Callable[..., st.SearchStrategy[Layout]]:
+    """The strategy ``any_layout``, for tests that draw."""
+    return any_layout
+
+
+@pytest.fixture(scope="session")
+def shapes() -> Callable[..., st.SearchStrategy[tuple[int, ...]]]:
+    """The strategy ``any_shape``, for tests that draw."""
+    return any_shape

@@ -1,0 +1,66 @@
+"""The context: wrong names and values are refused with the nearest right one."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from mpiparallel import context
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _reset():
+    yield
+    context.reset_auto_parallel_context()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"paralel_mode": "x"}, "'paralel_mode' is not a parameter; did you mean 'parallel_mode'"),
+        ({"parallel_mode": "semi_auto"}, "did you mean 'semi_auto_parallel'"),
+        ({"device_num": 0}, "device_num 0 must be an integer of at least 1"),
+        ({"dataset_strategy": "full"}, "dataset_strategy 'full' is not one of 'data_parallel', 'full_batch'"),
+        ({"parallel_optimizer_config": {"treshold": 1}}, "'treshold' is not a parameter"),
+        ({"pipeline_stages": 2}, "pipeline_stages 2 is not implemented yet; use 1"),
+        ({"strategy_ckpt_load_file": "a.ckpt"}, "'a.ckpt' is not implemented yet; use ''"),
+        ({"parallel_optimizer_config": {"optimizer_level": "level3"}}, "'level3' is not implemented yet; use 'level1'"),
+        (
+            {"parallel_optimizer_config": {"gradient_accumulation_shard": True}},
+            "True is not implemented yet; use False",
+        ),
+        ({"parallel_mode": "auto_parallel"}, "not implemented yet; use 'semi_auto_parallel'"),
+    ],
+)
+def test_wrong_parallel_settings_are_refused(settings, message) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        context.set_auto_parallel_context(**settings)
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'device_target'"):
+        context.set_context(device_taget="CPU")
+    with pytest.raises(ConfigurationError, match="'TPU' is not one of"):
+        context.set_context(device_target="TPU")
+    with pytest.raises(ConfigurationError, match="must be an integer"):
+        context.set_seed(-1)
+
+
+def test_reset_brings_the_defaults_back() -> None:
+    context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", device_num=8, full_batch=True)
+    assert current_configuration().device_num == 8
+    context.reset_auto_parallel_context()
+    assert current_configuration().device_num == 1
+    assert context.get_auto_parallel_context("parallel_mode") == "stand_alone"
+
+
+def test_threads_have_settings_of_their_own() -> None:
+    context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", device_num=8)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(current_configuration().device_num))
+    thread.start()
+    thread.join()
+    assert found == [1]

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.cluster.hostfile import Host
+from mpiparallel.launch.command import Command, Job, build
+from mpiparallel.launch.installation import Installation
+from mpiparallel.launch.placement import Placement
+from mpiparallel.launch.script import Script
+
+OPENMPI = Installation("openmpi", "Open MPI v5.0.11", "/mpi/bin/mpirun")
+MPICH = Installation("mpich", "MPICH Version: 5.0.2", "/mpi/bin/mpiexec")
+HERE = Placement((), 8, False)
+TWO_HOSTS = Placement((Host("node1", 4), Host("node2", 4)), 4, True)
+WORKER = [
+    *("/venv/bin/python", "-m", "mpiparallel.launch.worker", "--ranks", "8", "--log-dir", "/logs"),
+    *("train.py", "--epochs", "2"),
+]
+
+
+def command(
+    installation: Installation,
+    placement: Placement = HERE,
+    variables: dict[str, str] | None = None,
+    cores: int = 2,
+    core_type: str | None = "SkylakeX",
+    rank_table: Path | None = None,
+) -> Command:
+    script = Script("train.py", ("--epochs", "2"))
+    job = Job(8, script, placement, Path("/logs"), "/venv/bin/python", cores, core_type, rank_table)
+    return build(job, installation, variables or {})
+
+
+def test_openmpi_shares_cores_and_binds_nothing() -> None:
+    options = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none", "-n", "8"]
+    assert list(command(OPENMPI).argv) == ["/mpi/bin/mpirun", *options, *WORKER]
+
+
+def test_mpich_needs_no_options() -> None:
+    assert list(command(MPICH).argv) == ["/mpi/bin/mpiexec", "-n", "8", *WORKER]
+
+
+@pytest.mark.parametrize(("installation", "option"), [(OPENMPI, "--host"), (MPICH, "-hosts")])
+def test_hosts_are_named_with_their_slots(installation: Installation, option: str) -> None:
+    argv = command(installation, TWO_HOSTS).argv
+    assert argv[argv.index(option) + 1] == "node1:4,node2:4"
+
+
+def test_openmpi_carries_the_environment_to_other_hosts() -> None:
+    variables = {"DATA_PATH": "/data", "HOSTNAME": "node1", "SLURM_PROCID": "0", "BASH_FUNC_a%%": "()", "SSH_TTY": "x"}
+    argv = command(OPENMPI, TWO_HOSTS, variables).argv
+    carried = {name for option, name in pairwise(argv) if option == "-x"}
+    assert {"DATA_PATH", "RANK_SIZE", "OPENBLAS_NUM_THREADS"} <= carried
+    assert not carried & {"HOSTNAME", "SLURM_PROCID", "BASH_FUNC_a%%", "SSH_TTY"}
+
+
+@pytest.mark.parametrize("installation", [OPENMPI, MPICH])
+def test_ranks_on_one_host_inherit_the_environment(installation: Installation) -> None:
+    built = command(installation, variables={"DATA_PATH": "/data"})
+    assert built.environment["DATA_PATH"] == "/data"
+    assert "-x" not in built.argv
+
+
+def test_openmpi_may_run_as_root_without_ucx_windows() -> None:
+    settings = command(OPENMPI).settings
+    names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_osc")
+    assert [settings[name] for name in names] == ["1", "1", "^ucx"]
+
+
+def test_mpich_gets_no_openmpi_settings() -> None:
+    assert not [name for name in command(MPICH).settings if name.startswith("OMPI_")]
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(2, "1"), (8, "1"), (9, None)])
+def test_openmpi_yields_when_every_core_has_a_rank(cores: int, expected: str | None) -> None:
+    assert command(OPENMPI, cores=cores).settings.get("OMPI_MCA_mpi_yield_when_idle") == expected
+
+
+@pytest.mark.parametrize(("placement", "threads"), [(HERE, "2"), (TWO_HOSTS, "4")])
+def test_ranks_of_a_host_share_its_cores(placement: Placement, threads: str) -> None:
+    settings = command(MPICH, placement, cores=16).settings
+    assert {settings[f"{library}_NUM_THREADS"] for library in ("OPENBLAS", "OMP", "MKL")} == {threads}
+
+
+def test_settings_of_the_user_win() -> None:
+    own = {"OPENBLAS_NUM_THREADS": "7", "OPENBLAS_CORETYPE": "Zen", "OMPI_MCA_osc": "rdma"}
+    built = command(OPENMPI, variables=own)
+    assert own.items() <= built.environment.items()
+    assert not own.keys() & built.settings.keys()
+
+
+def test_core_type_of_this_host_is_not_sent_to_others() -> None:
+    assert command(OPENMPI).settings["OPENBLAS_CORETYPE"] == "SkylakeX"
+    assert "OPENBLAS_CORETYPE" not in command(OPENMPI, TWO_HOSTS).settings
+    assert "OPENBLAS_CORETYPE" not in command(OPENMPI, core_type=None).settings
+
+
+def test_rank_table_replaces_what_the_environment_had() -> None:
+    stale = {"RANK_TABLE_FILE": "/old.json", "RANK_SIZE": "3"}
+    built = command(OPENMPI, variables=stale, rank_table=Path("/new.json"))
+    assert (built.environment["RANK_TABLE_FILE"], built.environment["RANK_SIZE"]) == ("/new.json", "8")
+    assert built.argv[built.argv.index("--rank-table") + 1] == "/new.json"
+
+
+def test_words_can_be_typed_into_a_shell() -> None:
+    assert "OMPI_MCA_osc='^ucx' \\\n" in str(command(OPENMPI))

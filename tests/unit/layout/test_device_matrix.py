@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpiparallel.errors import LayoutError
+from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
+
+SHAPE = st.lists(st.integers(1, 4), max_size=4).map(tuple)
+
+
+@given(shape=SHAPE, first_rank=st.integers(0, 5))
+def test_ranks_lie_in_row_major_order(shape: tuple[int, ...], first_rank: int) -> None:
+    devices = DeviceMatrix(shape, first_rank)
+    ranks = np.arange(first_rank, first_rank + devices.size).reshape(shape)
+    for place in np.ndindex(shape):
+        assert devices.rank_at(place) == ranks[place]
+        assert devices.coordinates(int(ranks[place])) == place
+
+
+@given(shape=SHAPE, first_rank=st.integers(0, 5), data=st.data())
+def test_a_group_is_a_slice_along_its_axes(shape: tuple[int, ...], first_rank: int, data: st.DataObject) -> None:
+    devices = DeviceMatrix(shape, first_rank)
+    ranks = np.arange(first_rank, first_rank + devices.size).reshape(shape)
+    axes = data.draw(st.sets(st.sampled_from(range(len(shape))))) if shape else set()
+    for place in np.ndindex(shape):
+        here = tuple(slice(None) if axis in axes else index for axis, index in enumerate(place))
+        assert devices.group(int(ranks[place]), axes) == tuple(np.ravel(ranks[here]))
+
+
+@pytest.mark.parametrize("rank", [-1, 2, 7, 9])
+def test_a_rank_outside_is_refused_by_name(rank: int) -> None:
+    devices = DeviceMatrix((2, 2), 3)
+    assert rank not in devices
+    with pytest.raises(LayoutError, match=f"rank {rank} is not in .* ranks 3 to 6"):
+        devices.coordinates(rank)
+
+
+def test_a_matrix_contains_its_ranks() -> None:
+    assert [rank for rank in range(-2, 12) if rank in DeviceMatrix((2, 2), 3)] == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("shape", "first_rank"), [((2, 0), 0), ((-1,), 0), ((2,), -1)])
+def test_a_matrix_without_devices_or_below_rank_0_is_refused(shape: tuple[int, ...], first_rank: int) -> None:
+    with pytest.raises(LayoutError, match="device matrix"):
+        DeviceMatrix(shape, first_rank)
+
+
+def merges_to(fine: tuple[int, ...], coarse: tuple[int, ...]) -> bool:
+    ends = {prod(fine[:stop]) for stop in range(len(fine) + 1)}
+    return prod(fine) == prod(coarse) and all(prod(coarse[:stop]) in ends for stop in range(len(coarse)))
+
+
+@given(first=SHAPE, second=SHAPE)
+def test_the_common_refinement_merges_to_both_and_is_the_coarsest(
+    first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    found = common_refinement(first, second)
+    if found is None:
+        ends = sorted({prod(shape[:stop]) for shape in (first, second) for stop in range(len(shape) + 1)})
+        assert prod(first) != prod(second) or any(high % low for low, high in pairwise(ends))
+        return
+    assert merges_to(found, first)
+    assert merges_to(found, second)
+    for axis in range(len(found) - 1):
+        coarser = (*found[:axis], found[axis] * found[axis + 1], *found[axis + 2 :])
+        assert not (merges_to(coarser, first) and merges_to(coarser, second))
+
+
+@pytest.mark.parametrize(("first", "second"), list(product([(2,), (3,)], [(4,), (2, 3), ()])))
+def test_matrices_of_unlike_sizes_have_no_common_refinement(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    assert common_refinement(first, second) is None
+
+
+@pytest.mark.parametrize(("first", "second"), [((2, 3), (3, 2)), ((3, 2, 2), (4, 3)), ((2, 2, 3), (2, 3, 2))])
+def test_matrices_whose_axes_end_across_each_other_have_no_common_refinement(
+    first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    assert common_refinement(first, second) is None
+    assert common_refinement(second, first) is None

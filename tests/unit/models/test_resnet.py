@@ -1,0 +1,62 @@
+"""ResNet: shapes, sizes, and the same training on any number of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mpiparallel as ms
+from mpiparallel import nn
+from mpiparallel.communication.threads import run_world
+from mpiparallel.models.resnet import ResNet, resnet18, resnet50
+
+IMAGES = np.random.default_rng(0).normal(size=(6, 3, 32, 32))
+LABELS = np.random.default_rng(1).integers(0, 4, 6).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("network", "millions"), [(resnet18, 11.18), (resnet50, 23.53)], ids=["ResNet-18", "ResNet-50"]
+)
+def test_the_networks_have_their_published_sizes_without_the_1000_classes(network, millions) -> None:
+    """11.69 and 25.56 million with 1,000 classes; 10 classes have 990 fewer rows of 512 and 2,048, and biases."""
+    made = network(num_classes=10)
+    assert round(sum(one.size for one in made.trainable_params()) / 1e6, 2) == millions
+
+
+def train(_communicator, mode):
+    ms.set_seed(2)
+    ms.set_auto_parallel_context(parallel_mode=mode, full_batch=True)
+    network = ResNet((1, 1, 1, 1), 4, expansion=2, widths=(4, 6, 8, 8), dtype=ms.float64)
+    loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9)
+    step = nn.TrainOneStepCell(nn.WithLossCell(network, loss), optimizer).set_train()
+    losses = [float(step(ms.Tensor(IMAGES), ms.Tensor(LABELS))) for _ in range(4)]
+    moving = [one.asnumpy().copy() for one in network.get_parameters() if "moving" in one.name]
+    return losses, moving
+
+
+def test_training_and_moving_averages_on_ranks_are_those_of_one_rank() -> None:
+    ((expected, moving),) = run_world(1, train, "semi_auto_parallel")
+    assert expected[-1] < expected[0]
+    for ranks in (2, 3, 4):
+        for losses, found in run_world(ranks, train, "semi_auto_parallel"):
+            np.testing.assert_allclose(losses, expected, rtol=1e-9)
+            for one, wanted in zip(found, moving, strict=True):
+                np.testing.assert_allclose(one, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_in_data_parallel_mode_statistics_are_each_ranks_own_and_weights_shared() -> None:
+    def on_rank(communicator):
+        ms.set_seed(2)
+        ms.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+        network = ResNet((1, 1, 1, 1), 4, widths=(4, 4, 4, 4), dtype=ms.float64)
+        loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+        optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9)
+        step = nn.TrainOneStepCell(nn.WithLossCell(network, loss), optimizer).set_train()
+        own = slice(3 * communicator.rank, 3 * communicator.rank + 3)
+        step(ms.Tensor(IMAGES[own]), ms.Tensor(LABELS[own]))
+        return {one.name: one.asnumpy().copy() for one in network.get_parameters()}
+
+    first, second = run_world(2, on_rank)
+    for name, value in first.items():
+        assert np.array_equal(value, second[name]) == ("moving" not in name), name

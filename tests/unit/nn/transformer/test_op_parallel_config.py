@@ -1,0 +1,55 @@
+"""The configuration of a transformer's cuts."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpiparallel.context import get_auto_parallel_context, reset_auto_parallel_context
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.nn.transformer import (
+    EmbeddingOpParallelConfig,
+    OpParallelConfig,
+    TransformerOpParallelConfig,
+    TransformerRecomputeConfig,
+)
+
+
+def test_configurations_of_parts_are_those_of_the_whole():
+    config = TransformerOpParallelConfig(data_parallel=2, model_parallel=4, vocab_emb_dp=False)
+    assert config.dp_mp_config == OpParallelConfig(2, 4)
+    assert config.embedding_dp_mp_config == EmbeddingOpParallelConfig(2, 4, False)
+    assert config.embedding_dp_mp_config.dp_mp_config == OpParallelConfig(2, 4)
+
+
+def test_defaults_cut_nothing():
+    config = TransformerOpParallelConfig(recompute=TransformerRecomputeConfig())
+    assert config.dp_mp_config == OpParallelConfig(1, 1)
+    assert config.embedding_dp_mp_config.vocab_emb_dp
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data_parallel": 0}, "data_parallel 0 must be an integer of at least 1"),
+        ({"model_parallel": 2.0}, "model_parallel 2.0 must be an integer"),
+        ({"micro_batch_num": True}, "micro_batch_num True must be an integer"),
+        ({"vocab_emb_dp": 1}, "vocab_emb_dp 1 must be True or False"),
+        ({"pipeline_stage": 2}, "pipeline_stage=2 is not implemented yet; use 1"),
+        ({"expert_parallel": 2}, "expert_parallel=2 is not implemented yet; use 1"),
+        ({"recompute": True}, "recompute=True is not implemented yet; use False"),
+        ({"recompute": TransformerRecomputeConfig(recompute=True)}, "recompute=True is not implemented yet"),
+    ],
+)
+def test_wrong_and_unimplemented_values_are_refused(options, message):
+    with pytest.raises(ConfigurationError, match=f"TransformerOpParallelConfig: {message}"):
+        TransformerOpParallelConfig(**options)
+
+
+def test_optimizer_shard_turns_the_parallel_optimizer_on():
+    try:
+        TransformerOpParallelConfig()
+        assert not get_auto_parallel_context("enable_parallel_optimizer")
+        TransformerOpParallelConfig(optimizer_shard=True)
+        assert get_auto_parallel_context("enable_parallel_optimizer")
+    finally:
+        reset_auto_parallel_context()

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.layout.box import Box
+from tests.conformance.operator_cases import CASES, OperatorCase
+from tests.conformance.operator_expected import expected
+
+REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+Cuts = dict[str, int]
+Place = dict[str, int]
+
+
+def traced_operator(case: OperatorCase) -> Any:
+    """Return the operator as its call configures it, and the order in which it takes the inputs."""
+    trace = Trace()
+    values = [trace.graph.add_input(str(index), Tensor(array).spec) for index, array in enumerate(case.inputs)]
+    with recording(trace):
+        operator = case.build()
+        if operator.updates:
+            return operator
+        case.apply(operator, [Tensor.of_value(value) for value in values])
+    (node,) = trace.graph.nodes
+    return node.operator.configured(scope="")
+
+
+def interval(extent: int, parts: int, index: int) -> tuple[int, int]:
+    """Return the ``index``-th of ``parts`` pieces of which the first are one element longer."""
+    size, longer = divmod(extent, parts)
+    start = index * size + min(index, longer)
+    return start, start + size + (index < longer)
+
+
+def part_of(shape: tuple[int, ...], labels: Labels, cuts: Cuts, place: Place) -> Part:
+    pieces = [
+        interval(extent, cuts.get(label or "", 1), place.get(label or "", 0))
+        for extent, label in zip(shape, labels, strict=True)
+    ]
+    return Part(shape, Box(tuple(start for start, _ in pieces), tuple(stop for _, stop in pieces)))
+
+
+def slices(part: Part) -> tuple[slice, ...]:
+    return tuple(slice(start, stop) for start, stop in zip(part.box.start, part.box.stop, strict=True))
+
+
+def run_part(operator: Any, rule: Equation, specs: list[TensorSpec], inputs: Any, cuts: Cuts, place: Place) -> Any:
+    """Run the operator on one rank's part; return parts and arrays of the outputs, or of the updated inputs."""
+    parts = [part_of(array.shape, labels, cuts, place) for array, labels in zip(inputs, rule.inputs, strict=True)]
+    arrays = [np.array(array[slices(part)]) for array, part in zip(inputs, parts, strict=True)]
+    targets = [part_of(spec.shape, labels, cuts, place) for spec, labels in zip(specs, rule.outputs, strict=True)]
+    local = operator.local(parts, targets)
+    if local.is_view:
+        return [(targets[0], local.view(arrays[0]))]
+    outputs = [np.full(part.shape, 7, spec.dtype) for part, spec in zip(targets, specs, strict=True)]
+    local.kernel(Runtime(), arrays, outputs)()
+    if operator.updates:
+        return [(parts[index], arrays[index]) for index in operator.updates]
+    return list(zip(targets, outputs, strict=True))
+
+
+def assemble(case: OperatorCase, cuts: Cuts) -> list[Any]:
+    """Run every part and put the outputs together, reducing those that are partial."""
+    operator = traced_operator(case)
+    input_specs = [Tensor(array).spec for array in case.inputs]
+    rule, specs = operator.equation(*input_specs), list(operator.infer(*input_specs))
+    found: list[dict[Any, list[Any]]] = []
+    for indices in product(*(range(count) for count in cuts.values())):
+        place = dict(zip(cuts, indices, strict=True))
+        results = run_part(operator, rule, specs, case.inputs, cuts, place)
+        found = found or [{} for _ in results]
+        for position, (part, array) in enumerate(results):
+            held = rule.inputs[operator.updates[position]] if operator.updates else rule.outputs[position]
+            terms = found[position].setdefault(part, [])
+            if not terms or any(place[label] and label not in held for label in cuts if needs(rule, label)):
+                terms.append(array)
+    wholes = []
+    for pieces in found:
+        total = next(iter(pieces)).global_shape
+        whole = np.empty(total, next(iter(pieces.values()))[0].dtype)
+        for part, terms in pieces.items():
+            whole[slices(part)] = reduce(REDUCTIONS[rule.reduction], terms)
+        wholes.append(whole)
+    return wholes
+
+
+def needs(rule: Equation, label: str) -> bool:
+    """Whether a cut of the label leaves different terms, rather than the same array, in different places."""
+    return any(label in labels for labels in rule.inputs)
+
+
+def cuttable(case: OperatorCase) -> list[tuple[str, int]]:
+    specs = [Tensor(array).spec for array in case.inputs]
+    rule = traced_operator(case).equation(*specs)
+    found = []
+    for label in rule.labels:
+        divisor = rule.divisors.get(label)
+        parts = [count for count in (2, 3) if divisor is None or divisor % count == 0]
+        if label not in rule.whole and parts:
+            found.append((label, parts[-1]))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_parts_of_any_cut_make_the_whole(case: OperatorCase) -> None:
+    labels = cuttable(case)
+    for cuts in [*({label: parts} for label, parts in labels), dict(labels)]:
+        actual, wanted = assemble(case, cuts), expected(case)
+        assert len(actual) == len(wanted)
+        for one, other in zip(actual, wanted, strict=True):
+            tolerance = 1e-8 if "GeluGrad" in case.name else 1e-12
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=str(cuts))

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.program import Program
+from mpiparallel.graph.registry import OPERATORS
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.ops import blocks
+from mpiparallel.ops import operations as P
+from tests.conformance.operator_cases import CASES, OperatorCase
+from tests.conformance.operator_expected import expected
+from tests.conformance.operator_program import CaseProgram
+
+by_name = {"ids": lambda case: case.name}
+
+
+def compute_at_once(case: OperatorCase, order: Any) -> tuple[Any, ...]:
+    """Return the outputs, or the new values of the parameters that the operator updates."""
+    operator = case.build()
+    arrays = [np.array(array, order=order) for array in case.inputs]
+    tensors = [
+        Parameter(array, f"p{index}") if index in operator.updates else Tensor(array)
+        for index, array in enumerate(arrays)
+    ]
+    outputs = case.apply(operator, tensors)
+    return tuple(one.asnumpy() for one in outputs or [tensors[index] for index in operator.updates])
+
+
+def assert_equal(actual: Any, wanted: Any, case: OperatorCase) -> None:
+    assert len(actual) == len(wanted)
+    for one, other in zip(actual, wanted, strict=True):
+        assert one.shape == np.shape(other)
+        assert one.dtype == np.asarray(other).dtype
+        tolerance = 1e-8 if "GeluGrad" in case.name else 1e-13
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("size", [4, 1 << 14])
+@pytest.mark.parametrize("case", CASES, **by_name)
+def test_an_operator_computes_its_formula_from_memory_in_any_order_in_blocks_of_any_size(
+    case: OperatorCase, size: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_BLOCK", size)
+    assert_equal(compute_at_once(case, order), expected(case), case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.build().updates], **by_name)
+def test_a_program_computes_what_the_operator_computes_at_once(case: OperatorCase) -> None:
+    if "Dropout" in case.name:
+        pytest.skip("its mask depends on its place in the program")
+    program = CaseProgram.of(case)
+    wanted = expected(case)
+    for _ in range(2):
+        assert_equal(program.run(case.inputs)[: len(wanted)], wanted, case)
+
+
+def test_every_operator_has_a_case() -> None:
+    # Collectives need ranks: tests/unit/parallel/test_collective.py has their table.
+    defined = {
+        name
+        for name, operator in OPERATORS.items()
+        if getattr(P, name, None) is operator and operator.kind != "communication"
+    }
+    assert defined <= {case.build().name for case in CASES}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Sigmoid", "GeLU", "ReLU"])
+def test_a_function_keeps_the_dtype_and_does_not_overflow(name: str, dtype: Any) -> None:
+    output = getattr(P, name)()(np.array([[-3e4, -5.0, 0.0, 5.0, 3e4]], dtype)).asnumpy()
+    assert output.dtype == dtype
+    assert np.isfinite(output[0, 1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: P.Gather()(np.ones((3, 2)), np.array([0, 3])), "Gather: index 3 is out of range for the 3 elements"),
+        (lambda: P.Gather()(np.ones((3, 2)), np.array([-1])), "index -1 is out of range"),
+        (lambda: P.Gather()(np.ones((3, 2)), np.array([0.5])), "input_indices is of dtype float64"),
+        (lambda: P.GatherLast()(np.ones((3, 2)), np.array([0, 1, 2])), "index 2 is out of range for the 2 elements"),
+        (lambda: P.SparseSoftmaxCrossEntropyWithLogits()(np.ones((1, 2)), np.array([2])), "index 2 is out of range"),
+        (lambda: P.Softmax(2)(np.ones((3, 2))), "axis 2 is out of range for 2 dims; use -2 to 1"),
+        (lambda: P.LayerNorm()(np.ones((3, 2)), np.ones(3), np.ones(2)), "gamma has shape"),
+        (lambda: P.GeLU()(np.ones(3, np.int32)), "x is of dtype int32"),
+        (lambda: P.Squeeze(0)(np.ones((3, 1))), "must name dims of one element"),
+        (lambda: P.ApplyMomentum()(*[Parameter(np.ones(2), f"p{i}") for i in range(5)]), "input 2 has shape"),
+    ],
+)
+def test_an_operator_says_what_does_not_fit(call: Any, said: str) -> None:
+    with pytest.raises(ShapeError, match=said):
+        call()
+
+
+@pytest.mark.parametrize("keep_prob", [0.0, 1.5])
+def test_dropout_refuses_a_probability_outside_of_0_to_1(keep_prob: float) -> None:
+    with pytest.raises(ConfigurationError, match="must be above 0 and at most 1"):
+        P.Dropout(keep_prob)
+
+
+def test_floats_beside_integers_decide_the_dtype() -> None:
+    counts = Tensor(np.array([1, 2], np.int64))
+    assert (counts + Tensor([0.5, 0.5])).dtype == np.float32
+    assert P.Select()(np.array([True, False]), counts, 5).asnumpy().tolist() == [1, 5]
+
+
+def test_an_index_of_integers_gives_a_view_that_follows_the_array() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    element = Tensor(array)[1, 2]
+    array[1, 2] = 9.0
+    assert element.item() == 9.0
+
+
+def run_program(network: Any, *arrays: Any) -> Any:
+    trace = Trace()
+    inputs = [trace.graph.add_input(f"x{index}", Tensor(array).spec) for index, array in enumerate(arrays)]
+    with recording(trace):
+        trace.graph.outputs = [network(*map(Tensor.of_value, inputs)).value]
+    return Program(trace.graph, Runtime()).run(arrays)[0]
+
+
+def test_no_operator_overwrites_memory_that_another_of_its_inputs_shows() -> None:
+    x = np.random.default_rng(0).standard_normal((300, 300))
+    actual = run_program(lambda x: P.SigmoidGrad()(-x, P.Transpose()(-x, (1, 0))), x)
+    shared = run_program(lambda x: (lambda y: P.SigmoidGrad()(y, P.Transpose()(y, (1, 0))))(-x), x)
+    np.testing.assert_array_equal(shared, actual)
+
+
+def test_an_exponent_that_the_network_computes_is_read_when_it_runs() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    actual = run_program(lambda x, y: P.Pow()(x, y + y), x, np.array(1.5))
+    np.testing.assert_allclose(actual, x**3)

@@ -1,0 +1,73 @@
+"""Strategies that do not fit get one error that names operator, input, dim, cut and mend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mpiparallel.ops as ops
+from mpiparallel import context, nn
+from mpiparallel.errors import StrategyError
+from mpiparallel.graph.parameter import Parameter
+
+X = np.zeros((8, 6), np.float32)
+
+
+class Product(nn.Cell):
+    def __init__(self, strategy, other=None):
+        super().__init__()
+        self.w = Parameter(np.zeros((6, 4), np.float32), "w")
+        self.first = ops.MatMul().shard(strategy)
+        self.second = ops.MatMul() if other is None else ops.MatMul().shard(other)
+
+    def construct(self, x):
+        return self.first(x, self.w) + self.second(x, self.w)
+
+
+class Rows(nn.Cell):
+    def __init__(self, operator):
+        super().__init__()
+        self.operator = operator
+
+    def construct(self, x):
+        return self.operator(x)
+
+
+@pytest.fixture(autouse=True)
+def _eight_devices():
+    context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", device_num=8, full_batch=True)
+    yield
+    context.reset_auto_parallel_context()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        (((2, 1),), r"MatMul: strategy \(\(2, 1\),\) has 1 entries for 2 inputs; give each input one"),
+        (((2,), (1, 4)), r"MatMul: input 0 has 2 dims, but its strategy \(2,\) has 1 cuts"),
+        (((4, 1), (1, 4)), r"cuts into 16 parts, but there are 8 devices; make the product of the cuts at most 8"),
+        (((3, 1), (1, 1)), r"cuts into 3 parts, which does not divide the 8 devices"),
+        (((1, 2), (4, 1)), r"dim 1 of input 0 is cut 2 ways and dim 0 of input 1 4 ways.*must be cut alike"),
+    ],
+)
+def test_a_strategy_that_does_not_fit_is_refused(strategy, message) -> None:
+    with pytest.raises(StrategyError, match=message):
+        Product(strategy, strategy).sharded_graph(X)
+
+
+def test_a_dim_that_must_stay_whole_is_refused() -> None:
+    message = r"Softmax: dim 1 of input 0 must stay whole, but is cut 2 ways; give it cut 1"
+    with pytest.raises(StrategyError, match=message):
+        Rows(ops.Softmax(-1).shard(((1, 2),))).sharded_graph(X)
+
+
+def test_a_parameter_used_under_two_layouts_is_refused_with_both_users() -> None:
+    message = r"parameter 'w' of shape \(6, 4\) is used under two layouts: .*MatMul.* and .*MatMul-1"
+    with pytest.raises(StrategyError, match=message):
+        Product(((2, 1), (1, 4)), ((8, 1), (1, 1))).sharded_graph(X)
+
+
+@pytest.mark.parametrize("strategy", [[(1, 2)], ((1, 0),), ((1, "2"),), (2, 1)])
+def test_what_is_no_strategy_is_refused_at_once(strategy) -> None:
+    with pytest.raises(StrategyError, match="strategy"):
+        ops.ReLU().shard(strategy)

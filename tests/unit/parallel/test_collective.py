@@ -1,0 +1,127 @@
+"""Collective operators: values, adjoints, gradients, on thread ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mpiparallel.ops as ops
+from mpiparallel import context
+from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import GradientError, ShapeError, StrategyError
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import Trace, recording
+
+SIZES = (1, 2, 3, 4)
+
+
+def collectives(size):
+    return {
+        "AllReduce": (lambda: ops.AllReduce(), (4, 6)),
+        "AllGather": (lambda: ops.AllGather(), (4, 6)),
+        "ReduceScatter": (lambda: ops.ReduceScatter(), (12, 5)),
+        "AlltoAll": (lambda: ops.AlltoAll(size, 0, 1), (12, 5)),
+        "AlltoAll-back": (lambda: ops.AlltoAll(size, 1, 0), (5, 12)),
+        "Broadcast": (lambda: ops.Broadcast(size - 1), (4, 6)),
+    }
+
+
+def products(communicator, name):
+    """Return this rank's terms of <F x, y> and <x, F* y>, F* being the operator's own gradient."""
+    make, shape = collectives(communicator.size)[name]
+    random = np.random.default_rng(communicator.rank)
+    x = Tensor(random.standard_normal(shape))
+    operator = make()
+    output = operator(x)
+    y = Tensor(random.standard_normal(output.shape))
+    (adjoint,) = operator.gradient([x], [output], [y])
+    return np.vdot(output.asnumpy(), y.asnumpy()), np.vdot(x.asnumpy(), adjoint.asnumpy())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", collectives(1))
+def test_the_gradient_of_a_collective_is_its_adjoint(name, size) -> None:
+    terms = np.array(run_world(size, products, name))
+    np.testing.assert_allclose(terms[:, 0].sum(), terms[:, 1].sum(), rtol=1e-12)
+
+
+def value_of(communicator, name):
+    make, shape = collectives(communicator.size)[name]
+    return make()(Tensor(_input(communicator.rank, shape))).asnumpy()
+
+
+def _input(rank, shape):
+    return np.random.default_rng([9, rank]).integers(-9, 9, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_values_are_those_of_numpy(size) -> None:
+    inputs = {name: [_input(rank, shape) for rank in range(size)] for name, (_, shape) in collectives(size).items()}
+    joined = np.concatenate(inputs["AlltoAll"], axis=1)
+    expected = {
+        "AllReduce": [sum(inputs["AllReduce"])] * size,
+        "AllGather": [np.concatenate(inputs["AllGather"])] * size,
+        "ReduceScatter": np.split(sum(inputs["ReduceScatter"]), size),
+        "AlltoAll": np.split(joined, size),
+        "AlltoAll-back": np.split(np.concatenate(inputs["AlltoAll-back"]), size, axis=1),
+        "Broadcast": [inputs["Broadcast"][-1]] * size,
+    }
+    for name, wanted in expected.items():
+        for result, array in zip(run_world(size, value_of, name), wanted, strict=True):
+            np.testing.assert_array_equal(result, array, err_msg=name)
+
+
+def traced_gradient(communicator):
+    # Each rank's loss is sum(AllReduce(x) * (rank + 1)); the gradient of x counts every rank's weight.
+    weight = float(communicator.rank + 1)
+    return ops.grad(lambda x: (ops.AllReduce()(x) * weight).sum())(Tensor([1.0, 2.0])).asnumpy().tolist()
+
+
+def test_collectives_work_in_a_traced_gradient() -> None:
+    assert run_world(3, traced_gradient) == [[6.0, 6.0]] * 3
+
+
+def test_wrong_use_is_refused_by_name() -> None:
+    def check(_communicator):
+        with pytest.raises(ShapeError, match=r"ReduceScatter: dim 0 of .* equal blocks"):
+            ops.ReduceScatter()(Tensor(np.zeros((3, 2))))
+        with pytest.raises(ShapeError, match="split_count 3 must be the size of the group, 2"):
+            ops.AlltoAll(3, 0, 1)(Tensor(np.zeros((3, 2))))
+        with pytest.raises(ShapeError, match="0-d"):
+            ops.AllGather()(Tensor(1.0))
+        with pytest.raises(GradientError, match="op='max'"):
+            ops.grad(lambda x: ops.AllReduce("max")(x).sum())(Tensor([1.0]))
+
+    run_world(2, check)
+
+
+def test_a_hand_placed_collective_in_semi_auto_mode_is_refused() -> None:
+    def check(_communicator):
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        with pytest.raises(StrategyError, match="leave it out"):
+            ops.grad(lambda x: ops.AllReduce()(x).sum())(Tensor([1.0]))
+
+    run_world(2, check)
+
+
+def test_the_data_parallel_gradient_all_reduce_follows_from_the_rules() -> None:
+    """Nobody writes it: it appears in the local graph of a matrix product whose batch is cut."""
+    from mpiparallel.graph.differentiate import differentiate
+    from mpiparallel.graph.parameter import Parameter
+    from mpiparallel.graph.tensor_spec import TensorSpec
+    from mpiparallel.parallel.configuration import ParallelConfiguration
+    from mpiparallel.parallel.local_graph import local_graph
+    from mpiparallel.parallel.sharded_graph import shard
+
+    trace = Trace()
+    x = trace.graph.add_input("x", TensorSpec((8, 4), np.dtype(np.float32)))
+    weight = Parameter(np.ones((4, 3), np.float32), "weight")
+    with recording(trace):
+        loss = ops.MatMul().shard(((4, 1), (1, 1)))(Tensor.of_value(x), weight).sum().value
+        seed = trace.graph.add_constant(np.ones((), np.float32))
+        trace.graph.outputs = differentiate(trace, [loss], [seed], [trace.graph.parameters["weight"]])
+    assert not any(node.operator.kind == "communication" for node in trace.graph.nodes)
+    configuration = ParallelConfiguration(mode="semi_auto_parallel", device_num=4)
+    local = local_graph(shard(trace.graph, configuration), rank=1)
+    reduces = [node.operator for node in local.nodes if node.operator.kind == "communication"]
+    assert [(operator.name, operator.ranks()) for operator in reduces] == [("AllReduce", (0, 1, 2, 3))]

@@ -1,0 +1,172 @@
+"""Model and callbacks: training, resuming, evaluation, prediction, and the lines that people see."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pytest
+
+import mpiparallel.ops as ops
+from mpiparallel import Model, Parameter, Tensor, context, nn
+from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.errors import ConfigurationError, DatasetError, LayoutError
+from mpiparallel.train import Callback, LossMonitor, ProgressMonitor, TimeMonitor
+
+
+def line_data(count=24):
+    x = np.random.default_rng(2).uniform(-1, 1, (count, 3)).astype(np.float32)
+    return x, x @ np.array([[1.0], [-2.0], [0.5]], np.float32)
+
+
+def line_dataset(batch=4, count=24):
+    return NumpySlicesDataset(line_data(count), ["x", "y"], shuffle=True).batch(batch, drop_remainder=True)
+
+
+def line_model(rate=0.3, dropout=None):
+    layers = [nn.Dense(3, 1, weight_init="zeros")]
+    if dropout:
+        layers.insert(0, nn.Dropout(dropout))
+    network = nn.SequentialCell(layers)
+    return Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), rate, 0.5))
+
+
+def weights(model):
+    return {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
+
+
+def test_training_finds_the_line_and_predict_follows_it() -> None:
+    model = line_model()
+    model.train(20, line_dataset(), dataset_sink_mode=False)
+    x, y = line_data()
+    np.testing.assert_allclose(model.predict(Tensor(x)).asnumpy(), y, atol=1e-3)
+    assert model.eval(line_dataset())["loss"] < 1e-5
+    assert model.step == 20 * 6
+
+
+def test_loss_lines_are_those_of_the_tutorials(capsys) -> None:
+    line_model().train(2, line_dataset(), [LossMonitor(3), TimeMonitor()], dataset_sink_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    patterns = [
+        r"epoch: 1 step: 3, loss is \d\.\d+",
+        r"epoch: 1 step: 6, loss is",
+        r"epoch time: [\d.]+ ms, per step time: ",
+    ]
+    assert len(lines) == 6
+    for line, pattern in zip(lines, patterns, strict=False):
+        assert re.match(pattern, line), line
+
+
+def test_in_sink_mode_a_line_comes_each_epoch(capsys) -> None:
+    line_model().train(3, line_dataset(), LossMonitor())
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines] == [f"epoch: {epoch} step: 6" for epoch in (1, 2, 3)]
+
+
+def test_progress_is_plain_where_there_is_no_terminal_and_rank_0_only() -> None:
+    stream = io.StringIO()
+    line_model().train(2, line_dataset(), ProgressMonitor(0.0, stream), dataset_sink_mode=False)
+    lines = stream.getvalue().splitlines()
+    pattern = r"epoch 1/2 step 1/6  loss \d\.\d{4}  [\d.]+ ms/step  \d+ samples/s  \d:\d\d:\d\d left"
+    assert re.fullmatch(pattern, lines[0])
+
+    def on_rank(communicator):
+        quiet = io.StringIO()
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        line_model().train(1, line_dataset(), ProgressMonitor(0.0, quiet), dataset_sink_mode=False)
+        return bool(quiet.getvalue())
+
+    assert run_world(2, on_rank) == [True, False]
+
+
+class StopAt(Callback):
+    def __init__(self, step):
+        self.step = step
+
+    def step_end(self, run_context):
+        if run_context.original_args().cur_step_num == self.step:
+            run_context.request_stop()
+
+
+def test_a_training_stopped_in_an_epoch_goes_on_as_if_it_had_not() -> None:
+    whole = line_model(dropout=0.7)
+    whole.train(3, line_dataset(), dataset_sink_mode=False)
+    parts = line_model(dropout=0.7)
+    parts.train(3, line_dataset(), StopAt(8), dataset_sink_mode=False)
+    assert parts.step == 8
+    parts.train(3, line_dataset(), dataset_sink_mode=False)
+    for name, value in weights(whole).items():
+        np.testing.assert_array_equal(weights(parts)[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(("full_batch", "batch"), [(True, 4), (False, 2)])
+def test_feeding_the_whole_batch_or_each_rank_its_piece_trains_the_same(full_batch, batch) -> None:
+    alone = line_model()
+    alone.train(2, line_dataset(), dataset_sink_mode=False)
+
+    def on_rank(communicator):
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=full_batch)
+        x, y = line_data()
+        rows = np.concatenate([one["x"] for one in line_dataset().iterate(0)])
+        rows = np.concatenate([rows, *(one["x"] for one in line_dataset().iterate(1))])
+        found = {tuple(row): target for row, target in zip(x, y, strict=True)}
+        targets = np.stack([found[tuple(row)] for row in rows])
+        if not full_batch:
+            own = (np.arange(len(rows)) % 4) // 2 == communicator.rank
+            rows, targets = rows[own], targets[own]
+        dataset = NumpySlicesDataset((rows, targets), ["x", "y"], shuffle=False).batch(batch)
+        model = line_model()
+        model.train(1, dataset, dataset_sink_mode=False)
+        return weights(model)
+
+    for found in run_world(2, on_rank):
+        for name, value in weights(alone).items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_wrong_use_is_refused_with_the_mend() -> None:
+    model = line_model()
+    with pytest.raises(ConfigurationError, match="epoch 0 must be an integer of at least 1"):
+        model.train(0, line_dataset())
+    with pytest.raises(DatasetError, match="no batch; use a smaller batch_size"):
+        model.train(1, line_dataset(batch=100))
+    with pytest.raises(ConfigurationError, match="is not a Callback"):
+        model.train(1, line_dataset(), callbacks=[print])
+    with pytest.raises(ConfigurationError, match="training needs an optimizer"):
+        Model(nn.Dense(3, 1)).train(1, line_dataset())
+
+
+def test_a_network_cut_for_more_devices_than_ranks_says_how_many_to_start() -> None:
+    context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", device_num=8, full_batch=True)
+    try:
+        with pytest.raises(ConfigurationError, match="cut for 8 devices, but the world has 1 ranks; start as many"):
+            line_model().train(1, line_dataset())
+    finally:
+        context.reset_auto_parallel_context()
+
+
+class Scale(nn.Cell):
+    def __init__(self, strategy):
+        super().__init__()
+        self.w = Parameter(np.arange(12.0).reshape(4, 3), "w")
+        self.mul = ops.Mul().shard(strategy)
+
+    def construct(self, x):
+        return self.mul(x, self.w)
+
+
+def test_a_network_used_alone_can_be_cut_later_but_not_cut_anew() -> None:
+    def on_rank(_communicator):
+        cell = Scale(((2, 1), (2, 1)))
+        x = Tensor(np.ones((4, 3)))
+        whole = cell(x).asnumpy()
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        np.testing.assert_array_equal(cell(x).asnumpy(), whole)
+        assert cell.w.asnumpy().shape == (2, 3)
+        context.reset_auto_parallel_context()
+        with pytest.raises(LayoutError, match=r"'w' is laid out as .* make the network anew"):
+            cell(Tensor(np.ones((4, 3), np.float32)))
+
+    run_world(2, on_rank)
