@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
+from mpiparallel.communication.last_words import let_last_words_through
 from mpiparallel.communication.protocol import Communicator, Reduction
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
@@ -344,8 +345,7 @@ class _AbortJob:
 
     def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         self._report(kind, error, traceback)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        let_last_words_through()
         MPI.COMM_WORLD.Abort(1)
 
 

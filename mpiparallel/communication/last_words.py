@@ -1,0 +1,39 @@
+"""What a rank prints before it ends the job: passed on by the launcher, or lost with it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+import sys
+import termios
+import time
+
+_MOST_SECONDS = 2.0
+_SETTLING_SECONDS = 0.2
+_NAP = 0.005
+
+
+def let_last_words_through() -> None:
+    """Flush stdout and stderr, and give the launcher time to pass them on; waits at most about two seconds.
+
+    Launchers read what ranks print through pipes, and drop what is still there when a rank aborts the job.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    deadline = time.monotonic() + _MOST_SECONDS
+    while any(_unread_bytes(descriptor) for descriptor in (1, 2)) and time.monotonic() < deadline:
+        time.sleep(_NAP)
+    time.sleep(_SETTLING_SECONDS)
+
+
+def _unread_bytes(descriptor: int) -> int:
+    """Return how many bytes of a pipe nobody has read yet; 0 for what is no pipe."""
+    try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return 0
+        answer = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+    except OSError:
+        return 0
+    return int(struct.unpack("i", answer)[0])
