@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check test-gpu bench clean
+.PHONY: help demo test lint check test-gpu test-interop bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -11,7 +11,7 @@ CUDA ?= cuda12x
 METADATA := setup.cfg pyproject.toml
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: .venv/.demo ## train on eight ranks, go on with four, in place; results in mpiparallel_demo/
 	@.venv/bin/mpiparallel demo
@@ -20,7 +20,7 @@ test: .venv/.test .venv-mpich/.test ## run the tests, with Open MPI and with MPI
 test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test: export OPENBLAS_NUM_THREADS := 1
 test:
-	.venv/bin/python -m pytest -m "not gpu"
+	.venv/bin/python -m pytest -m "not gpu and not interop"
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .
@@ -33,11 +33,15 @@ check: lint test ## lint, then test
 test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x or cuda13x)
 	.venv/bin/python -m pytest -m gpu
 
+# Gradients and times do not depend on the build of PyTorch: one for CPUs is enough, where pip is told of an index of them.
+test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of its own
+	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -m interop tests/interop
+
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done
 
 clean: ## remove the virtual environments, the caches and the demo's results
-	rm -rf .venv .venv-mpich mpiparallel_demo build mpiparallel.egg-info
+	rm -rf .venv .venv-mpich .venv-torch mpiparallel_demo build mpiparallel.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -47,8 +51,9 @@ clean: ## remove the virtual environments, the caches and the demo's results
 .venv/.test: EXTRAS := demo,test,dev
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
+.venv-torch/.interop: EXTRAS := test,interop
 
-.venv/.demo .venv/.test .venv/.$(CUDA) .venv-mpich/.test: $(METADATA)
+.venv/.demo .venv/.test .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \

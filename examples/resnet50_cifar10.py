@@ -1,6 +1,6 @@
 """Train ResNet on CIFAR-10 in any parallel mode, as the parallel training tutorial does.
 
-python examples/resnet50_cifar10.py --data_path cifar-10-batches-bin
+mpiparallel run -n 2 examples/resnet50_cifar10.py --digits --network resnet18
 mpiparallel run -n 4 examples/resnet50_cifar10.py --data_path cifar-10-batches-bin --parallel_mode semi_auto_parallel
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 import mpiparallel as ms
 import mpiparallel.dataset as ds
@@ -16,17 +17,20 @@ import mpiparallel.dataset.vision.c_transforms as vision
 from mpiparallel import Model, nn
 from mpiparallel import dtype as mstype
 from mpiparallel.communication import get_group_size, get_rank, init
+from mpiparallel.dataset.digits import write_digit_images
 from mpiparallel.models.resnet import resnet18, resnet50
-from mpiparallel.train.callback import CheckpointConfig, LossMonitor, ModelCheckpoint, ProgressMonitor
+from mpiparallel.train.callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, ProgressMonitor
 
 NETWORKS = {"resnet18": resnet18, "resnet50": resnet50}
+DIGITS_FOLDER = "digits"
 
 
-def create_dataset(data_path, batch_size, image_size, training, sharded):
+def create_dataset(data_path, batch_size, image_size, training=True, sharded=False, mirrored=True):
     """Return the tutorial's pipeline; with ``sharded`` each rank reads its share of the images."""
     shares = {"num_shards": get_group_size(), "shard_id": get_rank()} if sharded else {}
     images = ds.Cifar10Dataset(data_path, usage="train" if training else "test", shuffle=training, **shares)
-    augment = [vision.RandomCrop((32, 32), (4, 4, 4, 4)), vision.RandomHorizontalFlip()] if training else []
+    augment = [vision.RandomCrop((32, 32), (4, 4, 4, 4))] if training else []
+    augment += [vision.RandomHorizontalFlip()] if training and mirrored else []
     resize = [vision.Resize((image_size, image_size))] if image_size != 32 else []
     scale = [
         vision.Rescale(1.0 / 255.0, 0.0),
@@ -38,20 +42,58 @@ def create_dataset(data_path, batch_size, image_size, training, sharded):
     return images.batch(batch_size, drop_remainder=training)
 
 
+class AccuracyMonitor(Callback):
+    """Print the share of the test images that the network knows, after each epoch, on rank 0."""
+
+    def __init__(self, model, test_images):
+        self._model = model
+        self._test_images = test_images
+
+    def epoch_end(self, run_context):
+        known = count = 0
+        for batch in self._test_images.iterate():
+            logits = self._model.predict(ms.Tensor(batch["image"])).asnumpy()
+            known += int((logits.argmax(-1) == batch["label"]).sum())
+            count += len(logits)
+        training = run_context.original_args()
+        training.train_network.set_train()
+        if training.rank == 0:
+            print(f"epoch: {training.cur_epoch_num} test accuracy is {known / count:.4f}", flush=True)
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data_path", default=os.environ.get("DATA_PATH"), help="folder of CIFAR-10, or $DATA_PATH")
+    parser.add_argument(
+        "--digits",
+        action="store_true",
+        help=f"train on scikit-learn's digits, made in the data path (default: {DIGITS_FOLDER}) if they are not there",
+    )
     parser.add_argument("--network", choices=sorted(NETWORKS), default="resnet50")
     parser.add_argument("--parallel_mode", choices=["data_parallel", "semi_auto_parallel"], default="data_parallel")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch_size", type=int, default=32, help="images a step and rank")
-    parser.add_argument("--image_size", type=int, default=224)
-    parser.add_argument("--learning_rate", type=float, default=0.01)
+    parser.add_argument("--image_size", type=int, help="height and width (default: 224, or 32 for digits)")
+    parser.add_argument("--learning_rate", type=float, default=0.02, help="of the first epoch; falls along a cosine")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    if arguments.data_path is None:
-        parser.error("give --data_path, or set DATA_PATH: the folder that holds cifar-10-batches-bin or -py")
+    arguments.image_size = arguments.image_size or (32 if arguments.digits else 224)
+    if arguments.data_path is None and not arguments.digits:
+        parser.error(
+            "give --data_path, or set DATA_PATH: the folder that holds cifar-10-batches-bin or -py; "
+            "without CIFAR-10 at hand, --digits makes a small stand-in"
+        )
     return arguments
+
+
+def find_images(arguments):
+    """Return the folder of the images; digits that are not there are made."""
+    folder = Path(arguments.data_path or DIGITS_FOLDER)
+    if arguments.digits and not (folder / "test_batch.bin").exists():
+        if get_rank() == 0:
+            print(f"making scikit-learn's digits, in CIFAR-10's format, in {folder}/", flush=True)
+        write_digit_images(folder)
+    return folder
 
 
 def main():
@@ -63,15 +105,18 @@ def main():
     settings = {} if own_batches else {"full_batch": True}
     ms.set_auto_parallel_context(parallel_mode=arguments.parallel_mode, gradients_mean=True, **settings)
     batch = arguments.batch_size * (1 if own_batches else get_group_size())
-    training = create_dataset(arguments.data_path, batch, arguments.image_size, True, own_batches)
+    folder = find_images(arguments)
+    training = create_dataset(folder, batch, arguments.image_size, True, own_batches, not arguments.digits)
+    test = create_dataset(folder, batch, arguments.image_size, training=False)
 
-    network = NETWORKS[arguments.network](num_classes=10)
+    network = NETWORKS[arguments.network](num_classes=10, last_gamma="zeros")
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
-    optimizer = nn.Momentum(network.trainable_params(), arguments.learning_rate, 0.9)
+    steps = training.get_dataset_size()
+    rates = nn.cosine_decay_lr(0.0, arguments.learning_rate, arguments.epochs * steps, steps, arguments.epochs)
+    optimizer = nn.Momentum(network.trainable_params(), rates, 0.9)
     model = Model(network, loss_fn=loss, optimizer=optimizer)
-    every_epoch = CheckpointConfig(training.get_dataset_size(), keep_checkpoint_max=1)
-    saver = ModelCheckpoint("resnet", "checkpoints", every_epoch)
-    model.train(arguments.epochs, training, [ProgressMonitor(), LossMonitor(), saver])
+    saver = ModelCheckpoint("resnet", "checkpoints", CheckpointConfig(steps, keep_checkpoint_max=1))
+    model.train(arguments.epochs, training, [ProgressMonitor(), LossMonitor(), AccuracyMonitor(model, test), saver])
 
 
 if __name__ == "__main__":

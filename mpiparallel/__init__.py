@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mpiparallel.context import set_auto_parallel_context as set_auto_parallel_context
     from mpiparallel.context import set_context as set_context
     from mpiparallel.context import set_seed as set_seed
+    from mpiparallel.dtype import bfloat16 as bfloat16
     from mpiparallel.dtype import bool_ as bool_
     from mpiparallel.dtype import float16 as float16
     from mpiparallel.dtype import float32 as float32
@@ -48,13 +49,19 @@ if TYPE_CHECKING:
     from mpiparallel.nn.initializer import initializer as initializer
     from mpiparallel.ops.gradient import grad as grad
     from mpiparallel.ops.gradient import value_and_grad as value_and_grad
+    from mpiparallel.train import amp as amp
+    from mpiparallel.train.amp import build_train_network as build_train_network
+    from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager as DynamicLossScaleManager
+    from mpiparallel.train.loss_scale_manager import FixedLossScaleManager as FixedLossScaleManager
     from mpiparallel.train.model import Model as Model
     from mpiparallel.train.serialization import load_checkpoint as load_checkpoint
     from mpiparallel.train.serialization import load_param_into_net as load_param_into_net
 
-_DTYPES = ("bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
+_DTYPES = ("bfloat16", "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
 _FOLDERS = ("communication", "context", "dataset", "dtype", "nn", "ops", "train")
 _PLACES = {
+    "DynamicLossScaleManager": "train.loss_scale_manager",
+    "FixedLossScaleManager": "train.loss_scale_manager",
     "GRAPH_MODE": "context",
     "Model": "train.model",
     "PYNATIVE_MODE": "context",
@@ -62,7 +69,9 @@ _PLACES = {
     "Parameter": "graph.parameter",
     "ParameterTuple": "nn.cell",
     "Tensor": "graph.tensor",
+    "amp": "train",
     "build_searched_strategy": "checkpoint.strategy_file",
+    "build_train_network": "train.amp",
     "get_auto_parallel_context": "context",
     "get_context": "context",
     "grad": "ops.gradient",
@@ -78,6 +87,8 @@ _PLACES = {
 }
 
 __all__ = [
+    "DynamicLossScaleManager",
+    "FixedLossScaleManager",
     "GRAPH_MODE",
     "PYNATIVE_MODE",
     "Model",
@@ -86,8 +97,11 @@ __all__ = [
     "ParameterTuple",
     "Tensor",
     "__version__",
+    "amp",
+    "bfloat16",
     "bool_",
     "build_searched_strategy",
+    "build_train_network",
     "communication",
     "context",
     "dataset",

@@ -25,6 +25,9 @@ float64: np.dtype[Any] = np.dtype(np.float64)
 complex64: np.dtype[Any] = np.dtype(np.complex64)
 complex128: np.dtype[Any] = np.dtype(np.complex128)
 
+bfloat16: str = "bfloat16"
+"""A name only: no array library here computes in it, and ``Cell.to_float`` says what to use instead."""
+
 
 def dtype_to_nptype(type_: Any) -> type[Any]:
     """Return the NumPy scalar type of a dtype.

@@ -14,6 +14,7 @@
     |- ReshardError         (RuntimeError)  state could not be moved
     |- CheckpointError      (RuntimeError)  a checkpoint is damaged, incomplete or does not fit
     |- StrategyFileError    (ValueError)    a strategy or group file cannot be read
+    |- NonFiniteError       (ArithmeticError) a loss or a gradient is infinite or no number
     |- DatasetError         (ValueError)    input data are missing, malformed or of the wrong size
     |- LaunchError          (RuntimeError)  a job could not be started, or ended badly
 """
@@ -67,6 +68,10 @@ class CheckpointError(MpiParallelError, RuntimeError):
 
 class StrategyFileError(MpiParallelError, ValueError):
     """A strategy file or a group file cannot be read."""
+
+
+class NonFiniteError(MpiParallelError, ArithmeticError):
+    """A loss or a gradient is infinite or no number."""
 
 
 class DatasetError(MpiParallelError, ValueError):

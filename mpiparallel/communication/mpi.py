@@ -10,15 +10,13 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.communication import arguments
-from mpiparallel.communication.last_words import let_last_words_through
-from mpiparallel.communication.protocol import Communicator, Reduction
+from mpiparallel.communication import abort_hook, arguments
+from mpiparallel.communication.protocol import Communicator, Ending, Reduction
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
 
@@ -41,6 +39,9 @@ _NAP = 0.005
 _MOST_CORES = 1 << 14
 _SHORT_NAP = 1e-4
 _YIELDS = 50
+_OVERLAP = ("auto", "on", "off")
+OVERLAP_VARIABLE = "MPIPARALLEL_OVERLAP"
+"""``on`` and ``off`` say whether collectives run beside computation; ``auto``, the default, where there are several hosts."""
 
 
 def _reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -63,6 +64,7 @@ class _World:
     root: MPI.Intracomm
     host_ranks: frozenset[int]
     crowded: bool
+    overlaps: bool
     largest_message: int
     groups: dict[tuple[int, ...], MpiCommunicator] = field(default_factory=dict)
     datatypes: dict[int, MPI.Datatype] = field(default_factory=lambda: {1: MPI.BYTE})
@@ -103,6 +105,10 @@ class MpiCommunicator:
     def host_ranks(self) -> tuple[int, ...]:
         return self._host_ranks
 
+    @property
+    def overlaps(self) -> bool:
+        return self._world.overlaps
+
     @_reporting
     def barrier(self) -> None:
         self._call("Barrier")
@@ -124,6 +130,14 @@ class MpiCommunicator:
         decode(travelling, view, wire)
 
     @_reporting
+    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
+        view = arguments.writable("start_all_reduce", array)
+        wire = wire_of(view.dtype, operation)
+        travelling, reduction = encode(view, wire), _OPERATIONS[wire.operation]
+        requests = [self._comm.Iallreduce(MPI.IN_PLACE, piece, reduction) for piece in self._pieces(travelling)]
+        return self._ending(requests, lambda: decode(travelling, view, wire), travelling)
+
+    @_reporting
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
         arguments.refuse(arguments.blocks_problem("all_gather", whole, block, self.size))
@@ -132,6 +146,17 @@ class MpiCommunicator:
             self._call("Allgather", [sent, MPI.BYTE], [received, MPI.BYTE])
         else:
             self._exchange([sent] * self.size, np.split(received, self.size))
+
+    @_reporting
+    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
+        block, whole = arguments.flat("start_all_gather", source), arguments.writable("start_all_gather", target)
+        arguments.refuse(arguments.blocks_problem("start_all_gather", whole, block, self.size))
+        sent, received = arguments.as_bytes(block), arguments.as_bytes(whole)
+        if received.size > self._world.largest_message:
+            self.all_gather(source, target)
+            return _already_ended
+        request = self._comm.Iallgather([sent, MPI.BYTE], [received, MPI.BYTE])
+        return self._ending([request], _already_ended, sent)
 
     @_reporting
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
@@ -144,6 +169,21 @@ class MpiCommunicator:
         else:
             self._reduce_blocks(travelling, received, _OPERATIONS[wire.operation])
         decode(received, block, wire)
+
+    @_reporting
+    def start_reduce_scatter(
+        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
+    ) -> Ending:
+        name = "start_reduce_scatter"
+        whole, block = arguments.flat(name, source), arguments.writable(name, target)
+        arguments.refuse(arguments.blocks_problem(name, whole, block, self.size))
+        wire = wire_of(whole.dtype, operation)
+        travelling, received = encode(whole, wire), landing(block, wire)
+        if travelling.nbytes > self._world.largest_message:
+            self.reduce_scatter(source, target, operation)
+            return _already_ended
+        request = self._comm.Ireduce_scatter_block(travelling, received, _OPERATIONS[wire.operation])
+        return self._ending([request], lambda: decode(received, block, wire), travelling)
 
     @_reporting
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -268,13 +308,21 @@ class MpiCommunicator:
         if not self._world.crowded:
             getattr(self._comm, collective)(*buffers)
             return
-        request = getattr(self._comm, f"I{collective.lower()}")(*buffers)
-        for _ in range(_YIELDS):
-            if request.Test():
-                return
-            os.sched_yield()
-        while not request.Test():
-            time.sleep(_SHORT_NAP)
+        _wait_napping(getattr(self._comm, f"I{collective.lower()}")(*buffers))
+
+    def _ending(self, requests: Sequence[MPI.Request], landed: Ending, sent: NDArray[Any]) -> Ending:
+        """Return what waits for the requests and then deals with what has arrived; ``sent`` is kept until then."""
+        kept = [sent]
+        wait = _wait_napping if self._world.crowded else MPI.Request.Wait
+
+        @_reporting
+        def end() -> None:
+            for request in requests:
+                wait(request)
+            kept.clear()
+            landed()
+
+        return end
 
     def _pieces(self, view: NDArray[Any]) -> Iterator[NDArray[Any]]:
         length = max(1, self._world.largest_message // view.itemsize)
@@ -302,6 +350,19 @@ class MpiCommunicator:
                 self._call("Reduce", piece, next(filled) if filled else None, operation, member)
 
 
+def _wait_napping(request: MPI.Request) -> None:
+    for _ in range(_YIELDS):
+        if request.Test():
+            return
+        os.sched_yield()
+    while not request.Test():
+        time.sleep(_SHORT_NAP)
+
+
+def _already_ended() -> None:
+    """End a collective that has ended."""
+
+
 def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
     """Return the communicator of all MPI ranks, over a duplicate of ``MPI_COMM_WORLD``; every rank must call it.
 
@@ -310,9 +371,22 @@ def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
     root = MPI.COMM_WORLD.Dup()
     ranks = tuple(range(root.Get_size()))
     host = root.Split_type(MPI.COMM_TYPE_SHARED)
-    shared = _World(root, _host_ranks(root, host), _is_crowded(root, host), largest_message)
+    host_ranks = _host_ranks(root, host)
+    shared = _World(root, host_ranks, _is_crowded(root, host), _overlaps(len(host_ranks) < len(ranks)), largest_message)
     host.Free()
     return MpiCommunicator(root, ranks, shared)
+
+
+def _overlaps(several_hosts: bool) -> bool:
+    """Return whether collectives should run beside computation: between hosts, unless the environment says otherwise.
+
+    On one host the cores copy what travels, so there is nothing to hide, and Open MPI's non-blocking collectives take
+    two to three times as long as its blocking ones there.
+    """
+    asked = os.environ.get(OVERLAP_VARIABLE, "auto").lower()
+    if asked not in _OVERLAP:
+        raise CommunicationError(f"{OVERLAP_VARIABLE}={asked!r} in the environment is not one of {', '.join(_OVERLAP)}")
+    return several_hosts if asked == "auto" else asked == "on"
 
 
 def _host_ranks(root: MPI.Intracomm, host: MPI.Comm) -> frozenset[int]:
@@ -337,19 +411,6 @@ def _usable_cores() -> set[int]:
     return set(range(os.cpu_count() or 1))
 
 
-class _AbortJob:
-    """An exception hook that ends all ranks: the others would wait for ever for one that left."""
-
-    def __init__(self, report: Callable[..., Any]) -> None:
-        self._report = report
-
-    def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        self._report(kind, error, traceback)
-        let_last_words_through()
-        MPI.COMM_WORLD.Abort(1)
-
-
 def abort_job_on_uncaught_exception() -> None:
     """Let an uncaught exception on any rank print its traceback and end the whole job with status 1."""
-    if not isinstance(sys.excepthook, _AbortJob):
-        sys.excepthook = _AbortJob(sys.excepthook)
+    abort_hook.abort_on_uncaught_exception(lambda: MPI.COMM_WORLD.Abort(1))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Reduction = Literal["sum", "max", "min", "prod"]
+Ending = Callable[[], None]
+"""What ends a collective that was started: it waits until the result is there."""
 
 
 class Communicator(Protocol):
     """Ranks that exchange NumPy arrays.
 
-    Every method blocks. Collectives must be called by all members in the same order, with arrays of equal dtype and
+    Every method blocks, but those that start a collective: they return what ends it. Until then the arrays must be left
+    alone; other collectives may run meanwhile. Collectives must be called by all members in the same order, with arrays of equal dtype and
     size. Arrays are C-contiguous; 0-d and empty ones are legal. Nothing is pickled. Members are counted 0 to
     ``size - 1`` in the order of their world ranks; ``ranks[member]`` is the world rank. Wrong use raises
     ``CommunicationError``.
@@ -36,6 +39,10 @@ class Communicator(Protocol):
     def host_ranks(self) -> tuple[int, ...]:
         """The world ranks of those members that run on this host, ascending."""
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether it pays to start collectives early and compute meanwhile; the same on every rank of the world."""
+
     def barrier(self) -> None:
         """Wait until every member is here."""
 
@@ -49,11 +56,22 @@ class Communicator(Protocol):
         NaN wins every ``max`` and ``min``. Complex numbers have no ``max`` and ``min``.
         """
 
+    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
+        """Start ``all_reduce``."""
+
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         """Put the ``source`` of every member into ``target``, member after member."""
 
+    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
+        """Start ``all_gather``."""
+
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
         """Reduce ``source``, made of ``size`` equal blocks, and leave block ``rank`` in ``target``."""
+
+    def start_reduce_scatter(
+        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
+    ) -> Ending:
+        """Start ``reduce_scatter``."""
 
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         """Send block ``k`` of ``source`` to member ``k``; block ``k`` of ``target`` comes from member ``k``."""

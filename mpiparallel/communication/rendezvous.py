@@ -117,8 +117,9 @@ class Mailbox(Waiting):
 class ThreadWorld:
     """What the thread ranks of one world share."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, overlaps: bool = False) -> None:
         self.size = size
+        self.overlaps = overlaps
         self.waits: dict[int, str] = {}
         self._ended: dict[int, str] = {}
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
-from mpiparallel.communication.protocol import Communicator, Reduction
+from mpiparallel.communication.protocol import Communicator, Ending, Reduction
 from mpiparallel.communication.rendezvous import Call, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
 from mpiparallel.communication.world import use
@@ -51,6 +51,10 @@ class ThreadCommunicator:
     def host_ranks(self) -> tuple[int, ...]:
         return self._ranks
 
+    @property
+    def overlaps(self) -> bool:
+        return self._world.overlaps
+
     def barrier(self) -> None:
         with self._together(("barrier",), None, None):
             pass
@@ -65,12 +69,22 @@ class ThreadCommunicator:
             result = _reduced(parts, wire)
         decode(result, view, wire)
 
+    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
+        reduced = arguments.writable("start_all_reduce", array).copy()
+        self.all_reduce(reduced, operation)
+        return lambda: _arrive(reduced, array)
+
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
         problem = arguments.blocks_problem("all_gather", whole, block, self.size)
         with self._together(("all_gather", block.dtype.str, block.size, whole.size), problem, block) as parts:
             for member, part in enumerate(parts):
                 whole[member * block.size : (member + 1) * block.size] = part
+
+    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
+        gathered = np.empty_like(arguments.writable("start_all_gather", target))
+        self.all_gather(source, gathered)
+        return lambda: _arrive(gathered, target)
 
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
         whole, block = arguments.flat("reduce_scatter", source), arguments.writable("reduce_scatter", target)
@@ -81,6 +95,13 @@ class ThreadCommunicator:
         with self._together(signature, problem, encode(whole, wire)) as parts:
             result = _reduced([part[own] for part in parts], wire)
         decode(result, block, wire)
+
+    def start_reduce_scatter(
+        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
+    ) -> Ending:
+        block = np.empty_like(arguments.writable("start_reduce_scatter", target))
+        self.reduce_scatter(source, block, operation)
+        return lambda: _arrive(block, target)
 
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         sent, received = arguments.flat("all_to_all", source), arguments.writable("all_to_all", target)
@@ -197,17 +218,20 @@ def alone() -> Communicator:
     return ThreadCommunicator(ThreadWorld(1), (0,), 0)
 
 
-def run_world(size: int, function: Callable[..., Result], *args: Any, timeout: float = 60.0) -> list[Result]:
+def run_world(
+    size: int, function: Callable[..., Result], *args: Any, timeout: float = 60.0, overlaps: bool = False
+) -> list[Result]:
     """Run ``function(communicator, *args)`` on ``size`` thread ranks and return what they return, in rank order.
 
     The communicator is also the current world of its thread. If a rank raises, the others are released and the first
     exception is raised again, with a note that names the rank. ``CommunicationError`` is raised if the ranks take more
-    than ``timeout`` seconds.
+    than ``timeout`` seconds. With ``overlaps`` programs start collectives early; their results then arrive as late as
+    they may.
 
     >>> run_world(3, lambda communicator: communicator.rank)
     [0, 1, 2]
     """
-    world = ThreadWorld(size)
+    world = ThreadWorld(size, overlaps)
     results: dict[int, Result] = {}
     failures: list[BaseException] = []
 
@@ -247,6 +271,10 @@ def _join(threads: list[threading.Thread], world: ThreadWorld, timeout: float) -
     raise CommunicationError(
         f"the world of {world.size} thread ranks did not end within {timeout:g} s: {'; '.join(states)}"
     )
+
+
+def _arrive(result: NDArray[Any], array: NDArray[Any]) -> None:
+    array.reshape(-1)[...] = result.reshape(-1)
 
 
 def _reduced(parts: Sequence[NDArray[Any]], wire: Wire) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mpiparallel.communication import world
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 
 GRAPH_MODE: Final = 0
@@ -30,6 +31,7 @@ _PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "parallel_optimizer_config": {},
     "optimizer_weight_shard_size": -1,
     "pipeline_stages": 1,
+    "grad_accumulation_step": 1,
     "auto_parallel_search_mode": "recursive_programming",
 }
 _OPTIMIZER_KEYS: Final = (
@@ -39,7 +41,7 @@ _OPTIMIZER_KEYS: Final = (
     "optimizer_level",
 )
 # Accepting these and doing nothing would be a lie; each has one value that says what is done.
-_ONLY: Final[dict[str, Any]] = {"pipeline_stages": 1, "strategy_ckpt_load_file": ""}
+_ONLY: Final[dict[str, Any]] = {"pipeline_stages": 1}
 _ONLY_OF_OPTIMIZER: Final[dict[str, Any]] = {"gradient_accumulation_shard": False, "optimizer_level": "level1"}
 _CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
     "mode": GRAPH_MODE,
@@ -58,6 +60,7 @@ class Settings:
     general: dict[str, Any] = field(default_factory=lambda: dict(_CONTEXT_DEFAULTS))
     parallel: dict[str, Any] = field(default_factory=lambda: dict(_PARALLEL_DEFAULTS))
     seed: int = 0
+    loaded_strategies: tuple[str, tuple[tuple[str, Strategy], ...]] = "", ()
 
 
 _SETTINGS: ContextVar[Settings] = ContextVar("settings")
@@ -131,7 +134,7 @@ def _check_parallel_values(settings: dict[str, Any]) -> None:
             f"{where}: parallel_mode {mode!r} is not implemented yet; use 'semi_auto_parallel', in which operators "
             "without a strategy are batch parallel"
         )
-    for name in ("device_num", "pipeline_stages"):
+    for name in ("device_num", "pipeline_stages", "grad_accumulation_step"):
         value = settings.get(name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ConfigurationError(f"{where}: {name} {value!r} must be an integer of at least 1")
@@ -176,6 +179,24 @@ def get_seed() -> int:
     return _settings().seed
 
 
+def take_strategies(path: str, strategies: tuple[tuple[str, Strategy], ...]) -> None:
+    """Take what the ``strategy_ckpt_load_file`` of that path says of operators; who can read such files calls this."""
+    _SETTINGS.set(replace(_settings(), loaded_strategies=(path, strategies)))
+
+
+def _loaded_strategies(settings: Settings) -> tuple[tuple[str, Strategy], ...]:
+    wanted = settings.parallel["strategy_ckpt_load_file"]
+    if not wanted or settings.parallel["parallel_mode"] != ParallelMode.SEMI_AUTO_PARALLEL:
+        return ()
+    path, strategies = settings.loaded_strategies
+    if path != wanted:
+        raise ConfigurationError(
+            f"strategy_ckpt_load_file {wanted!r} has not been read, which Model does; set it before making the Model, "
+            "and run the network by the Model"
+        )
+    return strategies
+
+
 def current_configuration() -> ParallelConfiguration:
     """Return the frozen configuration that the settings and the world make now.
 
@@ -203,6 +224,8 @@ def current_configuration() -> ParallelConfiguration:
         optimizer_threshold=optimizer.get("parallel_optimizer_threshold", 64),
         optimizer_shard_size=optimizer.get("optimizer_weight_shard_size", parallel["optimizer_weight_shard_size"]),
         strategy_save_file=parallel["strategy_ckpt_save_file"],
+        strategy_load_file=parallel["strategy_ckpt_load_file"],
+        loaded_strategies=_loaded_strategies(settings),
         group_info_file=os.environ.get("GROUP_INFO_FILE", ""),
         seed=settings.seed,
         device_target=settings.general["device_target"],

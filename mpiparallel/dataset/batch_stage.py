@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -35,7 +36,10 @@ class BatchStage:
         while batch := list(islice(rows, self.batch_size)):
             if len(batch) < self.batch_size and self._drop_remainder:
                 return
-            yield Row(batch[0].number, {column: _stack(column, batch) for column in self.columns})
+            yield Row(batch[0].number, partial(self._stacked, batch))
+
+    def _stacked(self, batch: list[Row]) -> dict[str, Array]:
+        return {column: _stack(column, batch) for column in self.columns}
 
 
 def _stack(column: str, batch: list[Row]) -> Array:

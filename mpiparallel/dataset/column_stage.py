@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from mpiparallel.dataset.stage import Row, Stage, check_columns, check_distinct
+from mpiparallel.dataset.stage import Array, Row, Stage, check_columns, check_distinct
 from mpiparallel.errors import DatasetError
 
 
@@ -25,8 +26,11 @@ class ColumnStage:
     def rows(self, epoch: int, start: int) -> Iterator[Row]:
         """Yield the parent's rows with these columns only."""
         for row in self._parent.rows(epoch, start):
-            values = (row.values[column] for column in self._kept)
-            yield Row(row.number, dict(zip(self.columns, values, strict=True)))
+            yield Row(row.number, partial(self._chosen, row))
+
+    def _chosen(self, row: Row) -> dict[str, Array]:
+        values = row.values
+        return dict(zip(self.columns, (values[column] for column in self._kept), strict=True))
 
 
 def project(parent: Stage, kept: tuple[str, ...]) -> ColumnStage:

@@ -1,6 +1,7 @@
-"""The seed that new datasets start from, as ``mindspore.dataset.config``.
+"""The seed that new datasets start from, and how far iterators read ahead, as ``mindspore.dataset.config``.
 
-A dataset takes the seed once, when it is made; a later :func:`set_seed` changes only datasets made after it.
+A dataset takes the seed once, when it is made; a later :func:`set_seed` changes only datasets made after it. An
+iterator takes the prefetch size when it is made.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from mpiparallel.errors import DatasetError
 
 # MindSpore's default, which is that of std::mt19937.
 _seed = 5489
+# Two hide the making of batches behind steps as well as more do; MindSpore's 16 would hold 16 batches of images.
+_prefetch_size = 2
 
 
 def set_seed(seed: int) -> None:
@@ -30,3 +33,26 @@ def get_seed() -> int:
     5489
     """
     return _seed
+
+
+def set_prefetch_size(size: int) -> None:
+    """Let a thread of each iterator that is made from now on read ``size`` rows ahead, batches after ``batch``.
+
+    With 0 there is no such thread. So many rows (batches) are held in memory besides the one in use.
+
+    Raises:
+        DatasetError: if the size is not an integer of 0 or more.
+    """
+    global _prefetch_size
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise DatasetError(f"dataset.config.set_prefetch_size: size is {size!r}; give an integer of 0 or more")
+    _prefetch_size = size
+
+
+def get_prefetch_size() -> int:
+    """Return how many rows (batches) an iterator made now would read ahead.
+
+    >>> get_prefetch_size()
+    2
+    """
+    return _prefetch_size

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mpiparallel.dataset.column_stage import project, rename
 from mpiparallel.dataset.epoch_iterator import EpochIterator
 from mpiparallel.dataset.map_stage import MapStage
 from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
+from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
 from mpiparallel.dataset.source import as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
 from mpiparallel.errors import DatasetError
@@ -36,8 +38,11 @@ class Dataset:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    def iterate(self, epoch: int = 0, skip: int = 0) -> Iterator[dict[str, Array]]:
+    def iterate(self, epoch: int = 0, skip: int = 0) -> ClosableIterator[dict[str, Array]]:
         """Yield the rows (batches, after ``batch``) of ``epoch`` as column name to array, behind the first ``skip``.
+
+        What is skipped is not read, except from an iterable, and no operation is applied to it. A thread reads
+        ``config.get_prefetch_size()`` rows (batches) ahead; ``close()`` ends it, as does dropping the iterator.
 
         Raises:
             DatasetError: if the epoch has fewer than ``skip`` rows.
@@ -47,6 +52,10 @@ class Dataset:
         size = self._stage.size() if skip else None
         if size is not None and skip > size:
             raise DatasetError(f"iterate: skip is {skip}, but an epoch has {size} rows; is it the same dataset?")
+        ahead = config.get_prefetch_size()
+        return ReadAhead(partial(self._read, epoch, skip), ahead) if ahead else self._read(epoch, skip)
+
+    def _read(self, epoch: int, skip: int) -> Generator[dict[str, Array], None, None]:
         return (dict(row.values) for row in self._stage.rows(epoch, skip))
 
     def __iter__(self) -> Iterator[list[Array]]:
@@ -152,6 +161,6 @@ class Dataset:
         return [array.dtype for array in self._first().values()]
 
     def _first(self) -> dict[str, Array]:
-        for row in self.iterate():
+        for row in self._read(epoch=0, skip=0):
             return row
         raise DatasetError("output_shapes: the dataset has no row; check take, skip, num_samples and drop_remainder")

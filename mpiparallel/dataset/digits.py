@@ -1,8 +1,14 @@
-"""Handwritten digits as a small stand-in for CIFAR-10, made without a download."""
+"""Handwritten digits as a small stand-in for CIFAR-10, made without a download.
+
+``python -m mpiparallel.dataset.digits FOLDER`` makes them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +56,7 @@ def _digits() -> tuple[npt.NDArray[Any], Bytes]:
     except ModuleNotFoundError as error:
         raise DatasetError(
             f"write_digit_images: scikit-learn, which has the digits, is not installed ({error}); "
-            "pip install scikit-learn"
+            "pip install mpiparallel[digits], or scikit-learn itself"
         ) from error
     loaded = datasets.load_digits()
     return loaded.images, loaded.target.astype(np.uint8)
@@ -60,3 +66,24 @@ def _enlarged(pictures: npt.NDArray[Any]) -> Bytes:
     resize = Resize((32, 32))
     grey = np.stack([resize(picture.astype(np.float32)) for picture in pictures]) * (255 / _BRIGHTEST)
     return np.repeat(np.rint(grey).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Make the digits in the folder that the command line names; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mpiparallel.dataset.digits",
+        description="Write scikit-learn's handwritten digits as CIFAR-10's six binary files.",
+    )
+    parser.add_argument("folder", type=Path, help="where to write them; files that are there already are left")
+    arguments = parser.parse_args(words)
+    try:
+        folder = write_digit_images(arguments.folder)
+    except DatasetError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{folder}: 1541 training images in data_batch_1.bin to data_batch_5.bin, 256 test images in test_batch.bin")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

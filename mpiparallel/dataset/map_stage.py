@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from mpiparallel.dataset.random_key import RandomKey
@@ -49,8 +50,11 @@ class MapStage:
     def rows(self, epoch: int, start: int) -> Iterator[Row]:
         """Yield the parent's rows with the outputs in them."""
         for row in self._parent.rows(epoch, start):
-            values = row.values | self._apply(row, epoch)
-            yield Row(row.number, {column: values[column] for column in self.columns})
+            yield Row(row.number, partial(self._mapped, row, epoch))
+
+    def _mapped(self, row: Row, epoch: int) -> dict[str, Any]:
+        values = row.values | self._apply(row, epoch)
+        return {column: values[column] for column in self.columns}
 
     def _apply(self, row: Row, epoch: int) -> dict[str, Any]:
         where = f"map: {self._operations!r} on {', '.join(self._inputs)} in row {row.number}"

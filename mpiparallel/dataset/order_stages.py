@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import count, islice
 
 from mpiparallel.dataset.random_key import RandomKey
-from mpiparallel.dataset.stage import Row, Stage, check_count
+from mpiparallel.dataset.stage import Array, Row, Stage, check_count
 from mpiparallel.errors import DatasetError
 
 # A repeated row gets a number of its own, so that random operations after repeat differ from pass to pass.
@@ -17,7 +18,7 @@ class ShuffleStage:
     """Draws each row from a buffer of the next ``buffer_size`` rows.
 
     The draws are addressed by seed, place and epoch. A start in the middle replays the rows before it, because what is
-    in the buffer depends on them.
+    in the buffer depends on them; their arrays are not made.
     """
 
     def __init__(self, parent: Stage, buffer_size: int, seed: int) -> None:
@@ -76,7 +77,7 @@ class RepeatStage:
             empty = offset == 0
             for row in self._parent.rows(parent_epoch, offset):
                 empty = False
-                yield Row(row.number + turn * _PASS, row.values)
+                yield Row(row.number + turn * _PASS, partial(_values, row))
             if empty:
                 raise DatasetError("repeat: there is no row before it to repeat; check take, skip and drop_remainder")
             offset = 0
@@ -84,6 +85,10 @@ class RepeatStage:
     def _position(self, start: int) -> tuple[int, int]:
         size = self._parent.size() if start else None
         return (0, start) if size is None or size == 0 else divmod(start, size)
+
+
+def _values(row: Row) -> dict[str, Array]:
+    return row.values
 
 
 class TakeStage:

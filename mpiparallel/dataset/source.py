@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpiparallel.dataset.random_key import RandomKey
-from mpiparallel.dataset.stage import Row, as_array, check_count, check_distinct
+from mpiparallel.dataset.stage import Array, Row, as_array, check_count, check_distinct
 from mpiparallel.errors import DatasetError
 
 
@@ -39,8 +40,8 @@ class RowReader:
                 f"{self.owner}: {len(self.dtypes)} column_types for {len(self.columns)} columns; give one for each"
             )
 
-    def read(self, number: int, sample: object) -> Row:
-        """Return ``sample``, a tuple or list of one value a column, or the value of the only column, as a row."""
+    def read(self, number: int, sample: object) -> dict[str, Array]:
+        """Return the columns of ``sample``, a tuple or list of one value each, or the value of the only one."""
         where = f"{self.owner}: row {number}"
         values = tuple(sample) if isinstance(sample, (tuple, list)) else (sample,)
         if len(values) != len(self.columns):
@@ -55,7 +56,7 @@ class RowReader:
                     f'{where}: column "{column}" is {array.dtype}, but column_types says {dtype}; '
                     "convert it in the source, or leave column_types out and map TypeCast"
                 )
-        return Row(number, dict(zip(self.columns, arrays, strict=True)))
+        return dict(zip(self.columns, arrays, strict=True))
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,10 @@ class RandomAccessStage:
                     f"{self._reader.owner}: the sampler gave index {index}; "
                     f"give indices from 0 to {self._order.length - 1}"
                 )
-            yield self._reader.read(index, self._source[index])
+            yield Row(index, partial(self._read, index))
+
+    def _read(self, index: int) -> dict[str, Array]:
+        return self._reader.read(index, self._source[index])
 
 
 class IterableStage:
@@ -144,7 +148,7 @@ class IterableStage:
         number = -1
         for number, sample in enumerate(islice(self._start(), self._num_samples)):
             if number >= start:
-                yield self._reader.read(number, sample)
+                yield Row(number, partial(self._reader.read, number, sample))
         if number < 0 and epoch > 0:
             raise DatasetError(
                 f"{self._reader.owner}: the source gave no row in epoch {epoch}; let its __iter__ start from the first "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,25 @@ from mpiparallel.errors import DatasetError
 Array = npt.NDArray[Any]
 
 
-class Row(NamedTuple):
-    """One row: its number, which is the same in every shard of the samples, and the array of each column."""
+class Row:
+    """One row: its number, which is the same in every shard of the samples, and the array of each column.
 
-    number: int
-    values: dict[str, Array]
+    The arrays are made when they are first asked for: a row that a resume skips costs nothing.
+    """
+
+    __slots__ = ("_make", "_values", "number")
+
+    def __init__(self, number: int, make: Callable[[], dict[str, Array]]) -> None:
+        self.number = number
+        self._make: Callable[[], dict[str, Array]] | None = make
+        self._values: dict[str, Array] = {}
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """Return the array of each column."""
+        if self._make is not None:
+            self._values, self._make = self._make(), None
+        return self._values
 
 
 class Stage(Protocol):

@@ -11,6 +11,7 @@ from mpiparallel.communication import world
 from mpiparallel.errors import ShapeError, TraceError
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.precision import in_precision
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 from mpiparallel.graph.tensor_spec import Part
@@ -25,7 +26,7 @@ def apply(operator: Operator, inputs: Sequence[Any]) -> Any:
 
     Numbers take the dtype of the first tensor among the inputs; floats beside integers become float32.
     """
-    tensors = _as_tensors(operator, inputs)
+    tensors = in_precision(operator, _as_tensors(operator, inputs))
     trace = active_trace()
     results = _compute(operator, tensors) if trace is None else _record(operator, tensors, trace)
     return results[0] if len(results) == 1 else results
@@ -62,7 +63,8 @@ def _record(operator: Operator, tensors: list[Tensor], trace: Trace) -> tuple[Te
     name = trace.unique_name(operator.name)
     operator = operator.configured(scope=name)
     follows = trace.differentiated or operator.follows
-    node = trace.graph.add_node(operator, name, values, specs, trace.origin, trace.like, follows)
+    segment = trace.segment or operator.segment
+    node = trace.graph.add_node(operator, name, values, specs, trace.origin, trace.like, follows, trace.guards, segment)
     return tuple(Tensor.of_value(output) for output in node.outputs)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.recomputation import Recomputation
 from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
@@ -30,9 +31,9 @@ def differentiate(
         terms = _Terms(trace)
         for output, seed in zip(outputs, seeds, strict=True):
             terms.add(output, seed)
-        dependent = _dependent_nodes(trace.graph.nodes, wanted)
-        for node in reversed(dependent):
-            _differentiate_node(trace, node, terms)
+        recomputation = Recomputation(trace)
+        for node in reversed(_dependent_nodes(trace.graph.nodes, wanted)):
+            _differentiate_node(trace, node, terms, recomputation)
         gradients = [terms.total(value) or _zeros(trace, value) for value in wanted]
     pairs = zip(gradients, wanted, strict=True)
     trace.graph.gradients.update((gradient, value) for gradient, value in pairs if value.parameter is not None)
@@ -50,18 +51,19 @@ def _dependent_nodes(nodes: Iterable[Node], wanted: Sequence[Value]) -> list[Nod
     return dependent
 
 
-def _differentiate_node(trace: Trace, node: Node, terms: _Terms) -> None:
+def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: Recomputation) -> None:
     cotangents = tuple(terms.total(output) for output in node.outputs)
     if all(cotangent is None for cotangent in cotangents):
         return
-    trace.graph.cotangents[node] = cotangents
-    with trace.making(origin=node):
+    origin = recomputation.twin(node)
+    trace.graph.cotangents[origin] = cotangents
+    with trace.making(origin=origin):
         filled = [
             cotangent or _zeros(trace, output) for cotangent, output in zip(cotangents, node.outputs, strict=True)
         ]
         gradients = node.operator.gradient(
-            [Tensor.of_value(value) for value in node.inputs],
-            [Tensor.of_value(value) for value in node.outputs],
+            [Tensor.of_value(value) for value in origin.inputs],
+            [Tensor.of_value(value) for value in origin.outputs],
             [Tensor.of_value(value) for value in filled],
         )
     for value, gradient in zip(node.inputs, gradients, strict=True):

@@ -32,11 +32,24 @@ class Value:
 
 
 @dataclass(eq=False)
+class Segment:
+    """A stretch of the program that is computed once more for its gradient; ``recomputed`` where it is the second time.
+
+    ``regathers`` says that its parameters are then gathered from their shards anew.
+    """
+
+    regathers: bool = False
+    recomputed: bool = False
+
+
+@dataclass(eq=False)
 class Node:
     """One application of an operator.
 
     ``origin`` is the node whose gradient it helps to compute; ``like`` a value whose layout all its inputs take;
-    ``follows`` says that it takes the layouts of its inputs where it has no strategy.
+    ``follows`` says that it takes the layouts of its inputs where it has no strategy. It runs only while all of its
+    ``guards``, 0-d parameters, are other than 0; they are read in order, just before it. What the nodes of one
+    ``segment`` compute is not kept for the gradient, but computed once more.
     """
 
     operator: Operator
@@ -46,6 +59,8 @@ class Node:
     origin: Node | None = None
     like: Value | None = None
     follows: bool = False
+    guards: tuple[Value, ...] = ()
+    segment: Segment | None = None
 
     def __repr__(self) -> str:
         return f"{list(self.outputs)} = {self.name}({', '.join(value.name for value in self.inputs)})"
@@ -94,9 +109,11 @@ class Graph:
         origin: Node | None = None,
         like: Value | None = None,
         follows: bool = False,
+        guards: tuple[Value, ...] = (),
+        segment: Segment | None = None,
     ) -> Node:
         """Append a node with outputs of these specs."""
-        node = Node(operator, name, tuple(inputs), (), origin, like, follows)
+        node = Node(operator, name, tuple(inputs), (), origin, like, follows, guards, segment)
         node.outputs = tuple(Value(spec, f"{name}:{index}", node, index) for index, spec in enumerate(specs))
         self.nodes.append(node)
         return node

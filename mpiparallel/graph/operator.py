@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import GradientError, StrategyError
 from mpiparallel.graph.apply import apply
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.graph import Segment
+from mpiparallel.graph.expression import Term, operand, widened
+from mpiparallel.graph.expression_kernel import expression_kernel
+from mpiparallel.graph.runtime import Kernel as Kernel
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.layout.box import Box
 
 if TYPE_CHECKING:
     from mpiparallel.graph.tensor import Tensor
 
 Strategy = tuple[tuple[int, ...], ...]
-Kernel = Callable[[], object]
 Self = TypeVar("Self", bound="Operator")
 
 
@@ -40,8 +44,20 @@ class Operator:
     """Inputs, all parameters, that the operator overwrites. Its layouts are those of the first."""
     follows: ClassVar[bool] = False
     """Whether, without a strategy, it takes the layout of its inputs rather than batch parallelism."""
+    linear: ClassVar[bool] = False
+    """Whether the function of a sum is the sum of the functions, element by element in order of memory: then the terms
+    of the gradient of a parameter pass through it and are summed afterwards."""
+    keeps_terms: ClassVar[bool] = False
+    """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
+
+    unread: ClassVar[tuple[int, ...]] = ()
+    """Inputs of which only shape and layout matter: the kernel does not read them."""
+    reads_beyond: ClassVar[tuple[int, ...]] = ()
+    """Dims along which a part of an output may need other elements of an input than its own part: ``reads`` says which.
+    """
 
     strategy: Strategy | None = None
+    segment: Segment | None = None
     scope: str = ""
 
     @property
@@ -64,6 +80,11 @@ class Operator:
         if any(not isinstance(cut, int) or cut < 1 for cuts in in_strategy for cut in cuts):
             raise StrategyError(f"{self.name}: strategy {in_strategy!r}: each cut must be an integer of at least 1")
         self.strategy = in_strategy
+        return self
+
+    def recompute(self: Self, mode: bool = True) -> Self:
+        """Compute the outputs once more for the gradient rather than keep them; returns the operator."""
+        self.segment = Segment() if mode else None
         return self
 
     def configured(self: Self, **attributes: object) -> Self:
@@ -89,13 +110,33 @@ class Operator:
         """Return the operator that computes these parts of the outputs from these parts of the inputs."""
         return self
 
+    def reads(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> tuple[Box, ...]:
+        """Return which elements of each input a rank needs that has these parts by the sharding rule.
+
+        What it needs along one dim depends on the parts along that dim alone. ``local`` then gets what is read as the
+        parts of the inputs.
+        """
+        return tuple(part.box for part in inputs)
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        """Return an element of each output, or of what is updated, by elements of the inputs.
+
+        None where that is not how the outputs are computed. Inputs of float16 come as float32.
+        """
+        return None
+
     def view(self, array: Array) -> Array:
         """Return output 0 as a view of input 0, for an operator that is one."""
         raise NotImplementedError(self.name)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         """Bind the kernel to its arrays; each call of what is returned computes the outputs once."""
-        raise NotImplementedError(self.name)
+        targets = outputs or [inputs[position] for position in self.updates]
+        terms = self.expression(*(widened(operand(place, one.shape, one.dtype)) for place, one in enumerate(inputs)))
+        if terms is None:
+            raise NotImplementedError(self.name)
+        roots = [term.astype(target.dtype) for term, target in zip(terms, targets, strict=True)]
+        return expression_kernel(runtime, roots, inputs, targets)
 
     def gradient(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], gradients: Sequence[Tensor]
@@ -105,6 +146,6 @@ class Operator:
 
     def __repr__(self) -> str:
         attributes = ", ".join(
-            f"{name}={value!r}" for name, value in vars(self).items() if name not in ("strategy", "scope")
+            f"{name}={value!r}" for name, value in vars(self).items() if name not in ("strategy", "scope", "segment")
         )
         return f"{self.name}({attributes})"

@@ -19,7 +19,8 @@ class Parameter(Tensor):
 
     ``default_input`` is its first value: a tensor, an array, a number, or a tensor of ``initializer``, of which each
     rank makes only its own slice. Inside a cell the name is prefixed with the cell's place. After a network is
-    compiled ``layout`` says which box this rank holds, and ``asnumpy()`` returns that box.
+    compiled ``layout`` says which box this rank holds, and ``asnumpy()`` returns that box. A ``transient`` one means
+    nothing between steps: it is neither saved nor moved.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Parameter(Tensor):
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
+        self.transient = False
         self.layout: Layout | None = None
         self.rank = 0
 
@@ -60,8 +62,12 @@ class Parameter(Tensor):
                 "after "
                 "changing the parallel context, or move its state"
             )
+        placed = self.layout is not None
         self.layout, self.rank = layout, rank
         box = self.box
+        if placed and box == Box.whole(self.shape):
+            # Programs are bound to the array.
+            return
         if self._array is None and self._initial is not None:
             part = self._initial.part(self.name, self.shape, box)
         else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,19 @@ class Profile:
     total: float = 0.0
     operators: dict[str, float] = field(default_factory=dict)
     kinds: dict[str, float] = field(default_factory=dict)
+
+
+class _Stretch:
+    """Steps that run only while all flags are other than 0; each flag is read only where those before it hold."""
+
+    def __init__(self, flags: list[Array], steps: list[tuple[Node, Kernel]]) -> None:
+        self._flags = flags
+        self.steps = steps
+        self.kernels = [kernel for _, kernel in steps]
+
+    def runs(self) -> bool:
+        """Return whether the steps run now."""
+        return all(bool(flag) for flag in self._flags)
 
 
 class Program:
@@ -48,7 +62,7 @@ class Program:
         self._steps: list[tuple[Node, Kernel]] = []
         for node in graph.nodes:
             self._bind(node)
-        self._kernels = [kernel for _, kernel in self._steps]
+        self._stretches = [_Stretch(flags, steps) for flags, steps in self._by_guards()]
         self._outputs = [self._array(value) for value in graph.outputs]
 
     @property
@@ -78,6 +92,11 @@ class Program:
         outputs = [self._array(value) for value in node.outputs]
         self._steps.append((node, node.operator.kernel(self._runtime, inputs, outputs)))
 
+    def _by_guards(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]]]]:
+        """Yield the steps in order, in stretches of equal guards."""
+        for guards, steps in groupby(self._steps, lambda step: step[0].guards):
+            yield [self._array(flag) for flag in guards], list(steps)
+
     def _feed(self, inputs: Sequence[np.ndarray[Any, Any]]) -> None:
         if len(inputs) != len(self._graph.inputs):
             raise ShapeError(f"the network takes {len(self._graph.inputs)} inputs and was given {len(inputs)}")
@@ -91,8 +110,10 @@ class Program:
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Array]:
         """Run once and return the outputs."""
         self._feed(inputs)
-        for kernel in self._kernels:
-            kernel()
+        for stretch in self._stretches:
+            if stretch.runs():
+                for kernel in stretch.kernels:
+                    kernel()
         return self._outputs
 
     def run_profiled(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile) -> list[Array]:
@@ -105,14 +126,16 @@ class Program:
         begin = clock()
         self._feed(inputs)
         spent = []
-        for _, kernel in self._steps:
-            start = clock()
-            kernel()
-            synchronize()
-            spent.append(clock() - start)
+        for stretch in self._stretches:
+            if stretch.runs():
+                for node, kernel in stretch.steps:
+                    start = clock()
+                    kernel()
+                    synchronize()
+                    spent.append((node, clock() - start))
         profile.total += clock() - begin
         profile.steps += 1
-        for (node, _), seconds in zip(self._steps, spent, strict=True):
+        for node, seconds in spent:
             name, kind = node.operator.name, node.operator.kind
             profile.operators[name] = profile.operators.get(name, 0.0) + seconds
             profile.kinds[kind] = profile.kinds.get(kind, 0.0) + seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,9 @@ from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
+
+Kernel = Callable[[], object]
+"""What computes something once each time it is called."""
 
 
 @dataclass

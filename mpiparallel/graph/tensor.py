@@ -10,7 +10,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.graph import Value
-from mpiparallel.graph.registry import OPERATORS
+from mpiparallel.graph.tensor_methods import TensorMethods
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import refuse_data_dependence
 from mpiparallel.layout.box import Box
@@ -28,7 +28,7 @@ class Initial(Protocol):
         """
 
 
-class Tensor:
+class Tensor(TensorMethods):
     """An n-dimensional array with MindSpore's methods.
 
     ``Tensor(input_data)`` takes a number, a list, an array or a tensor; Python floats become float32, NumPy arrays
@@ -107,11 +107,6 @@ class Tensor:
         return self._spec.dtype
 
     @property
-    def ndim(self) -> int:
-        """Number of dims."""
-        return len(self.shape)
-
-    @property
     def size(self) -> int:
         """Number of elements of the whole tensor."""
         return self._spec.size
@@ -146,104 +141,6 @@ class Tensor:
         """Return the only element as a Python number."""
         return self.asnumpy().item()
 
-    def set_dtype(self, dtype: Any) -> Tensor:
-        """Return the tensor with elements of another type."""
-        return self.astype(dtype)
-
-    def astype(self, dtype: Any) -> Tensor:
-        """Return the tensor with elements of another type."""
-        return self._operator("Cast", self, np.dtype(dtype))
-
-    to = astype
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """Return the elements in the same order in another shape; one extent may be -1."""
-        return self._operator("Reshape", self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
-
-    view = reshape
-
-    def transpose(self, *axes: Any) -> Tensor:
-        """Return the tensor with its dims permuted; reversed when none are given."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return self._operator("Transpose", self, tuple(given) or tuple(range(self.ndim))[::-1])
-
-    @property
-    def T(self) -> Tensor:  # noqa: N802 - MindSpore's and NumPy's name
-        """The tensor with its dims reversed."""
-        return self.transpose()
-
-    def sum(self, axis: Any = (), keep_dims: bool = False) -> Tensor:
-        """Return the sum over dims, all when none are given."""
-        return self._reduction("ReduceSum", keep_dims, axis)
-
-    def mean(self, axis: Any = (), keep_dims: bool = False) -> Tensor:
-        """Return the mean over dims, all when none are given."""
-        return self._reduction("ReduceMean", keep_dims, axis)
-
-    def max(self, axis: Any = (), keep_dims: bool = False) -> Tensor:
-        """Return the maximum over dims, all when none are given."""
-        return self._reduction("ReduceMax", keep_dims, axis)
-
-    @staticmethod
-    def _operator(name: str, *arguments: Any) -> Tensor:
-        result: Tensor = OPERATORS[name]()(*arguments)
-        return result
-
-    def _reduction(self, name: str, keep_dims: bool, axis: Any) -> Tensor:
-        result: Tensor = OPERATORS[name](keep_dims)(self, () if axis is None else axis)  # type: ignore[call-arg]
-        return result
-
-    def __add__(self, other: Any) -> Tensor:
-        return self._operator("Add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return self._operator("Add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return self._operator("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return self._operator("Sub", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return self._operator("Mul", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return self._operator("Mul", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return self._operator("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return self._operator("Div", other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return self._operator("Pow", self, other)
-
-    def __neg__(self) -> Tensor:
-        return self._operator("Neg", self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return self._operator("BatchMatMul" if self.ndim > 2 else "MatMul", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return self._operator("Equal", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._operator("NotEqual", self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return self._operator("Less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return self._operator("LessEqual", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return self._operator("Greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return self._operator("GreaterEqual", self, other)
-
     def __hash__(self) -> int:
         return id(self)
 
@@ -251,9 +148,6 @@ class Tensor:
         if not self.shape:
             raise ShapeError("a 0-d tensor has no length")
         return self.shape[0]
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return self._operator("StridedSlice", self, index)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[position] for position in range(len(self)))

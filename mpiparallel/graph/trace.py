@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mpiparallel.errors import TraceError
-from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.graph.graph import Graph, Node, Segment, Value
 
 _PACKAGE = str(Path(__file__).parent.parent)
 
@@ -21,7 +22,8 @@ class Trace:
     """A graph in the making: where in the network the tracer stands.
 
     ``origin`` is the node whose gradient is being made; ``differentiated`` is set once a gradient has been made: what
-    comes after it follows the layouts of its inputs.
+    comes after it follows the layouts of its inputs. ``guards`` and ``segment`` are those of the nodes that are made now;
+    ``cast_parameters`` are tensors that stand for parameters, by name, in another type of floats.
     """
 
     graph: Graph = field(default_factory=Graph)
@@ -29,6 +31,9 @@ class Trace:
     origin: Node | None = None
     like: Value | None = None
     differentiated: bool = False
+    guards: tuple[Value, ...] = ()
+    segment: Segment | None = None
+    cast_parameters: dict[tuple[str, Any], Any] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
     def unique_name(self, operator: str) -> str:
@@ -49,14 +54,34 @@ class Trace:
             self.scopes.pop()
 
     @contextmanager
-    def making(self, origin: Node | None = None, like: Value | None = None) -> Iterator[None]:
-        """Make nodes of the gradient of ``origin``, or nodes laid out like a value."""
-        before = self.origin, self.like
-        self.origin, self.like = origin, like
+    def guarded_by(self, flag: Value) -> Iterator[None]:
+        """Make nodes that run only while a 0-d parameter is other than 0."""
+        before = self.guards
+        self.guards = (*before, flag)
         try:
             yield
         finally:
-            self.origin, self.like = before
+            self.guards = before
+
+    @contextmanager
+    def recomputed(self, segment: Segment) -> Iterator[None]:
+        """Make nodes of a segment that is recomputed for its gradient; one inside another is part of the outer."""
+        before = self.segment
+        self.segment = before or segment
+        try:
+            yield
+        finally:
+            self.segment = before
+
+    @contextmanager
+    def making(self, origin: Node | None = None, like: Value | None = None) -> Iterator[None]:
+        """Make nodes of the gradient of ``origin``, or nodes laid out like a value."""
+        before = self.origin, self.like, self.segment
+        self.origin, self.like, self.segment = origin, like, None
+        try:
+            yield
+        finally:
+            self.origin, self.like, self.segment = before
 
 
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active_trace", default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -14,6 +14,7 @@ from mpiparallel.layout.box import Box, part_at, part_bounds
 from mpiparallel.layout.device_matrix import DeviceMatrix
 
 TensorMap = tuple[tuple[int, ...], ...]
+Bounds = tuple[tuple[int, int], ...]
 Reduction = Literal["sum", "max", "min"]
 
 
@@ -27,6 +28,9 @@ class Layout:
     shard lies in the box that its rank would hold without them, however uneven the cuts. Equal layouts give every rank
     the same box.
 
+    ``bounds`` has, for each dim, ``()`` or the ``[start, stop)`` of each part where that is not the even rule's: parts
+    may then overlap and leave elements out. Only where operators read is so, never where a value is.
+
     >>> layout = Layout((8, 6), DeviceMatrix((2, 2)), ((), (1,)))
     >>> layout.box(3)
     Box(start=(0, 3), stop=(8, 6))
@@ -38,6 +42,7 @@ class Layout:
     partial: tuple[int, ...] = ()
     reduction: Reduction = "sum"
     optimizer_axes: tuple[int, ...] = ()
+    bounds: tuple[Bounds, ...] = ()
 
     def __post_init__(self) -> None:
         if any(extent < 0 for extent in self.global_shape):
@@ -52,11 +57,21 @@ class Layout:
             )
         if self.optimizer_axes and not self.global_shape:
             raise LayoutError("a 0-d tensor has no dim 0 for an optimizer shard to cut")
+        if self.bounds and not self._bounds_fit():
+            raise LayoutError(
+                f"bounds {self.bounds}: give each dim () or one range for each of its {self.cuts} parts, and no "
+                "optimizer shards"
+            )
 
     @classmethod
     def replicated(cls, global_shape: tuple[int, ...], devices: DeviceMatrix) -> Layout:
         """Return the layout that gives every rank the whole tensor."""
         return cls(global_shape, devices, ((),) * len(global_shape))
+
+    def _bounds_fit(self) -> bool:
+        if self.optimizer_axes or len(self.bounds) != len(self.global_shape):
+            return False
+        return all(len(given) in (0, cut) for given, cut in zip(self.bounds, self.cuts, strict=True))
 
     @cached_property
     def cutting_axes(self) -> TensorMap:
@@ -130,6 +145,8 @@ class Layout:
 
     def _bounds(self, dim: int, part: int) -> tuple[int, int]:
         extent, parts = self.global_shape[dim], self.cuts[dim]
+        if self.bounds and self.bounds[dim]:
+            return self.bounds[dim][part]
         if dim or not self.optimizer_axes:
             return part_bounds(extent, parts, part)
         outer, shard = divmod(part, self._shards)
@@ -147,6 +164,8 @@ class Layout:
 
     def _parts_between(self, dim: int, start: int, stop: int) -> list[int]:
         """Return the parts of ``dim`` with an element in ``[start, stop)``; empty shards may lie in between."""
+        if self.bounds and self.bounds[dim]:
+            return [part for part, (first, last) in enumerate(self.bounds[dim]) if max(first, start) < min(last, stop)]
         spanned = range(self._part_at(dim, start), self._part_at(dim, stop - 1) + 1)
         return [part for part in spanned if len(range(*self._bounds(dim, part)))]
 
@@ -161,6 +180,23 @@ class Layout:
     def reduced(self) -> Layout:
         """Return this layout with its partial axes reduced: replicas instead of terms."""
         return replace(self, partial=(), reduction="sum") if self.partial else self
+
+    def even(self) -> Layout:
+        """Return this layout with all parts by the even rule."""
+        return replace(self, bounds=()) if self.bounds else self
+
+    def with_bounds(self, bounds: Sequence[Bounds]) -> Layout:
+        """Return this layout with these bounds; the layout itself where they are the even rule's.
+
+        >>> Layout((8,), DeviceMatrix((2,)), ((0,),)).with_bounds([((0, 5), (3, 8))]).box(1)
+        Box(start=(3,), stop=(8,))
+        """
+        told = [() if given == self.even().dim_bounds(dim) else given for dim, given in enumerate(bounds)]
+        return replace(self, bounds=tuple(told) if any(told) else ())
+
+    def dim_bounds(self, dim: int) -> Bounds:
+        """Return the ``[start, stop)`` of each part of a dim."""
+        return tuple(self._bounds(dim, part) for part in range(self.cuts[dim]))
 
     def reshaped_devices(self, shape: tuple[int, ...]) -> Layout:
         """Return the same layout over a device matrix whose axes merge to this one's.
@@ -226,6 +262,7 @@ class Layout:
             axes("partial", 0),
             self.reduction if axes("partial", 0) else "sum",
             axes("optimizer", 0),
+            self.bounds,
         )
 
     def _role(self, axis: int) -> tuple[str, int, int]:

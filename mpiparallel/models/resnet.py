@@ -18,15 +18,20 @@ def _convolution(inputs: int, outputs: int, size: int, stride: int, dtype: Any) 
 class Residual(nn.Cell):
     """A block: convolutions with batch norm, added to its input, or to a projection of it where the shapes differ.
 
-    ``steps`` are (channels, kernel size, stride) of the convolutions.
+    ``steps`` are (channels, kernel size, stride) of the convolutions; ``last_gamma`` is the first value of the last
+    batch norm's scale.
     """
 
-    def __init__(self, inputs: int, steps: Sequence[tuple[int, int, int]], dtype: Any = float32) -> None:
+    def __init__(
+        self, inputs: int, steps: Sequence[tuple[int, int, int]], dtype: Any = float32, last_gamma: Any = "ones"
+    ) -> None:
         super().__init__()
         layers: list[nn.Cell] = []
         channels, stride = inputs, 1
         for index, (outputs, size, step) in enumerate(steps):
-            layers += [_convolution(channels, outputs, size, step, dtype), nn.BatchNorm2d(outputs, dtype=dtype)]
+            gamma = "ones" if index < len(steps) - 1 else last_gamma
+            norm = nn.BatchNorm2d(outputs, gamma_init=gamma, dtype=dtype)
+            layers += [_convolution(channels, outputs, size, step, dtype), norm]
             if index < len(steps) - 1:
                 layers.append(nn.ReLU())
             channels, stride = outputs, stride * step
@@ -48,7 +53,8 @@ class ResNet(nn.Cell):
     """Images (batch, 3, height, width) to logits (batch, classes): a stem, stages of blocks, a mean, a dense layer.
 
     ``widths`` are the channels of the stages; ``expansion`` 1 makes blocks of two 3x3 convolutions, above 1 bottlenecks
-    whose output has as many times more channels.
+    whose output has as many times more channels. With ``last_gamma`` "zeros" each block begins as the identity, with
+    which a deep network trains faster (Goyal and others, "Accurate, Large Minibatch SGD", 2017).
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class ResNet(nn.Cell):
         expansion: int = 1,
         widths: Sequence[int] = (64, 128, 256, 512),
         dtype: Any = float32,
+        last_gamma: Any = "ones",
     ) -> None:
         super().__init__()
         self.stem = nn.SequentialCell(
@@ -69,7 +76,7 @@ class ResNet(nn.Cell):
         for stage, (count, width) in enumerate(zip(blocks, widths, strict=True)):
             for block in range(count):
                 stride = 2 if stage > 0 and block == 0 else 1
-                stages.append(Residual(channels, _steps(width, stride, expansion), dtype))
+                stages.append(Residual(channels, _steps(width, stride, expansion), dtype, last_gamma))
                 channels = width * expansion
         self.stages = nn.SequentialCell(stages)
         self.mean = ops.ReduceMean()
@@ -87,11 +94,13 @@ def _steps(width: int, stride: int, expansion: int) -> list[tuple[int, int, int]
     return [(width, 1, 1), (width, 3, stride), (width * expansion, 1, 1)]
 
 
-def resnet18(num_classes: int = 10, dtype: Any = float32) -> ResNet:
+def resnet18(num_classes: int = 10, dtype: Any = float32, last_gamma: Any = "ones") -> ResNet:
     """Return ResNet-18."""
-    return ResNet((2, 2, 2, 2), num_classes, dtype=dtype)
+    return ResNet((2, 2, 2, 2), num_classes, dtype=dtype, last_gamma=last_gamma)
 
 
-def resnet50(batch_size: int | None = None, num_classes: int = 10, dtype: Any = float32) -> ResNet:
+def resnet50(
+    batch_size: int | None = None, num_classes: int = 10, dtype: Any = float32, last_gamma: Any = "ones"
+) -> ResNet:
     """Return ResNet-50; ``batch_size`` is the tutorial's argument, and any batch will do."""
-    return ResNet((3, 4, 6, 3), num_classes, expansion=4, dtype=dtype)
+    return ResNet((3, 4, 6, 3), num_classes, expansion=4, dtype=dtype, last_gamma=last_gamma)

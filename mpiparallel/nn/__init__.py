@@ -8,6 +8,7 @@ from mpiparallel.nn.activation import Sigmoid as Sigmoid
 from mpiparallel.nn.activation import Softmax as Softmax
 from mpiparallel.nn.activation import Tanh as Tanh
 from mpiparallel.nn.activation import get_activation as get_activation
+from mpiparallel.nn.adaptive_pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from mpiparallel.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from mpiparallel.nn.cell import Cell as Cell
 from mpiparallel.nn.containers import CellList as CellList
@@ -22,55 +23,100 @@ from mpiparallel.nn.dynamic_lr import polynomial_decay_lr as polynomial_decay_lr
 from mpiparallel.nn.dynamic_lr import warmup_lr as warmup_lr
 from mpiparallel.nn.embedding import Embedding as Embedding
 from mpiparallel.nn.layer_norm import LayerNorm as LayerNorm
+from mpiparallel.nn.learning_rate_schedule import CosineDecayLR as CosineDecayLR
+from mpiparallel.nn.learning_rate_schedule import ExponentialDecayLR as ExponentialDecayLR
+from mpiparallel.nn.learning_rate_schedule import InverseDecayLR as InverseDecayLR
+from mpiparallel.nn.learning_rate_schedule import LearningRateSchedule as LearningRateSchedule
+from mpiparallel.nn.learning_rate_schedule import NaturalExpDecayLR as NaturalExpDecayLR
+from mpiparallel.nn.learning_rate_schedule import PolynomialDecayLR as PolynomialDecayLR
+from mpiparallel.nn.learning_rate_schedule import WarmUpLR as WarmUpLR
+from mpiparallel.nn.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
 from mpiparallel.nn.loss import L1Loss as L1Loss
 from mpiparallel.nn.loss import LossBase as LossBase
 from mpiparallel.nn.loss import MSELoss as MSELoss
 from mpiparallel.nn.loss import SoftmaxCrossEntropyWithLogits as SoftmaxCrossEntropyWithLogits
+from mpiparallel.nn.metrics import MAE as MAE
+from mpiparallel.nn.metrics import MSE as MSE
+from mpiparallel.nn.metrics import Accuracy as Accuracy
+from mpiparallel.nn.metrics import Loss as Loss
+from mpiparallel.nn.metrics import Metric as Metric
+from mpiparallel.nn.metrics import Top1CategoricalAccuracy as Top1CategoricalAccuracy
+from mpiparallel.nn.metrics import Top5CategoricalAccuracy as Top5CategoricalAccuracy
+from mpiparallel.nn.metrics import TopKCategoricalAccuracy as TopKCategoricalAccuracy
+from mpiparallel.nn.metrics import get_metric_fn as get_metric_fn
 from mpiparallel.nn.optimizer.adam import Adam as Adam
 from mpiparallel.nn.optimizer.adam_weight_decay import AdamWeightDecay as AdamWeightDecay
 from mpiparallel.nn.optimizer.momentum import Momentum as Momentum
 from mpiparallel.nn.optimizer.optimizer import Optimizer as Optimizer
 from mpiparallel.nn.optimizer.sgd import SGD as SGD
+from mpiparallel.nn.padding import Pad as Pad
 from mpiparallel.nn.pooling import AvgPool2d as AvgPool2d
 from mpiparallel.nn.pooling import Flatten as Flatten
 from mpiparallel.nn.pooling import MaxPool2d as MaxPool2d
-from mpiparallel.nn.wrapper import TrainOneStepCell as TrainOneStepCell
-from mpiparallel.nn.wrapper import WithEvalCell as WithEvalCell
-from mpiparallel.nn.wrapper import WithLossCell as WithLossCell
+from mpiparallel.nn.wrap.loss_cell import WithEvalCell as WithEvalCell
+from mpiparallel.nn.wrap.loss_cell import WithLossCell as WithLossCell
+from mpiparallel.nn.wrap.loss_scale import DynamicLossScaleUpdateCell as DynamicLossScaleUpdateCell
+from mpiparallel.nn.wrap.loss_scale import FixedLossScaleUpdateCell as FixedLossScaleUpdateCell
+from mpiparallel.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell as TrainOneStepWithLossScaleCell
+from mpiparallel.nn.wrap.train_one_step import DistributedGradReducer as DistributedGradReducer
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell as TrainOneStepCell
 
 __all__ = [
     "GELU",
+    "MAE",
+    "MSE",
     "SGD",
+    "Accuracy",
     "Adam",
     "AdamWeightDecay",
+    "AdaptiveAvgPool2d",
     "AvgPool2d",
+    "BCEWithLogitsLoss",
     "BatchNorm2d",
     "Cell",
     "CellList",
     "Conv2d",
+    "CosineDecayLR",
     "Dense",
+    "DistributedGradReducer",
     "Dropout",
+    "DynamicLossScaleUpdateCell",
     "Embedding",
+    "ExponentialDecayLR",
+    "FixedLossScaleUpdateCell",
     "Flatten",
+    "InverseDecayLR",
     "L1Loss",
     "LayerNorm",
+    "LearningRateSchedule",
+    "Loss",
     "LossBase",
     "MSELoss",
     "MaxPool2d",
+    "Metric",
     "Momentum",
+    "NaturalExpDecayLR",
     "Optimizer",
+    "Pad",
+    "PolynomialDecayLR",
     "ReLU",
     "SequentialCell",
     "Sigmoid",
     "Softmax",
     "SoftmaxCrossEntropyWithLogits",
     "Tanh",
+    "Top1CategoricalAccuracy",
+    "Top5CategoricalAccuracy",
+    "TopKCategoricalAccuracy",
     "TrainOneStepCell",
+    "TrainOneStepWithLossScaleCell",
+    "WarmUpLR",
     "WithEvalCell",
     "WithLossCell",
     "cosine_decay_lr",
     "exponential_decay_lr",
     "get_activation",
+    "get_metric_fn",
     "piecewise_constant_lr",
     "polynomial_decay_lr",
     "warmup_lr",

@@ -28,6 +28,8 @@ class BatchNorm2d(Cell):
     Source: Ioffe and Szegedy, "Batch Normalization", 2015.
     """
 
+    keeps_float32 = True
+
     def __init__(
         self,
         num_features: int,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, ClassVar
+
+import numpy as np
 
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.context.settings import PYNATIVE_MODE, get_context
 from mpiparallel.errors import ConfigurationError, TraceError
+from mpiparallel.graph.graph import Segment
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.precision import cast_float, computing_in
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.sharded_graph import ShardedGraph
@@ -39,6 +43,8 @@ class Cell:
     """
 
     _whole_inputs = False
+    keeps_float32: ClassVar[bool] = False
+    """Whether mixed precision leaves it in float32: what normalises, and losses."""
     _parameters: dict[str, Parameter]
     _cells: dict[str, Cell]
 
@@ -48,6 +54,8 @@ class Cell:
         self._auto_prefix = auto_prefix
         self._scope = ""
         self._compiled = CompiledFunction(self._construct_scoped, self._training_flags, self._whole_inputs)
+        self._precision: np.dtype[Any] | None = None
+        self._recompute: dict[str, bool] | None = None
         self.training = False
         self.pipeline_stage: int | None = None
 
@@ -105,11 +113,18 @@ class Cell:
 
     def _construct_scoped(self, *inputs: Any) -> Any:
         trace = active_trace()
-        with trace.scope(self._scope) if trace is not None and self._scope else nullcontext():
-            return self.construct(*inputs)
+        with ExitStack() as places:
+            if trace is not None and self._scope:
+                places.enter_context(trace.scope(self._scope))
+            if trace is not None and self._recompute is not None:
+                places.enter_context(trace.recomputed(Segment(**self._recompute)))
+            if self._precision is None:
+                return self.construct(*inputs)
+            with computing_in(self._precision):
+                return self.construct(*(cast_float(item, self._precision) for item in inputs))
 
-    def _training_flags(self) -> tuple[bool, ...]:
-        return tuple(cell.training for _, cell in self.cells_and_names())
+    def _training_flags(self) -> tuple[object, ...]:
+        return tuple((cell.training, cell._precision, str(cell._recompute)) for _, cell in self.cells_and_names())
 
     def compile(self, *inputs: Any) -> None:
         """Trace, cut and compile the network for inputs of these shapes, so that the first call finds it ready."""
@@ -168,6 +183,49 @@ class Cell:
         """Say whether dropout and the like behave as in training; returns the cell."""
         for _, cell in self.cells_and_names():
             cell.training = mode
+        return self
+
+    def to_float(self, dst_type: Any) -> Cell:
+        """Let this cell and all inside it compute in a float type; returns the cell.
+
+        Inputs, parameters and constants of floats are cast where they are used; parameters, and so what is trained and
+        saved, keep their own type. Raises ConfigurationError for a type that is no float, or that NumPy and CuPy lack.
+
+        >>> from mpiparallel import Tensor, nn
+        >>> nn.Dense(2, 3).to_float("float16")(Tensor([[1.0, 2.0]])).dtype
+        dtype('float16')
+        """
+        if str(dst_type) == "bfloat16":
+            raise ConfigurationError(
+                f"{type(self).__name__}.to_float: NumPy and CuPy have no bfloat16; use float16 and a loss scale manager, "
+                "or float32"
+            )
+        try:
+            precision = np.dtype(dst_type)
+        except TypeError:
+            precision = np.dtype(np.object_)
+        if precision.kind != "f":
+            raise ConfigurationError(
+                f"{type(self).__name__}.to_float: {dst_type!r} is not one of float16, float32, float64"
+            )
+        for _, cell in self.cells_and_names():
+            cell._precision = precision
+        return self
+
+    def recompute(self, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False) -> Cell:
+        """Keep nothing that this cell computes for the gradient, but compute it once more there; returns the cell.
+
+        A step then takes longer and less memory: of the cell, only its inputs are kept. Results are bit for bit the same.
+        With ``parallel_optimizer_comm_recompute`` its weights are gathered from the optimizer's shards once more too,
+        rather than kept whole. Raises ConfigurationError for ``mp_comm_recompute=False``: what collectives bring is
+        recomputed too.
+        """
+        if not mp_comm_recompute:
+            raise ConfigurationError(
+                f"{type(self).__name__}.recompute: mp_comm_recompute=False is not offered: collectives run again with what "
+                "is recomputed; leave it out"
+            )
+        self._recompute = {"regathers": parallel_optimizer_comm_recompute}
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:

@@ -21,6 +21,8 @@ class LayerNorm(Cell):
     ``layer_norm``; its strategy leaves the normalised dims whole, ``((2, 1), (1,), (1,))``.
     """
 
+    keeps_float32 = True
+
     def __init__(
         self,
         normalized_shape: Sequence[int],

@@ -16,6 +16,8 @@ class LossBase(Cell):
     Raises ConfigurationError for another reduction.
     """
 
+    keeps_float32 = True
+
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
@@ -78,3 +80,21 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
             one, zero = (np.asarray(value, logits.dtype) for value in (1, 0))
             labels = self.one_hot(labels, logits.shape[-1], one, zero)
         return self.get_loss(self.softmax_cross_entropy(logits, labels)[0])
+
+
+class BCEWithLogitsLoss(LossBase):
+    """``-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))`` of each element.
+
+    The operator is ``sigmoid_cross_entropy``.
+
+    >>> round(float(BCEWithLogitsLoss()(Tensor([0.0]), Tensor([1.0]))), 4)
+    0.6931
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.sigmoid_cross_entropy = ops.SigmoidCrossEntropyWithLogits()
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return a scalar, or the losses of the elements."""
+        return self.get_loss(self.sigmoid_cross_entropy(logits, labels))

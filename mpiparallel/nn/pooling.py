@@ -12,7 +12,7 @@ Size = int | tuple[int, int]
 class MaxPool2d(Cell):
     """The largest element of each window of images (n, c, h, w).
 
-    The operator is ``max_pool``; its strategy leaves height and width whole, ``((2, 4, 1, 1),)``.
+    The operator is ``max_pool``; ``cell.max_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class MaxPool2d(Cell):
 class AvgPool2d(Cell):
     """The mean of each window of images (n, c, h, w), over the elements in it that are not padding.
 
-    The operator is ``avg_pool``; its strategy leaves height and width whole, ``((2, 4, 1, 1),)``.
+    The operator is ``avg_pool``; ``cell.avg_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height.
     """
 
     def __init__(

@@ -7,9 +7,8 @@ from functools import partial
 from math import pi, sqrt
 from typing import Any
 
-import numpy as np
-
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.expression import Term, call
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -31,6 +30,9 @@ class ReLU(Unary):
     array([0., 2.])
     """
 
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        return (call("maximum", inputs[0], 0.0),) if inputs[0].dtype.kind == "f" else None
+
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return partial(runtime.array_module.maximum, inputs[0], inputs[0].dtype.type(0), out=outputs[0])
 
@@ -43,15 +45,13 @@ class ReluGrad(Blockwise):
     """``dy`` where ``y``, the output of ReLU, is positive; 0 elsewhere."""
 
     reuses = (0, 1)
-    scratch_count = 1
 
     def __call__(self, dy: Any, y: Any) -> Any:
         return super().__call__(dy, y)
 
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        dy, y, target, positive = arrays
-        xp.greater(y, 0, out=positive)
-        xp.multiply(dy, positive, out=target)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, y = inputs
+        return (dy * call("greater", y, 0.0),)
 
 
 @register
@@ -62,28 +62,21 @@ class GeLU(Blockwise):
     """
 
     reuses = (0,)
-    scratch_count = 1
 
     def __call__(self, x: Any) -> Any:
         return super().__call__(x)
 
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        x, target, gate = arrays
-        _gelu_tanh(xp, x, gate)
-        xp.add(gate, 1.0, out=gate)
-        xp.multiply(gate, x, out=gate)
-        xp.multiply(gate, 0.5, out=target)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        x = inputs[0]
+        return (x / (1.0 + _gelu_tail(x)),)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         return (GeluGrad()(gradients[0], inputs[0]),)
 
 
-def _gelu_tanh(xp: Any, x: Array, target: Array) -> None:
-    xp.multiply(x, x, out=target, dtype=target.dtype)
-    xp.multiply(target, _GELU_CUBIC, out=target)
-    xp.add(target, _GELU_LINEAR, out=target)
-    xp.multiply(target, x, out=target)
-    xp.tanh(target, out=target)
+def _gelu_tail(x: Term) -> Term:
+    """Return ``exp(-2 u)``; ``(1 + tanh(u)) / 2`` is ``1 / (1 + exp(-2 u))``, and that is exact where u is negative."""
+    return call("exp", x * (-2.0 * _GELU_LINEAR - (x * x) * (2.0 * _GELU_CUBIC)))
 
 
 @register
@@ -91,25 +84,15 @@ class GeluGrad(Blockwise):
     """``dy`` times the derivative of GeLU at ``x``."""
 
     reuses = (0, 1)
-    scratch_count = 3
 
     def __call__(self, dy: Any, x: Any) -> Any:
         return super().__call__(dy, x)
 
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        dy, x, target, tangent, slope, rest = arrays
-        _gelu_tanh(xp, x, tangent)
-        xp.multiply(x, x, out=slope, dtype=slope.dtype)
-        xp.multiply(slope, 3.0 * _GELU_CUBIC, out=slope)
-        xp.add(slope, _GELU_LINEAR, out=slope)
-        xp.multiply(slope, x, out=slope)
-        xp.subtract(1.0, tangent, out=rest)
-        xp.multiply(slope, rest, out=slope)
-        xp.add(slope, 1.0, out=slope)
-        xp.add(tangent, 1.0, out=tangent)
-        xp.multiply(slope, tangent, out=slope)
-        xp.multiply(slope, dy, out=slope)
-        xp.multiply(slope, 0.5, out=target)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, x = inputs
+        gate = 1.0 / (1.0 + _gelu_tail(x))
+        slope = x * (2.0 * _GELU_LINEAR + (x * x) * (6.0 * _GELU_CUBIC))
+        return (dy * gate * (1.0 + slope * (1.0 - gate)),)
 
 
 @register
@@ -121,13 +104,8 @@ class Sigmoid(Blockwise):
     def __call__(self, x: Any) -> Any:
         return super().__call__(x)
 
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        x, target = arrays
-        xp.negative(x, out=target)
-        with np.errstate(over="ignore"):
-            xp.exp(target, out=target)
-        xp.add(target, 1.0, out=target)
-        xp.reciprocal(target, out=target)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        return (1.0 / (1.0 + call("exp", -inputs[0])),)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         return (SigmoidGrad()(outputs[0], gradients[0]),)
@@ -138,13 +116,10 @@ class SigmoidGrad(Blockwise):
     """``dy * y * (1 - y)``, where ``y`` is the output of Sigmoid."""
 
     reuses = (0, 1)
-    scratch_count = 1
 
     def __call__(self, y: Any, dy: Any) -> Any:
         return super().__call__(y, dy)
 
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        y, dy, target, slope = arrays
-        xp.subtract(1.0, y, out=slope)
-        xp.multiply(slope, y, out=slope)
-        xp.multiply(slope, dy, out=target)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        y, dy = inputs
+        return ((1.0 - y) * y * dy,)

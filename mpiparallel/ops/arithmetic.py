@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.expression import Term
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -86,10 +87,35 @@ class RealDiv(Div):
 
 
 @register
+class FloorDiv(Arithmetic):
+    """The largest integer not above ``x / y``, with broadcasting, of the dtype of both; its gradient is 0."""
+
+    function = "floor_divide"
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return None, None
+
+
+@register
+class FloorMod(Arithmetic):
+    """``x - floor(x / y) * y`` with broadcasting: it has the sign of ``y``, as Python's ``%``."""
+
+    function = "remainder"
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        x, y = inputs
+        return sum_to(gradients[0], x.shape), -sum_to(gradients[0] * FloorDiv()(x, y), y.shape)
+
+
+@register
 class Pow(Arithmetic):
     """``x ** y`` with broadcasting."""
 
     function = "power"
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        # Only a run knows which exponent it is, and 2 is by far the quickest.
+        return None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, (base, exponent), target = runtime.array_module, inputs, outputs[0]

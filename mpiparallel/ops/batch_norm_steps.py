@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.operator import Kernel
+from mpiparallel.graph.expression import Term, call, reduce
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
-from mpiparallel.ops.batch_statistics import ChannelWise, set_line
-from mpiparallel.ops.channel_blocks import ChannelBlocks
+from mpiparallel.ops.batch_statistics import ChannelWise
 from mpiparallel.ops.elementwise import Sqrt
 
 Tensors = Sequence[Tensor]
 
-_DOUBLE = np.dtype(np.float64)
+
+def deviation(variance: Term, epsilon: float) -> Term:
+    """Return ``sqrt(variance + epsilon)`` in float64."""
+    return call("sqrt", variance.astype(np.float64) + epsilon)
 
 
 class Normalise(ChannelWise):
@@ -41,15 +41,10 @@ class Normalise(ChannelWise):
     def equation(self, *inputs: TensorSpec) -> Equation:
         return self.rule(inputs, (True,))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        x, scale, offset, mean, variance = inputs
-        blocks = ChannelBlocks(runtime, [x, outputs[0]])
-
-        def line(factor: Array, shift: Array) -> None:
-            slope = scale / runtime.array_module.sqrt(variance.astype(_DOUBLE) + self.epsilon)
-            set_line(factor, shift, slope, offset - mean * slope)
-
-        return blocks.kernel_of_lines(line)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        x, scale, offset, mean, variance = self.spread(*inputs)
+        slope = scale / deviation(variance, self.epsilon)
+        return (x * slope.astype(x.dtype) + (offset - mean * slope).astype(x.dtype),)
 
 
 @register
@@ -88,12 +83,9 @@ class BNInferGrad(ChannelWise):
     def equation(self, *inputs: TensorSpec) -> Equation:
         return self.rule(inputs, (True,))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, (dy, scale, variance) = runtime.array_module, inputs
-        blocks = ChannelBlocks(runtime, [dy, outputs[0]])
-        return blocks.kernel_of_lines(
-            lambda factor, shift: set_line(factor, shift, scale / xp.sqrt(variance + self.epsilon), 0)
-        )
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, scale, variance = self.spread(*inputs)
+        return (dy * (scale / deviation(variance, self.epsilon)).astype(dy.dtype),)
 
 
 @register
@@ -134,26 +126,11 @@ class BNTrainingUpdateGrad(ChannelWise):
     def equation(self, *inputs: TensorSpec) -> Equation:
         return self.rule(inputs, (False, False))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, (dy, x, mean, variance), (dscale, doffset) = runtime.array_module, inputs, outputs
-        middle = xp.empty(mean.shape, x.dtype)
-        blocks = ChannelBlocks(runtime, [dy, x], [dscale, doffset], [middle])
-
-        def add(dy: Array, x: Array, dscale: Array, doffset: Array, middle: Array) -> None:
-            product = runtime.scratch(tuple(x.shape), x.dtype, 0)
-            blocks.add_sums(dy, doffset)
-            xp.subtract(x, middle, out=product)
-            xp.multiply(product, dy, out=product)
-            blocks.add_sums(product, dscale)
-
-        sums = blocks.kernel_of_sums(add)
-
-        def run() -> None:
-            middle[...] = mean
-            sums()
-            dscale[...] = dscale / xp.sqrt(variance + self.epsilon)
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, x, mean, variance = self.spread(*inputs)
+        inverse = (1.0 / deviation(variance, self.epsilon)).astype(x.dtype)
+        product = (x - mean.astype(x.dtype)) * inverse * dy
+        return tuple(reduce("sum", one, self.summed_dims(x)) for one in (product, dy))
 
 
 @register
@@ -184,27 +161,10 @@ class BNTrainingReduceGrad(ChannelWise):
         shape = inputs[1].global_shape
         return self.configured(count=int(np.prod(shape)) // max(shape[1], 1))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        dy, x, dscale, doffset, scale, mean, variance = inputs
-        xp, dx = runtime.array_module, outputs[0]
-        of_dy, of_x, shift = (xp.empty(scale.shape, dx.dtype) for _ in range(3))
-        blocks = ChannelBlocks(runtime, [dy, x, dx], [], [of_dy, of_x, shift])
-
-        def combine(dy: Array, x: Array, dx: Array, of_dy: Array, of_x: Array, shift: Array) -> None:
-            product = runtime.scratch(tuple(x.shape), dx.dtype, 0)
-            xp.multiply(x, of_x, out=product)
-            xp.add(product, shift, out=product)
-            xp.multiply(dy, of_dy, out=dx)
-            xp.add(dx, product, out=dx)
-
-        pass_over = blocks.kernel(combine)
-
-        def run() -> None:
-            inverse = 1.0 / xp.sqrt(variance.astype(_DOUBLE) + self.epsilon)
-            slope = scale * inverse
-            bend = slope * inverse * dscale / -self.count
-            set_line(of_dy, of_x, slope, bend)
-            shift[...] = slope * doffset / -self.count - bend * mean
-            pass_over()
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, x, dscale, doffset, scale, mean, variance = self.spread(*inputs)
+        inverse = 1.0 / deviation(variance, self.epsilon)
+        slope = scale * inverse
+        bend = slope * inverse * dscale * (-1.0 / max(self.count, 1))
+        shift = slope * doffset * (-1.0 / max(self.count, 1)) - bend * mean
+        return (dy * slope.astype(x.dtype) + (x * bend.astype(x.dtype) + shift.astype(x.dtype)),)

@@ -10,12 +10,12 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.expression import Term, reduce
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.channel_blocks import ChannelBlocks
 from mpiparallel.ops.input_checks import check_floating, check_shape
 
 Tensors = Sequence[Tensor]
@@ -52,11 +52,15 @@ class ChannelWise(Operator):
         given = tuple(whole if position in self.tensors else channel for position in range(len(inputs)))
         return Equation(given, tuple(whole if is_tensor else channel for is_tensor in outputs), batch="d0")
 
+    def spread(self, *inputs: Term) -> tuple[Term, ...]:
+        """Return the tensors as they are, and the vectors in a shape that broadcasts with them."""
+        column = (*inputs[0].shape[1:2], *(1,) * (len(inputs[0].shape) - 2))
+        return tuple(one if place in self.tensors else one.reshape(column) for place, one in enumerate(inputs))
 
-def set_line(factor: Array, shift: Array, first: Any, second: Any) -> None:
-    """Set the factors and the shifts of channels."""
-    factor[...] = first
-    shift[...] = second
+    @staticmethod
+    def summed_dims(x: Term) -> tuple[int, ...]:
+        """Return all dims of a tensor but the channels'."""
+        return (0, *range(2, len(x.shape)))
 
 
 @register
@@ -80,17 +84,9 @@ class BNTrainingReduce(ChannelWise):
     def equation(self, *inputs: TensorSpec) -> Equation:
         return self.rule(inputs, (False, False))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, x = runtime.array_module, inputs[0]
-        blocks = ChannelBlocks(runtime, [x], outputs)
-
-        def add(part: Array, total: Array, square_total: Array) -> None:
-            square = runtime.scratch(tuple(part.shape), x.dtype, 0)
-            blocks.add_sums(part, total)
-            xp.multiply(part, part, out=square)
-            blocks.add_sums(square, square_total)
-
-        return blocks.kernel_of_sums(add)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        x = inputs[0]
+        return tuple(reduce("sum", one, self.summed_dims(x)) for one in (x, x * x))
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         return (BNTrainingReduceInputGrad()(inputs[0], *gradients),)
@@ -110,9 +106,9 @@ class BNTrainingReduceInputGrad(ChannelWise):
     def equation(self, *inputs: TensorSpec) -> Equation:
         return self.rule(inputs, (True,))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        (_, dsum, dsquare_sum), blocks = inputs, ChannelBlocks(runtime, [inputs[0], outputs[0]])
-        return blocks.kernel_of_lines(lambda factor, shift: set_line(factor, shift, dsquare_sum * 2, dsum))
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        x, dsum, dsquare_sum = self.spread(*inputs)
+        return (x * (dsquare_sum * 2.0).astype(x.dtype) + dsum.astype(x.dtype),)
 
 
 @register

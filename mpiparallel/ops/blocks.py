@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
-
-import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.blocks import block_size as block_size
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.input_checks import check_floating, check_shape
 
-_BLOCK = 1 << 16
-"""Elements of a block: 256 KiB of float32. Smaller ones cost more calls; twice as large gained nothing."""
-
 Block = tuple[Array, ...]
-
-
-def block_size(runtime: Runtime) -> int:
-    """Return how many elements a block has; an accelerator takes the whole array at once."""
-    return _BLOCK if runtime.backend.name == "cpu" else sys.maxsize
 
 
 def element_blocks(arrays: Sequence[Array], size: int) -> list[Block]:
@@ -66,10 +55,7 @@ def with_scratch(runtime: Runtime, blocks: Sequence[Block], count: int, dtype: o
 
 
 class Blockwise(Operator):
-    """An element-wise operator of floating-point tensors of one shape, computed block after block."""
-
-    scratch_count: ClassVar[int] = 0
-    """How many scratch arrays of a block's shape ``compute`` is given; they are float32 at least."""
+    """An element-wise operator of floating-point tensors of one shape, computed in one pass by its ``expression``."""
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         check_floating(x=inputs[0])
@@ -79,18 +65,3 @@ class Blockwise(Operator):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         return Equation.same(*(len(spec.shape) for spec in inputs))
-
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        """Compute one block; ``arrays`` are those of the inputs, the output and the scratch."""
-        raise NotImplementedError(self.name)
-
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        pieces = element_blocks([*inputs, outputs[0]], block_size(runtime))
-        blocks = with_scratch(runtime, pieces, self.scratch_count, np.promote_types(outputs[0].dtype, np.float32))
-        xp, compute = runtime.array_module, self.compute
-
-        def run() -> None:
-            for block in blocks:
-                compute(xp, *block)
-
-        return run

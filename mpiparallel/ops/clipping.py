@@ -1,14 +1,16 @@
-"""Gradients kept small."""
+"""Values and norms kept within bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.ops.arithmetic import Maximum
+from mpiparallel.ops.arithmetic import Maximum, Minimum
 from mpiparallel.ops.elementwise import Sqrt, Square
 from mpiparallel.ops.reduction import ReduceSum
+from mpiparallel.ops.sum_of_squares import L2Loss
 
 
 def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor, ...]:
@@ -22,9 +24,40 @@ def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Te
     """
     if not clip_norm > 0:
         raise ConfigurationError(f"clip_by_global_norm: clip_norm {clip_norm!r} must be above 0")
-    squares = [ReduceSum()(Square()(part)) for part in x]
-    total = squares[0]
-    for square in squares[1:]:
-        total = total + square
-    scale = clip_norm / Maximum()(Sqrt()(total), clip_norm)
+    halves = [L2Loss()(part) for part in x]
+    total = halves[0]
+    for half in halves[1:]:
+        total = total + half
+    scale = clip_norm / Maximum()(Sqrt()(total * 2.0), clip_norm)
     return tuple(part * scale for part in x)
+
+
+def clip_by_norm(x: Any, max_norm: float, axis: Any = ()) -> Tensor:
+    """Return a tensor scaled so that its norm over the dims ``axis``, all when none are given, is at most ``max_norm``.
+
+    Raises ConfigurationError unless ``max_norm`` is above 0.
+
+    >>> clip_by_norm(Tensor([3.0, 4.0]), 2.5).asnumpy().tolist()
+    [1.5, 2.0]
+    """
+    if not max_norm > 0:
+        raise ConfigurationError(f"clip_by_norm: max_norm {max_norm!r} must be above 0")
+    tensor = x if isinstance(x, Tensor) else Tensor(x)
+    norm = Sqrt()(ReduceSum(keep_dims=True)(Square()(tensor), axis))
+    scale: Tensor = max_norm / Maximum()(norm, max_norm)
+    return tensor * scale
+
+
+def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Tensor:
+    """Return a tensor with elements below ``clip_value_min`` raised to it, and those above ``clip_value_max`` lowered.
+
+    Either may be left out, not both: ConfigurationError.
+
+    >>> clip_by_value(Tensor([-2.0, 0.5, 2.0]), -1.0, 1.0).asnumpy().tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    if clip_value_min is None and clip_value_max is None:
+        raise ConfigurationError("clip_by_value: give clip_value_min, clip_value_max, or both")
+    raised = x if clip_value_min is None else Maximum()(x, clip_value_min)
+    result: Tensor = raised if clip_value_max is None else Minimum()(raised, clip_value_max)
+    return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -12,6 +12,9 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.ops.window import WindowsOfImage
+
+_COLUMNS = {"cpu": 512}
+"""Windows that one product takes at least: fewer leave it waiting for memory. An accelerator takes many more."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,12 @@ class Columns:
     images: int
     inputs: int
     outputs: int
+
+    @classmethod
+    def of(cls, runtime: Runtime, group: int, windows: WindowsOfImage, x: Array, weight: Array) -> Columns:
+        """Return how images of the shape of ``x`` are taken apart."""
+        wanted = _COLUMNS.get(runtime.backend.name, 1 << 16)
+        return cls(runtime, group, windows, max(wanted // prod(windows.output), 1), x.shape[1], weight.shape[0])
 
     @property
     def are_elements(self) -> bool:
@@ -61,7 +70,7 @@ class Columns:
     def taking(self, y: Array, rows: slice, slot: int) -> tuple[Kernel | None, Array]:
         """Return the output's gradient for some images as matrices of groups, and what copies it there if need be."""
         images = rows.stop - rows.start
-        if images == 1 and y.flags.c_contiguous:
+        if images == 1:
             return None, y[rows].reshape(self.group, self.outputs // self.group, prod(self.windows.output))
         shown, matrices = self.scratch_outputs(images, y.dtype, slot)
         return partial(self.runtime.array_module.copyto, shown, y[rows]), matrices
@@ -83,9 +92,7 @@ class Columns:
         return fill, matrices
 
 
-def in_order(runtime: Runtime, array: Array, slot: int) -> tuple[Kernel | None, Array]:
-    """Return an array in C order, scratch where the given one is not, and what then copies to it."""
-    if array.flags.c_contiguous:
-        return None, array
-    ordered = runtime.scratch(tuple(array.shape), array.dtype, slot)
-    return partial(runtime.array_module.copyto, ordered, array), ordered
+def run_all(steps: Sequence[Kernel]) -> None:
+    """Call the parts of a kernel in their order."""
+    for step in steps:
+        step()

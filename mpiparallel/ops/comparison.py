@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.expression import Term, call
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -113,6 +114,11 @@ class Select(Elementwise):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return promote(*dtypes[1:])
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        condition, x, y = inputs
+        floats = condition.dtype.kind == "b" and x.dtype.kind == y.dtype.kind == "f"
+        return (call("where", *inputs),) if floats else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         condition, x, y = inputs

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from math import prod
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
@@ -14,24 +12,35 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.columns import Columns, in_order
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.layout.box import Box
+from mpiparallel.ops.convolution_kernels import forward, input_gradient, weight_gradient
 from mpiparallel.ops.input_checks import check_floating, check_shape
-from mpiparallel.ops.window import Window, image_format, pair
+from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
+from mpiparallel.ops.window_parts import (
+    IMAGE_DIMS,
+    covered,
+    cropped,
+    image_of,
+    is_cut,
+    output_of,
+    windows_of_part,
+)
 
 Tensors = Sequence[Tensor]
-
-_COLUMNS = {"cpu": 512}
-"""Windows that one product takes at least: fewer leave it waiting for memory. An accelerator takes many more."""
+Self = TypeVar("Self", bound="Convolution")
 
 
 class Convolution(Operator):
     """What the operator and its gradients share: the windows, and the labels of images, weights and output.
 
-    Images and channels can be cut, height and width stay whole; in a convolution of several groups channels do too.
+    Images, channels, height and width can be cut; in a convolution of several groups channels into sets of groups.
+    Where height or width is cut, ``part`` are the windows of this rank.
     """
 
     kind = "gemm"
+    reads_beyond: ClassVar[tuple[int, ...]] = IMAGE_DIMS
+    part: WindowsOfImage | None = None
 
     def __init__(
         self,
@@ -79,16 +88,27 @@ class Convolution(Operator):
     def labels(self) -> tuple[Labels, Labels, Labels]:
         """The labels of x, of the weights and of the output."""
         if self.group > 1:
-            return ("n", None, None, None), (None,) * 4, ("n", None, None, None)
-        return ("n", "i", None, None), ("o", "i", None, None), ("n", "o", None, None)
+            return ("n", "g", "h", "w"), ("g", None, None, None), ("n", "g", "h", "w")
+        return ("n", "i", "h", "w"), ("o", "i", None, None), ("n", "o", "h", "w")
 
-    def columns(self, runtime: Runtime, x: Array, weight: Array) -> Columns:
-        """Return how images of the shape of ``x`` are taken apart into columns."""
-        windows = self.window.over(x.shape[2:])
-        wanted = _COLUMNS.get(runtime.backend.name, 1 << 16)
-        return Columns(
-            runtime, self.group, windows, max(wanted // prod(windows.output), 1), x.shape[1], weight.shape[0]
-        )
+    def rule(self, inputs: tuple[Labels, ...], output: Labels) -> Equation:
+        """Return the equation of these labels."""
+        divisors = {"g": self.group} if self.group > 1 else {}
+        return Equation(inputs, (output,), batch="n", divisors=divisors)
+
+    def of_part(self: Self, x: Part, image: Box, weight: Part, y: Part) -> Self:
+        """Return the operator that has ``image`` for a part of images like ``x``, and these parts of the others."""
+        operator = self
+        if weight.shape[0] != weight.global_shape[0] and self.group > 1:
+            operator = operator.configured(group=self.group * weight.shape[0] // weight.global_shape[0])
+        if is_cut(x) or is_cut(y):
+            windows = windows_of_part(self.windows(x.global_shape), image, y.box)
+            operator = operator.configured(part=windows)
+        return operator
+
+    def windows(self, shape: Sequence[int]) -> WindowsOfImage:
+        """Return the windows of images of this shape (n, c, h, w)."""
+        return self.window.over(shape[2:]) if self.part is None else self.part
 
 
 @register
@@ -96,8 +116,9 @@ class Conv2D(Convolution):
     """The cross-correlation of images ``x`` (n, c, h, w) with ``weight`` (out_channel, c / group, kernel, kernel).
 
     ``pad_mode`` is ``valid``, ``same`` or ``pad``; then ``pad`` counts the zeros (top, bottom, left, right). A strategy
-    may cut images, output channels and input channels, where the output is partial; height and width stay whole, and
-    so do all channels when there is more than one ``group``.
+    may cut images, output channels, input channels, where the output is partial, and height and width of ``x``, where
+    ranks exchange the rows and columns that their windows reach over a cut; kernels stay whole. In a convolution of
+    several groups the channels of ``x`` and of ``weight`` are cut alike, into a number of parts that divides ``group``.
 
     >>> import numpy as np
     >>> Conv2D(5, 3, pad_mode="same", stride=2)(np.ones((2, 4, 7, 6)), np.ones((5, 4, 3, 3))).shape
@@ -113,42 +134,24 @@ class Conv2D(Convolution):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         x, weight, y = self.labels
-        return Equation((x, weight), (y,), batch="n")
+        return self.rule((x, weight), y)
+
+    def reads(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> tuple[Box, ...]:
+        x, weight = inputs
+        return image_of(self.windows(x.global_shape), outputs[0].box, x.box), weight.box
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Conv2D:
+        x, weight = inputs
+        return self.of_part(x, x.box, weight, outputs[0])
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        (x, weight), y, xp = inputs, outputs[0], runtime.array_module
-        if x.size == 0 or weight.size == 0:
-            return partial(y.fill, 0)
-        columns = self.columns(runtime, x, weight)
-        order, ordered = in_order(runtime, weight, 0)
-        matrices = columns.weights(ordered)
-        steps = [order] if order else []
-        if columns.are_elements and x.flags.c_contiguous:
-            shape = (len(x), self.group, -1, prod(columns.windows.output))
-            steps.append(partial(xp.matmul, matrices, x.reshape(shape), out=y.reshape(shape)))
-        else:
-            for rows in columns.blocks(len(x)):
-                steps += self._block(columns, matrices, x, y, rows)
-        return partial(_run_all, steps)
-
-    def _block(self, columns: Columns, matrices: Array, x: Array, y: Array, rows: slice) -> list[Kernel]:
-        xp, images = columns.runtime.array_module, rows.stop - rows.start
-        fill, filled = columns.filling(x, rows, 1)
-        if images == 1:
-            target = y[rows].reshape(self.group, columns.outputs // self.group, prod(y.shape[2:]))
-            return [fill, partial(xp.matmul, matrices, filled, out=target)]
-        shown, product = columns.scratch_outputs(images, y.dtype, 3)
-        return [fill, partial(xp.matmul, matrices, filled, out=product), partial(xp.copyto, y[rows], shown)]
+        x, weight = inputs
+        return forward(runtime, self.windows(x.shape), self.group, x, weight, outputs[0])
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         x, weight = inputs
         dy = gradients[0]
         return self.like(Conv2DBackpropInput)(dy, weight, x), self.like(Conv2DBackpropFilter)(dy, x, weight)
-
-
-def _run_all(steps: Sequence[Kernel]) -> None:
-    for step in steps:
-        step()
 
 
 @register
@@ -157,6 +160,10 @@ class Conv2DBackpropInput(Convolution):
 
     Where output channels are cut, each rank computes a term.
     """
+
+    unread: ClassVar[tuple[int, ...]] = (2,)
+    boxes: tuple[Box, Box] | None = None
+    """The images that the windows reach, and those that are wanted, where not all are reached."""
 
     def __call__(self, dy: Any, weight: Any, x: Any) -> Any:
         return super().__call__(dy, weight, x)
@@ -168,50 +175,36 @@ class Conv2DBackpropInput(Convolution):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         x, weight, y = self.labels
-        return Equation((y, weight, x), (x,), batch="n")
+        return self.rule((y, weight, x), x)
+
+    def reads(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> tuple[Box, ...]:
+        (dy, weight, x), dx = inputs, outputs[0]
+        return output_of(self.windows(dx.global_shape), dx.box, dy.box), weight.box, x.box
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Conv2DBackpropInput:
+        (dy, weight, _), dx = inputs, outputs[0]
+        image = covered(self.windows(dx.global_shape), dy.box, dx.box)
+        operator = self.of_part(dx, image, weight, dy)
+        return operator if image == dx.box else operator.configured(boxes=(image, dx.box))
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        (dy, weight, _), dx, xp = inputs, outputs[0], runtime.array_module
-        if dy.size == 0 or weight.size == 0:
-            return partial(dx.fill, 0)
-        columns = self.columns(runtime, dx, weight)
-        order, ordered = in_order(runtime, weight, 0)
-        matrices = columns.weights(ordered).swapaxes(1, 2)
-        steps = [order] if order else []
-        if columns.are_elements and dy.flags.c_contiguous:
-            shape = (len(dy), self.group, -1, prod(columns.windows.output))
-            steps.append(partial(xp.matmul, matrices, dy.reshape(shape), out=dx.reshape(shape)))
-        else:
-            for rows in columns.blocks(len(dx)):
-                steps += self._block(columns, matrices, dy, dx, rows)
-        return partial(_run_all, steps)
+        (dy, weight, _), dx = inputs, outputs[0]
 
-    def _block(self, columns: Columns, matrices: Array, dy: Array, dx: Array, rows: slice) -> list[Kernel]:
-        xp, images, windows = columns.runtime.array_module, rows.stop - rows.start, columns.windows
-        take, taken = columns.taking(dy, rows, 1)
-        array, product = columns.scratch_columns(images, dx.dtype, 2)
-        target = dx[rows]
-        padded = columns.padded(images, dx.dtype, 3) if windows.has_padding else target
-        height, width = self.window.kernel
-        terms = [array[:, row, column].swapaxes(0, 1) for row in range(height) for column in range(width)]
-        taps = list(zip(windows.taps(padded), terms, strict=True))
+        def bind(target: Array) -> Kernel:
+            return input_gradient(runtime, self.windows(target.shape), self.group, dy, weight, target)
 
-        def add() -> None:
-            padded.fill(0)
-            for tap, term in taps:
-                xp.add(tap, term, out=tap)
-            if windows.has_padding:
-                xp.copyto(target, windows.interior(padded))
-
-        return [*([take] if take else []), partial(xp.matmul, matrices, taken, out=product), add]
+        return bind(dx) if self.boxes is None else cropped(runtime, *self.boxes, dx, bind)
 
 
 @register
 class Conv2DBackpropFilter(Convolution):
     """The gradient of Conv2D with respect to its weights; ``weight`` gives shape and layout only.
 
-    Where images are cut, each rank computes a term. Images are taken apart into columns again rather than kept so.
+    Where images, height or width are cut, each rank computes a term. Images are taken apart into columns again rather
+    than kept so.
     """
+
+    unread: ClassVar[tuple[int, ...]] = (2,)
 
     def __call__(self, dy: Any, x: Any, weight: Any) -> Any:
         return super().__call__(dy, x, weight)
@@ -223,21 +216,16 @@ class Conv2DBackpropFilter(Convolution):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         x, weight, y = self.labels
-        return Equation((y, x, weight), (weight,), batch="n")
+        return self.rule((y, x, weight), weight)
+
+    def reads(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> tuple[Box, ...]:
+        dy, x, weight = inputs
+        return dy.box, image_of(self.windows(x.global_shape), dy.box, x.box), weight.box
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Conv2DBackpropFilter:
+        dy, x, _ = inputs
+        return self.of_part(x, x.box, outputs[0], dy)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        (dy, x, _), dw, xp = inputs, outputs[0], runtime.array_module
-        if dy.size == 0 or x.size == 0:
-            return partial(dw.fill, 0)
-        columns = self.columns(runtime, x, dw)
-        matrices = columns.weights(dw)
-        term = runtime.scratch(tuple(matrices.shape), dw.dtype, 0)
-        steps: list[Kernel] = []
-        for rows in columns.blocks(len(x)):
-            take, taken = columns.taking(dy, rows, 1)
-            fill, filled = columns.filling(x, rows, 2)
-            target = term if rows.start else matrices
-            steps += [*([take] if take else []), fill, partial(xp.matmul, taken, filled.swapaxes(1, 2), out=target)]
-            if rows.start:
-                steps.append(partial(xp.add, matrices, term, out=matrices))
-        return partial(_run_all, steps)
+        dy, x, _ = inputs
+        return weight_gradient(runtime, self.windows(x.shape), self.group, dy, x, outputs[0])

@@ -11,6 +11,7 @@ from mpiparallel.backend.counter_random import RandomBox, stream_key
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.expression import Term
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -105,6 +106,6 @@ class DropoutGrad(Blockwise):
         check_shape(inputs[0].shape, mask=inputs[1])
         return (inputs[0],)
 
-    def compute(self, xp: Any, *arrays: Array) -> None:
-        dy, mask, target = arrays
-        _scale_kept(xp, 1.0 / self.keep_prob, dy, mask, target)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, mask = inputs
+        return (dy * mask * (1.0 / self.keep_prob),)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.expression import ARITHMETIC, PREDICATES, Term, call
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -30,6 +31,16 @@ def promote(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     return np.result_type(*(floats or dtypes))
 
 
+def is_expressible(function: str, dtypes: Sequence[np.dtype[Any]]) -> bool:
+    """Return whether a function of these dtypes is a term: arithmetic of floats, logic of bools, any comparison."""
+    kinds = {dtype.kind for dtype in dtypes}
+    if function.startswith("logical"):
+        return kinds == {"b"}
+    if function in PREDICATES:
+        return len(kinds) == 1 and not kinds & {"c"}
+    return function in ARITHMETIC and kinds <= {"f", "b"} and "f" in kinds
+
+
 class Elementwise(Operator):
     """An operator that computes each element of its output from one element of each input."""
 
@@ -46,6 +57,13 @@ class Elementwise(Operator):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         return broadcast_equation(*(spec.shape for spec in inputs))
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        dtypes = [one.dtype for one in inputs]
+        if not is_expressible(getattr(self, "function", ""), dtypes):
+            return None
+        term = call(self.function, *inputs)
+        return (term,) if term.dtype == self.result_dtype(*dtypes) else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         function = getattr(runtime.array_module, self.function)
@@ -109,6 +127,70 @@ class Sqrt(FloatFunction):
 
 
 @register
+class Rsqrt(FloatFunction):
+    """``1 / sqrt(x)``."""
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        return (1.0 / call("sqrt", inputs[0]),) if inputs[0].dtype.kind == "f" else None
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, x, target = runtime.array_module, inputs[0], outputs[0]
+
+        def run() -> None:
+            xp.sqrt(x, out=target)
+            xp.reciprocal(target, out=target)
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (gradients[0] * -0.5 * outputs[0] / inputs[0],)
+
+
+@register
+class Reciprocal(FloatFunction):
+    """``1 / x``."""
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        return (1.0 / inputs[0],) if inputs[0].dtype.kind == "f" else None
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return partial(runtime.array_module.true_divide, 1, inputs[0], out=outputs[0])
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (-gradients[0] * outputs[0] * outputs[0],)
+
+
+@register
+class Sin(FloatFunction):
+    """The sine of ``x``, in radians."""
+
+    function = "sin"
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (gradients[0] * Cos()(inputs[0]),)
+
+
+@register
+class Cos(FloatFunction):
+    """The cosine of ``x``, in radians."""
+
+    function = "cos"
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (-gradients[0] * Sin()(inputs[0]),)
+
+
+@register
+class Floor(Unary):
+    """The largest integer not above ``x``, of its dtype; its gradient is 0."""
+
+    function = "floor"
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (None,)
+
+
+@register
 class Square(Unary):
     """``x * x``."""
 
@@ -155,6 +237,7 @@ class Cast(Operator):
 
     dtype: np.dtype[Any] = np.dtype(np.float32)
     follows = True
+    linear = True
 
     def __call__(self, x: Any, dtype: Any = None) -> Any:
         return Operator.__call__(self.configured(dtype=np.dtype(self.dtype if dtype is None else dtype)), x)
@@ -164,6 +247,9 @@ class Cast(Operator):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         return Equation.same(len(inputs[0].shape))
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        return (inputs[0].astype(self.dtype),) if self.dtype.kind == "f" and inputs[0].dtype.kind in "fiub" else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return partial(runtime.array_module.copyto, outputs[0], inputs[0], casting="unsafe")

@@ -39,6 +39,18 @@ def pow(input: Any, exponent: Any) -> Tensor:
     return result
 
 
+def floor_div(x: Any, y: Any) -> Tensor:
+    """Return the largest integers not above ``x / y``, with broadcasting."""
+    result: Tensor = operations.FloorDiv()(x, y)
+    return result
+
+
+def floor_mod(x: Any, y: Any) -> Tensor:
+    """Return ``x - floor(x / y) * y`` with broadcasting."""
+    result: Tensor = operations.FloorMod()(x, y)
+    return result
+
+
 def maximum(input: Any, other: Any) -> Tensor:
     """Return the larger of each two elements, with broadcasting."""
     result: Tensor = operations.Maximum()(input, other)
@@ -141,9 +153,39 @@ def sqrt(input: Any) -> Tensor:
     return result
 
 
+def rsqrt(input: Any) -> Tensor:
+    """Return ``1 / sqrt(input)``."""
+    result: Tensor = operations.Rsqrt()(input)
+    return result
+
+
+def reciprocal(input: Any) -> Tensor:
+    """Return ``1 / input``."""
+    result: Tensor = operations.Reciprocal()(input)
+    return result
+
+
 def square(input: Any) -> Tensor:
     """Return ``input * input``."""
     result: Tensor = operations.Square()(input)
+    return result
+
+
+def sin(input: Any) -> Tensor:
+    """Return the sine of each element, in radians."""
+    result: Tensor = operations.Sin()(input)
+    return result
+
+
+def cos(input: Any) -> Tensor:
+    """Return the cosine of each element, in radians."""
+    result: Tensor = operations.Cos()(input)
+    return result
+
+
+def floor(input: Any) -> Tensor:
+    """Return the largest integer not above each element."""
+    result: Tensor = operations.Floor()(input)
     return result
 
 
@@ -180,3 +222,9 @@ def select(condition: Any, input: Any, other: Any) -> Tensor:
 
 
 where = select
+
+
+def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
+    """Return ``value`` where ``mask`` holds and ``input_x`` elsewhere, with broadcasting."""
+    result: Tensor = operations.Select()(mask, value, input_x)
+    return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from functools import partial as partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,26 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
 from mpiparallel.ops.clipping import clip_by_global_norm as clip_by_global_norm
+from mpiparallel.ops.clipping import clip_by_norm as clip_by_norm
+from mpiparallel.ops.clipping import clip_by_value as clip_by_value
+from mpiparallel.ops.constant_functions import arange as arange
+from mpiparallel.ops.constant_functions import eye as eye
+from mpiparallel.ops.constant_functions import fill as fill
+from mpiparallel.ops.constant_functions import full as full
+from mpiparallel.ops.constant_functions import ones as ones
+from mpiparallel.ops.constant_functions import ones_like as ones_like
+from mpiparallel.ops.constant_functions import range as range
+from mpiparallel.ops.constant_functions import zeros as zeros
+from mpiparallel.ops.constant_functions import zeros_like as zeros_like
 from mpiparallel.ops.elementwise_functions import abs as abs
 from mpiparallel.ops.elementwise_functions import add as add
+from mpiparallel.ops.elementwise_functions import cos as cos
 from mpiparallel.ops.elementwise_functions import div as div
 from mpiparallel.ops.elementwise_functions import equal as equal
 from mpiparallel.ops.elementwise_functions import exp as exp
+from mpiparallel.ops.elementwise_functions import floor as floor
+from mpiparallel.ops.elementwise_functions import floor_div as floor_div
+from mpiparallel.ops.elementwise_functions import floor_mod as floor_mod
 from mpiparallel.ops.elementwise_functions import gelu as gelu
 from mpiparallel.ops.elementwise_functions import greater as greater
 from mpiparallel.ops.elementwise_functions import greater_equal as greater_equal
@@ -27,16 +42,20 @@ from mpiparallel.ops.elementwise_functions import log as log
 from mpiparallel.ops.elementwise_functions import logical_and as logical_and
 from mpiparallel.ops.elementwise_functions import logical_not as logical_not
 from mpiparallel.ops.elementwise_functions import logical_or as logical_or
+from mpiparallel.ops.elementwise_functions import masked_fill as masked_fill
 from mpiparallel.ops.elementwise_functions import maximum as maximum
 from mpiparallel.ops.elementwise_functions import minimum as minimum
 from mpiparallel.ops.elementwise_functions import mul as mul
 from mpiparallel.ops.elementwise_functions import neg as neg
 from mpiparallel.ops.elementwise_functions import not_equal as not_equal
 from mpiparallel.ops.elementwise_functions import pow as pow
+from mpiparallel.ops.elementwise_functions import reciprocal as reciprocal
 from mpiparallel.ops.elementwise_functions import relu as relu
+from mpiparallel.ops.elementwise_functions import rsqrt as rsqrt
 from mpiparallel.ops.elementwise_functions import select as select
 from mpiparallel.ops.elementwise_functions import sigmoid as sigmoid
 from mpiparallel.ops.elementwise_functions import sign as sign
+from mpiparallel.ops.elementwise_functions import sin as sin
 from mpiparallel.ops.elementwise_functions import sqrt as sqrt
 from mpiparallel.ops.elementwise_functions import square as square
 from mpiparallel.ops.elementwise_functions import sub as sub
@@ -44,6 +63,30 @@ from mpiparallel.ops.elementwise_functions import tanh as tanh
 from mpiparallel.ops.elementwise_functions import where as where
 from mpiparallel.ops.gradient import grad as grad
 from mpiparallel.ops.gradient import value_and_grad as value_and_grad
+from mpiparallel.ops.row_functions import adaptive_avg_pool2d as adaptive_avg_pool2d
+from mpiparallel.ops.row_functions import addn as addn
+from mpiparallel.ops.row_functions import argmax as argmax
+from mpiparallel.ops.row_functions import argmin as argmin
+from mpiparallel.ops.row_functions import bias_add as bias_add
+from mpiparallel.ops.row_functions import cumsum as cumsum
+from mpiparallel.ops.row_functions import reduce_all as reduce_all
+from mpiparallel.ops.row_functions import reduce_any as reduce_any
+from mpiparallel.ops.row_functions import reduce_prod as reduce_prod
+from mpiparallel.ops.row_functions import topk as topk
+from mpiparallel.ops.shape_functions import broadcast_to as broadcast_to
+from mpiparallel.ops.shape_functions import concat as concat
+from mpiparallel.ops.shape_functions import expand_dims as expand_dims
+from mpiparallel.ops.shape_functions import flatten as flatten
+from mpiparallel.ops.shape_functions import pad as pad
+from mpiparallel.ops.shape_functions import reshape as reshape
+from mpiparallel.ops.shape_functions import slice as slice
+from mpiparallel.ops.shape_functions import split as split
+from mpiparallel.ops.shape_functions import squeeze as squeeze
+from mpiparallel.ops.shape_functions import stack as stack
+from mpiparallel.ops.shape_functions import strided_slice as strided_slice
+from mpiparallel.ops.shape_functions import tile as tile
+from mpiparallel.ops.shape_functions import transpose as transpose
+from mpiparallel.ops.shape_functions import unstack as unstack
 
 
 def _apply(operator: Any, *inputs: Any) -> Tensor:
@@ -68,22 +111,22 @@ def scalar_to_array(input_x: Any) -> Tensor:
 
 def shape(input_x: Any) -> tuple[int, ...]:
     """Return the extents of the whole tensor, in elements."""
-    return input_x.shape if isinstance(input_x, Tensor) else np.shape(input_x)
+    return operations.Shape()(input_x)
 
 
 def rank(input_x: Any) -> int:
     """Return the number of dims."""
-    return len(shape(input_x))
+    return operations.Rank()(input_x)
 
 
 def size(input_x: Any) -> int:
     """Return the number of elements of the whole tensor."""
-    return prod(shape(input_x))
+    return operations.Size()(input_x)
 
 
-def dtype(input_x: Tensor) -> np.dtype[Any]:
+def dtype(input_x: Any) -> np.dtype[Any]:
     """Return the type of an element."""
-    return input_x.dtype
+    return operations.DType()(input_x)
 
 
 def matmul(input: Any, other: Any) -> Tensor:
@@ -166,65 +209,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return output
 
 
-def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Return tensors put one after another along dim ``axis``."""
-    return _apply(operations.Concat(axis), tensors)
-
-
-def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Return tensors of one shape put one after another along a new dim ``axis``."""
-    return concat([expand_dims(item, axis) for item in tensors], axis)
-
-
-def split(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Tensor, ...]:
-    """Return the ``output_num`` equal pieces of a tensor along dim ``axis``."""
-    pieces = operations.Split(axis, output_num)(input_x)
-    return pieces if isinstance(pieces, tuple) else (pieces,)
-
-
-def reshape(input: Any, shape: Any) -> Tensor:
-    """Return the elements in the same order in another shape; one extent may be -1."""
-    return _apply(operations.Reshape(), input, shape)
-
-
-def transpose(input: Any, input_perm: Any) -> Tensor:
-    """Return the tensor with dims permuted: dim ``d`` of the output is dim ``input_perm[d]`` of the input."""
-    return _apply(operations.Transpose(), input, input_perm)
-
-
-def broadcast_to(input: Any, shape: Any) -> Tensor:
-    """Return the tensor repeated along its dims of one element, and along new leading dims, to ``shape``."""
-    return _apply(operations.BroadcastTo(shape), input)
-
-
-def expand_dims(input_x: Any, axis: int) -> Tensor:
-    """Return the tensor with a new dim of one element at ``axis``."""
-    return _apply(operations.ExpandDims(), input_x, axis)
-
-
-def squeeze(input: Any, axis: Any = None) -> Tensor:
-    """Return the tensor without its dims ``axis`` of one element, or all such dims when it is None."""
-    return _apply(operations.Squeeze(() if axis is None else axis), input)
-
-
 def cast(input: Any, dtype: Any) -> Tensor:
     """Return the tensor with elements of another dtype."""
     return _apply(operations.Cast(), input, dtype)
-
-
-def zeros_like(input: Any) -> Tensor:
-    """Return zeros of the shape and dtype of a tensor."""
-    return _apply(operations.ZerosLike(), input)
-
-
-def ones_like(input: Any) -> Tensor:
-    """Return ones of the shape and dtype of a tensor."""
-    return _apply(operations.OnesLike(), input)
-
-
-def fill(type: Any, shape: Any, value: Any) -> Tensor:
-    """Return a tensor of a dtype and a shape with ``value`` everywhere."""
-    return _apply(operations.Fill(), type, shape, value)
 
 
 def stop_gradient(value: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Operators that cut tensors apart and put them together: split, concatenate, slice."""
+"""Operators that cut tensors apart and put them together along a dim: split, concatenate, stack."""
 
 from __future__ import annotations
 
@@ -97,83 +97,78 @@ class Concat(Operator):
         return pieces
 
 
-class Slicing(Operator):
-    """An operator at Python indices and slices of a tensor; only dims that are taken whole may be cut."""
-
-    index: tuple[Any, ...] = ()
-
-    def per_dim(self, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
-        """Return one index or slice for each dim of a tensor of ``shape``."""
-        given = [item for item in self.index if item is not Ellipsis]
-        if len(given) > len(shape):
-            raise ShapeError(f"{len(given)} indices for the {len(shape)} dims of {shape}")
-        fill = [slice(None)] * (len(shape) - len(given))
-        at = self.index.index(Ellipsis) if Ellipsis in self.index else len(given)
-        return (*given[:at], *fill, *given[at:])
-
-    def labels(self, shape: tuple[int, ...]) -> tuple[Labels, Labels]:
-        """Return the labels of a tensor of ``shape`` and of its part."""
-        items = self.per_dim(shape)
-        labels = tuple(f"d{dim}" if item == slice(None) else None for dim, item in enumerate(items))
-        kept = tuple(label for label, item in zip(labels, items, strict=True) if isinstance(item, slice))
-        return labels, kept
-
-    def view(self, array: Array) -> Array:
-        return array[self.index if Ellipsis in self.index else (*self.index, ...)]
-
-
 @register
-class StridedSlice(Slicing):
-    """A part of a tensor by Python indices and slices; only dims that are taken whole may be cut."""
+class Stack(Operator):
+    """Tensors of one shape put one after another along a new dim ``axis``.
 
-    is_view = True
+    >>> Stack(1)((np.zeros(2), np.ones(2))).asnumpy().tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
 
-    def __call__(self, x: Any, index: Any) -> Any:
-        given = index if isinstance(index, tuple) else (index,)
-        if any(not isinstance(item, (int, slice, type(Ellipsis))) for item in given):
-            raise ShapeError(f"index {index!r} must be made of integers, slices and ...; use ops.gather for tensors")
-        return Operator.__call__(self.configured(index=given), x)
+    def __init__(self, axis: int = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, input_x: Sequence[Any]) -> Any:
+        return super().__call__(*input_x)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        shape = []
-        for extent, item in zip(inputs[0].shape, self.per_dim(inputs[0].shape), strict=True):
-            if isinstance(item, slice):
-                shape.append(len(range(*item.indices(extent))))
-            elif not -extent <= item < extent:
-                raise ShapeError(f"index {item} is out of range for a dim of {extent} elements of {inputs[0].shape}")
-        return (TensorSpec(tuple(shape), inputs[0].dtype),)
+        shape = inputs[0].shape
+        axis = normal_axis(self.axis, len(shape) + 1)
+        for spec in inputs:
+            if spec.shape != shape:
+                raise ShapeError(f"{spec.shape} cannot be stacked with {shape}; they must be equal")
+        dtype = np.result_type(*(spec.dtype for spec in inputs))
+        return (TensorSpec((*shape[:axis], len(inputs), *shape[axis:]), dtype),)
 
     def equation(self, *inputs: TensorSpec) -> Equation:
-        labels, kept = self.labels(inputs[0].shape)
-        return Equation((labels,), (kept,), batch=next((one for one in labels if one), None))
-
-    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
-        return (SliceGrad(self.index)(gradients[0], inputs[0]),)
-
-
-@register
-class SliceGrad(Slicing):
-    """Zeros of the shape of ``x`` with ``gradient`` at an index: the gradient of StridedSlice."""
-
-    def __init__(self, index: tuple[Any, ...] = ()) -> None:
-        self.index = index
-
-    def __call__(self, gradient: Any, x: Any) -> Any:
-        return Operator.__call__(self, gradient, x)
-
-    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        return (TensorSpec(inputs[1].shape, inputs[0].dtype),)
-
-    def equation(self, *inputs: TensorSpec) -> Equation:
-        labels, kept = self.labels(inputs[1].shape)
-        return Equation((kept, labels), (labels,))
+        piece, whole = _stacked(len(inputs[0].shape), self.axis)
+        return Equation((piece,) * len(inputs), (whole,), batch=next(iter(piece), None))
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        target, xp = outputs[0], runtime.array_module
-        place = self.view(target)
+        return partial(runtime.array_module.stack, inputs, axis=self.axis, out=outputs[0])
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        before = (slice(None),) * normal_axis(self.axis, outputs[0].ndim)
+        return [gradients[0][(*before, place)] for place in range(len(inputs))]
+
+
+@register
+class Unstack(Operator):
+    """The tuple of the slices of a tensor along dim ``axis``, which no strategy may cut, without that dim."""
+
+    def __init__(self, axis: int = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, input_x: Any) -> Any:
+        pieces = super().__call__(input_x)
+        return pieces if isinstance(pieces, tuple) else (pieces,)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        shape = inputs[0].shape
+        axis = normal_axis(self.axis, len(shape))
+        return (TensorSpec((*shape[:axis], *shape[axis + 1 :]), inputs[0].dtype),) * shape[axis]
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        shape = inputs[0].shape
+        piece, whole = _stacked(len(shape) - 1, self.axis)
+        return Equation((whole,), (piece,) * shape[normal_axis(self.axis, len(shape))], batch=next(iter(piece), None))
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp = runtime.array_module
+        pairs = list(zip(outputs, xp.moveaxis(inputs[0], self.axis, 0), strict=True))
 
         def run() -> None:
-            target.fill(0)
-            xp.copyto(place, inputs[0])
+            for target, piece in pairs:
+                xp.copyto(target, piece)
 
         return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (Stack(self.axis)(tuple(gradients)),)
+
+
+def _stacked(rank: int, axis: int) -> tuple[Labels, Labels]:
+    """Return the labels of a tensor with ``rank`` dims and of several along a new dim ``axis``."""
+    piece: Labels = tuple(f"d{dim}" for dim in range(rank))
+    place = normal_axis(axis, rank + 1)
+    return piece, (*piece[:place], None, *piece[place:])

@@ -3,73 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.errors import ConfigurationError, ShapeError
-from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.blocks import block_size, row_blocks
-from mpiparallel.ops.input_checks import check_floating, check_shape
-from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
+from mpiparallel.ops.input_checks import check_shape
+from mpiparallel.ops.pooling_windows import Pooling, PoolingGradient, PoolingOfImages
+from mpiparallel.ops.window import WindowsOfImage
 
 Tensors = Sequence[Tensor]
-Scratch = tuple[Array, ...]
-
-
-class Pooling(Operator):
-    """What the operators and their gradients share: the windows, and blocks of images. Height and width stay whole."""
-
-    def __init__(
-        self,
-        kernel_size: int | tuple[int, ...] = 1,
-        strides: int | tuple[int, ...] = 1,
-        pad_mode: str = "valid",
-        data_format: str = "NCHW",
-    ) -> None:
-        if pad_mode.lower() not in ("valid", "same"):
-            raise ConfigurationError(f"{self.name}: pad_mode {pad_mode!r} is neither 'valid' nor 'same'")
-        self.data_format = image_format(self.name, data_format)
-        self.window = Window(pair("kernel_size", kernel_size), pair("strides", strides), (1, 1), pad_mode.lower())
-
-    def like(self, kind: type[Pooling]) -> Pooling:
-        """Return the operator of another kind with the same windows."""
-        operator = kind.__new__(kind)
-        return operator.configured(data_format=self.data_format, window=self.window)
-
-    def pooled(self, x: TensorSpec) -> TensorSpec:
-        """Return the spec of the output; raise ShapeError when ``x`` is no images or they are too small."""
-        check_floating(x=x)
-        if len(x.shape) != 4:
-            raise ShapeError(f"x has shape {x.shape}; it must be (images, channels, height, width)")
-        return TensorSpec((*x.shape[:2], *self.window.over(x.shape[2:]).output), x.dtype)
-
-    def equation(self, *inputs: TensorSpec) -> Equation:
-        labels: Labels = ("n", "c", None, None)
-        return Equation((labels,) * len(inputs), (labels,), batch="n")
-
-    def passes(self, runtime: Runtime, arrays: Sequence[Array], image: Sequence[int]) -> Kernel:
-        """Return the kernel that calls ``pool`` on blocks of arrays whose first two dims agree."""
-        windows = self.window.over(image)
-        blocks = row_blocks(arrays, 2, block_size(runtime)) if arrays[0].shape[0] and arrays[0].shape[1] else []
-        bound = [partial(self.pool, runtime, windows, *block) for block in blocks]
-
-        def run() -> None:
-            for block in bound:
-                block()
-
-        return run
-
-    def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
-        """Compute one block of images."""
-        raise NotImplementedError(self.name)
+Averages = TypeVar("Averages", bound="Averaging")
 
 
 def _padded(runtime: Runtime, windows: WindowsOfImage, x: Array, value: float, slot: int) -> Array:
@@ -83,11 +32,11 @@ def _padded(runtime: Runtime, windows: WindowsOfImage, x: Array, value: float, s
 
 
 @register
-class MaxPool(Pooling):
+class MaxPool(PoolingOfImages):
     """The largest element of each window of images (n, c, h, w).
 
     ``pad_mode`` is ``valid``, or ``same``: then there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output. A
-    strategy may cut images and channels.
+    strategy may cut every dim; ranks exchange what windows reach over a cut of height or width.
 
     >>> MaxPool(2, 2)(np.arange(16.0).reshape(1, 1, 4, 4)).asnumpy().tolist()
     [[[[5.0, 7.0], [13.0, 15.0]]]]
@@ -100,7 +49,7 @@ class MaxPool(Pooling):
         return (self.pooled(inputs[0]),)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return self.passes(runtime, [inputs[0], outputs[0]], inputs[0].shape[2:])
+        return self.passes(runtime, [inputs[0], outputs[0]], self.windows(inputs[0].shape))
 
     def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
         x, target = arrays
@@ -115,7 +64,7 @@ class MaxPool(Pooling):
 
 
 @register
-class MaxPoolGrad(Pooling):
+class MaxPoolGrad(PoolingGradient):
     """The gradient of MaxPool: ``dy`` at the first place in each window of ``x`` that holds its maximum ``y``."""
 
     def __call__(self, x: Any, y: Any, dy: Any) -> Any:
@@ -127,7 +76,10 @@ class MaxPoolGrad(Pooling):
         return (x,)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return self.passes(runtime, [*inputs, outputs[0]], inputs[0].shape[2:])
+        def bind(dx: Array) -> Kernel:
+            return self.passes(runtime, [*inputs, dx], self.windows(dx.shape))
+
+        return self.into(runtime, outputs[0], bind)
 
     def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
         x, y, dy, dx = arrays
@@ -154,9 +106,11 @@ class Averaging(Pooling):
 
     counts: Array = None
 
-    def counting(self, runtime: Runtime, like: Array) -> Averaging:
+    def counting(self: Averages, runtime: Runtime, like: Array) -> Averages:
         """Return the operator with its counts, for images of the extents of ``like``."""
-        return self.configured(counts=_counts(runtime, self.window.over(like.shape[2:]), like.dtype))
+        if like.size == 0:
+            return self
+        return self.configured(counts=_counts(runtime, self.windows(like.shape), like.dtype))
 
 
 def _counts(runtime: Runtime, windows: WindowsOfImage, dtype: Any) -> Array:
@@ -169,11 +123,11 @@ def _counts(runtime: Runtime, windows: WindowsOfImage, dtype: Any) -> Array:
 
 
 @register
-class AvgPool(Averaging):
+class AvgPool(PoolingOfImages, Averaging):
     """The mean of each window of images (n, c, h, w), over the elements in it that are not padding.
 
     ``pad_mode`` is ``valid``, or ``same``: then there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output. A
-    strategy may cut images and channels.
+    strategy may cut every dim; ranks exchange what windows reach over a cut of height or width.
 
     >>> AvgPool(2, 2)(np.arange(16.0).reshape(1, 1, 4, 4)).asnumpy().tolist()
     [[[[2.5, 4.5], [10.5, 12.5]]]]
@@ -186,7 +140,8 @@ class AvgPool(Averaging):
         return (self.pooled(inputs[0]),)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return self.counting(runtime, inputs[0]).passes(runtime, [inputs[0], outputs[0]], inputs[0].shape[2:])
+        windows = self.windows(inputs[0].shape)
+        return self.counting(runtime, inputs[0]).passes(runtime, [inputs[0], outputs[0]], windows)
 
     def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
         x, target = arrays
@@ -201,8 +156,10 @@ class AvgPool(Averaging):
 
 
 @register
-class AvgPoolGrad(Averaging):
+class AvgPoolGrad(PoolingGradient, Averaging):
     """The gradient of AvgPool: ``dy`` spread evenly over each window; ``x`` gives shape and layout only."""
+
+    unread: ClassVar[tuple[int, ...]] = (0,)
 
     def __call__(self, x: Any, dy: Any) -> Any:
         return super().__call__(x, dy)
@@ -213,7 +170,10 @@ class AvgPoolGrad(Averaging):
         return (x,)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return self.counting(runtime, outputs[0]).passes(runtime, [inputs[1], outputs[0]], outputs[0].shape[2:])
+        def bind(dx: Array) -> Kernel:
+            return self.counting(runtime, dx).passes(runtime, [inputs[1], dx], self.windows(dx.shape))
+
+        return self.into(runtime, outputs[0], bind)
 
     def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
         dy, dx = arrays

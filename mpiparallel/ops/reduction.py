@@ -1,4 +1,4 @@
-"""Reductions over dims: sum, mean, maximum, minimum."""
+"""Reductions over dims: sum, mean, maximum, minimum, product, and, or."""
 
 from __future__ import annotations
 
@@ -159,3 +159,58 @@ class ReduceMin(ReduceExtremum):
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
         return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+@register
+class ReduceProd(Reduce):
+    """The product over dims, which no strategy may cut; its gradient is right where elements are 0 too."""
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        rule = super().equation(*inputs)
+        kept = set(rule.outputs[0])
+        labels = tuple(label if label in kept else None for label in rule.inputs[0])
+        return Equation((labels,), rule.outputs, batch=next((one for one in labels if one), None))
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        x, xp = inputs[0], runtime.array_module
+        return partial(xp.multiply.reduce, x, axis=self.dims(x.ndim), out=outputs[0], keepdims=self.keep_dims)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        x = inputs[0]
+        is_zero = (x == 0.0).astype(x.dtype)
+        others = x + is_zero
+        zeros = ReduceSum(keep_dims=True)(is_zero, self.axis)
+        product = ReduceProd(keep_dims=True)(others, self.axis)
+        counts = (zeros == is_zero).astype(x.dtype)
+        return (product / others * counts * self.spread(x, gradients[0]),)
+
+
+class ReduceLogic(ReduceExtremum):
+    """A reduction of booleans, which has no gradient."""
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        if inputs[0].dtype.kind != "b":
+            raise ShapeError(f"x is of dtype {inputs[0].dtype}; compare it, or cast it to bool")
+        return super().infer(*inputs)
+
+    def identity(self, dtype: np.dtype[Any]) -> Any:
+        return self.reduction == "min"
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return (None,)
+
+
+@register
+class ReduceAll(ReduceLogic):
+    """Whether all elements over dims hold."""
+
+    reduction = "min"
+    function = "minimum"
+
+
+@register
+class ReduceAny(ReduceLogic):
+    """Whether any element over dims holds."""
+
+    reduction = "max"
+    function = "maximum"

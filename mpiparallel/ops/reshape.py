@@ -135,6 +135,17 @@ class Squeeze(Reshape):
 
 
 @register
+class Flatten(Reshape):
+    """The tensor (n, ...) as n rows."""
+
+    def __call__(self, input_x: Any, shape: Any = None) -> Any:
+        extents = _extents(input_x)
+        if not extents:
+            raise ShapeError(f"{self.name}: x has no dims; it needs at least one, for the rows")
+        return super().__call__(input_x, (extents[0], prod(extents[1:])))
+
+
+@register
 class Transpose(Operator):
     """The tensor with dims permuted: dim ``d`` of the output is dim ``input_perm[d]`` of the input."""
 

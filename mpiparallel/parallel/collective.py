@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.backend.protocol import Array
 from mpiparallel.communication.management import GlobalComm, get_group_size, get_world_rank_from_group_rank
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError, StrategyError
@@ -18,6 +18,7 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Reduction
+from mpiparallel.parallel.bound_collective import BoundCollective, Staged
 
 Tensors = Sequence[Tensor]
 
@@ -67,28 +68,6 @@ def _blocks_of_dim_0(operator: Collective, spec: TensorSpec, parts: int) -> int:
     return spec.shape[0] // parts
 
 
-class _Staged:
-    """A device array's copy in host memory, for MPI; the array itself when it is in host memory already."""
-
-    def __init__(self, backend: Backend, array: Array) -> None:
-        self._backend = backend
-        self._array = array
-        in_place = isinstance(array, np.ndarray) and array.flags.c_contiguous
-        self.host: np.ndarray[Any, Any] = array if in_place else np.empty(array.shape, array.dtype)
-        self._in_place = in_place
-
-    def load(self) -> np.ndarray[Any, Any]:
-        """Bring the host copy up to date and return it."""
-        if not self._in_place:
-            np.copyto(self.host, self._backend.to_host(self._array))
-        return self.host
-
-    def store(self) -> None:
-        """Bring the array up to date with the host copy."""
-        if not self._in_place:
-            self._backend.copy_from_host(self.host, self._array)
-
-
 @register
 class AllReduce(Collective):
     """The reduction of ``x`` over the group, on each of its ranks.
@@ -104,19 +83,23 @@ class AllReduce(Collective):
             raise ConfigurationError(f"AllReduce: op {op!r} is not one of 'sum', 'max', 'min'")
         self.op = op
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        communicator, xp = self.communicator(runtime), runtime.array_module
-        source, target = inputs[0], outputs[0]
-        staged = _Staged(runtime.backend, target)
+    def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
+        """Return the collective on these arrays."""
+        xp, source, target = runtime.array_module, inputs[0], outputs[0]
+        staged = Staged(runtime.backend, target)
         in_place = source is target or (isinstance(source, np.ndarray) and np.shares_memory(source, target))
 
-        def run() -> None:
+        def load() -> None:
             if not in_place:
                 xp.copyto(target, source)
-            communicator.all_reduce(staged.load(), self.op)
-            staged.store()
+            staged.load()
 
-        return run
+        return BoundCollective(
+            self.communicator(runtime), "all_reduce", (staged.host, self.op), load, staged.store
+        )
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.bound(runtime, inputs, outputs).run
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         if self.op != "sum":
@@ -133,10 +116,11 @@ class _Moving(Collective):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator = self.communicator(runtime)
-        source, target = _Staged(runtime.backend, inputs[0]), _Staged(runtime.backend, outputs[0])
+        source, target = Staged(runtime.backend, inputs[0]), Staged(runtime.backend, outputs[0])
 
         def run() -> None:
-            self.exchange(communicator, source.load(), target.host)
+            source.load()
+            self.exchange(communicator, source.host, target.host)
             target.store()
 
         return run
@@ -237,11 +221,12 @@ class _Rooted(Collective):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator, xp = self.communicator(runtime), runtime.array_module
-        staged = _Staged(runtime.backend, outputs[0])
+        staged = Staged(runtime.backend, outputs[0])
 
         def run() -> None:
             xp.copyto(outputs[0], inputs[0])
-            self.exchange(communicator, staged.load())
+            staged.load()
+            self.exchange(communicator, staged.host)
             staged.store()
 
         return run

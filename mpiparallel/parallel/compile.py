@@ -70,7 +70,8 @@ def bind(
     if configuration.parameter_broadcast and communicator is not None:
         _broadcast(fresh, communicator, backend)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
-    return CompiledGraph(sharded, Program(local_graph(sharded, configuration.rank), runtime), runtime)
+    overlaps = communicator is not None and communicator.overlaps
+    return CompiledGraph(sharded, Program(local_graph(sharded, configuration.rank, overlaps), runtime), runtime)
 
 
 def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend) -> list[Parameter]:

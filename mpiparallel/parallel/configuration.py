@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from mpiparallel.graph.operator import Strategy
+
 
 class ParallelMode:
     """The names of the parallel modes."""
@@ -26,6 +28,7 @@ class ParallelConfiguration:
 
     ``full_batch`` means that every rank is fed the global batch, else each its own equal piece of it.
     ``optimizer_threshold`` is in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas.
+    ``loaded_strategies`` are those of a strategy file, by the names that such files give operators.
     """
 
     mode: str = ParallelMode.STAND_ALONE
@@ -38,6 +41,8 @@ class ParallelConfiguration:
     optimizer_threshold: int = 64
     optimizer_shard_size: int = -1
     strategy_save_file: str = ""
+    strategy_load_file: str = ""
+    loaded_strategies: tuple[tuple[str, Strategy], ...] = ()
     group_info_file: str = ""
     seed: int = 0
     device_target: str = "CPU"

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.graph.graph import Graph, Node, Segment, Value
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.fusion import fuse_collectives
+from mpiparallel.parallel.collective_schedule import schedule_collectives
+from mpiparallel.parallel.elementwise_fusion import fuse_elementwise
+from mpiparallel.parallel.reading import parts_of, read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
+from mpiparallel.parallel.redistribution_operators import redistributing_operator
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 
 
-def local_graph(sharded: ShardedGraph, rank: int) -> Graph:
+def local_graph(sharded: ShardedGraph, rank: int, overlaps: bool = False, fuses: bool = True) -> Graph:
     """Return the graph that ``rank`` runs, without what nothing needs.
 
-    Every rank's has the same collectives in order.
+    Every rank's has the same collectives in order. With ``overlaps`` they start before their results are
+    needed. With ``fuses`` neighbouring element-wise operators become one.
     """
-    return _Localizer(sharded, rank).run()
+    graph = _Localizer(sharded, rank, overlaps).run()
+    if fuses:
+        fuse_elementwise(graph)
+    return graph
 
 
 class _Localizer:
-    def __init__(self, sharded: ShardedGraph, rank: int) -> None:
+    def __init__(self, sharded: ShardedGraph, rank: int, overlaps: bool) -> None:
         self._sharded = sharded
         self._rank = rank
+        self._overlaps = overlaps
         self._graph = Graph()
         self._local: dict[Value, Value] = {}
-        self._converted: dict[tuple[Value, Layout], Value] = {}
+        self._converted: dict[tuple[Value, Layout, tuple[Value, ...], Segment | None], Value] = {}
+        self._guards: tuple[Value, ...] = ()
+        self._again: Segment | None = None
         self._steps: dict[Node, Redistribution] = {}
 
     def run(self) -> Graph:
@@ -32,10 +42,11 @@ class _Localizer:
             self._local[value] = self._graph.add_input(value.name, self._spec(value))
         for node in self._sharded.graph.nodes:
             self._add(node)
+        self._guards, self._again = (), None
         for value in self._sharded.graph.outputs:
             self._graph.outputs.append(self._in_layout(value, self._sharded.output_layout(value)))
         self._graph.remove_dead_nodes()
-        fuse_collectives(self._graph, self._steps, self._rank)
+        schedule_collectives(self._graph, self._steps, self._rank, self._overlaps)
         return self._graph
 
     def _spec(self, value: Value) -> TensorSpec:
@@ -55,23 +66,33 @@ class _Localizer:
 
     def _in_layout(self, value: Value, wanted: Layout) -> Value:
         own = self._sharded.layouts[value]
-        key = (value, wanted.canonical)
-        if key not in self._converted:
-            local = self._value(value)
-            for step in redistribute(own, wanted):
-                operator = step.operator(self._rank).configured(scope=f"{value.name}/{step.kind}")
-                specs = operator.infer(local.spec)
-                node = self._graph.add_node(operator, operator.scope, [local], specs)
-                self._steps[node], local = step, node.outputs[0]
-            self._converted[key] = local
-        return self._converted[key]
+        again = self._again if value.parameter is not None else None
+        # What was converted under a guard is there only where the same guards hold.
+        for count in range(len(self._guards) + 1):
+            known = self._converted.get((value, wanted.canonical, self._guards[:count], again))
+            if known is not None:
+                return known
+        local = self._value(value)
+        for step in redistribute(own, wanted):
+            operator = redistributing_operator([step], self._rank).configured(scope=f"{value.name}/{step.kind}")
+            specs = operator.infer(local.spec)
+            node = self._graph.add_node(operator, operator.scope, [local], specs, guards=self._guards)
+            self._steps[node], local = step, node.outputs[0]
+        self._converted[value, wanted.canonical, self._guards, again] = local
+        return local
 
     def _add(self, node: Node) -> None:
+        self._guards = tuple(self._value(flag) for flag in node.guards)
+        segment = node.segment if node.origin is None else node.origin.segment
+        self._again = segment if segment is not None and segment.recomputed and segment.regathers else None
         placement = self._sharded.placements[node]
-        inputs = [self._in_layout(value, layout) for value, layout in zip(node.inputs, placement.inputs, strict=True)]
-        parts_in = [Part(layout.global_shape, layout.box(self._rank)) for layout in placement.inputs]
-        parts_out = [Part(layout.global_shape, layout.box(self._rank)) for layout in placement.outputs]
+        read = read_layouts(node.operator, placement)
+        inputs = [
+            self._value(value) if index in node.operator.unread else self._in_layout(value, read[index])
+            for index, value in enumerate(node.inputs)
+        ]
+        parts_in, parts_out = parts_of(read, self._rank), parts_of(placement.outputs, self._rank)
         operator = node.operator.local(parts_in, parts_out)
         specs = [TensorSpec(part.shape, value.spec.dtype) for part, value in zip(parts_out, node.outputs, strict=True)]
-        local = self._graph.add_node(operator, node.name, inputs, specs)
+        local = self._graph.add_node(operator, node.name, inputs, specs, guards=self._guards)
         self._local.update(zip(node.outputs, local.outputs, strict=True))

@@ -8,6 +8,7 @@ part, the whole is wanted of it: the AllReduce follows from the layouts.
 from __future__ import annotations
 
 from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -36,7 +37,10 @@ class _OwnBatches:
             sharded.layouts.update((value, self._own(value.spec)) for value in sharded.graph.inputs)
             for value in self._overwritten_by_batches():
                 self._store(value, self._own(value.spec))
-        sharded.layouts.update((value, self._own(value.spec)) for value in sharded.graph.gradients)
+        for value in sharded.graph.gradients:
+            sharded.layouts[value] = self._own(value.spec)
+            if value.parameter is not None:
+                self._store(value, self._own(value.spec))
         for node in sharded.graph.nodes:
             placement = self._place(node)
             sharded.placements[node] = placement
@@ -52,7 +56,7 @@ class _OwnBatches:
     def _layout(self, value: Value) -> Layout:
         """Return the layout that a value is in; parameters and constants are met here first."""
         if value not in self._sharded.layouts:
-            own = value.parameter is not None and value.parameter.layerwise_parallel
+            own = value.parameter is not None and (value.parameter.layerwise_parallel or _is_own(value.parameter))
             layout = self._own(value.spec) if own else Layout.replicated(value.spec.shape, self._devices)
             if value.parameter is not None:
                 self._store(value, layout)
@@ -80,7 +84,10 @@ class _OwnBatches:
             state, first = node.inputs[index], node.inputs[node.operator.updates[0]]
             if state not in self._sharded.layouts and self._layout(first).partial:
                 self._store(state, self._own(state.spec))
-        inputs = tuple(self._wanted(node, value) for value in node.inputs)
+        inputs = tuple(
+            self._layout(value) if index in node.operator.updates else self._wanted(node, value)
+            for index, value in enumerate(node.inputs)
+        )
         own = any(layout.partial for layout in inputs)
         gradients = self._sharded.graph.gradients
         outputs = tuple(
@@ -91,7 +98,7 @@ class _OwnBatches:
 
     def _wanted(self, node: Node, value: Value) -> Layout:
         """Return the layout in which a node takes a value: that it is in, but gradients of shared parameters whole."""
-        within = node.origin is not None or node.like is not None
+        within = node.origin is not None or node.like is not None or node.operator.keeps_terms
         return self._layout(value) if within else self._whole_if_gradient(value)
 
     def _whole_if_gradient(self, value: Value) -> Layout:
@@ -100,3 +107,8 @@ class _OwnBatches:
         if parameter is None or self._layout(parameter).partial:
             return self._layout(value)
         return self._layout(value).reduced()
+
+
+def _is_own(parameter: Parameter) -> bool:
+    """Return whether training has made a parameter each rank's own; then a network that only reads it takes it so."""
+    return parameter.layout is not None and bool(parameter.layout.partial)

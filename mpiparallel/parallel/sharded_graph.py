@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.optimizer_shard import storage_layout
@@ -52,6 +53,8 @@ class _Sharder:
         self._devices = devices
         self._sharded = ShardedGraph(graph, devices)
         self._users: dict[str, str] = {}
+        self._loaded = dict(configuration.loaded_strategies)
+        self._after_gradient: set[Value] = set()
 
     def run(self) -> ShardedGraph:
         sharded = self._sharded
@@ -124,20 +127,58 @@ class _Sharder:
         return self._sharded.layouts[value]
 
     def _follows(self, node: Node) -> bool:
-        return node.operator.strategy is None and (node.follows or node.operator.follows)
+        return self._strategy(node) is None and (node.follows or node.operator.follows)
+
+    def _strategy(self, node: Node) -> Strategy | None:
+        """Return the strategy that a strategy file has for a node, else the one that the program has set."""
+        name = saved_name(node) if self._loaded else None
+        return self._loaded.get(name, node.operator.strategy) if name is not None else node.operator.strategy
 
     def _place(self, node: Node) -> Placement:
         if self._devices.size == 1:
             return self._place_whole(node)
+        if node.operator.keeps_terms:
+            return self._place_terms(node)
         if node.operator.updates:
             return self._place_update(node)
         if node.like is not None:
             return self._place_sum(node, node.like)
         if node.origin is not None:
-            return place_by_inputs(_operands(node), [self._as_origin(node.origin, value) for value in node.inputs])
+            as_origin = [self._as_origin(node.origin, value) for value in node.inputs]
+            return self._passed_through(node, node.origin) or place_by_inputs(_operands(node), as_origin)
         if self._follows(node):
-            return place_by_inputs(_operands(node), [self._as_used(value) for value in node.inputs])
+            return self._place_following(node)
         return self._placed_alone(node)
+
+    def _passed_through(self, node: Node, origin: Node) -> Placement | None:
+        """Return the placement that keeps the terms of a parameter's gradient, where a linear operator allows it."""
+        layout = self._own(node.inputs[0])
+        of_parameter = len(node.inputs) == 1 and len(origin.inputs) == 1 and origin.inputs[0].parameter is not None
+        if not node.operator.linear or not of_parameter or not layout.partial or layout.reduction != "sum":
+            return None
+        return Placement((layout,), (layout,))
+
+    def _place_following(self, node: Node) -> Placement:
+        """Return the placement where the inputs are: after a gradient, where their parameters are stored.
+
+        So a gradient is summed to the part that a rank updates, whatever is done to it before.
+        """
+        landed = [self._landed(value) for value in node.inputs]
+        kept = all(value.parameter is not None or value.constant is not None for value in node.inputs)
+        if not any(landed) and not (kept and node.follows and not node.operator.follows):
+            return place_by_inputs(_operands(node), [self._as_used(value) for value in node.inputs])
+        given = [layout or self._own(value) for layout, value in zip(landed, node.inputs, strict=True)]
+        placement = place_by_inputs(_operands(node), given)
+        self._after_gradient.update(node.outputs)
+        pairs = zip(given, placement.inputs, strict=True)
+        return Placement(tuple(as_given if _cut_alike(as_given, made) else made for as_given, made in pairs), placement.outputs)
+
+    def _landed(self, value: Value) -> Layout | None:
+        """Return the layout in which a finished gradient, or what was made of one, is worked on; None for others."""
+        parameter = self._sharded.graph.gradients.get(value)
+        if parameter is not None:
+            return self._own(parameter)
+        return self._own(value) if value in self._after_gradient else None
 
     def _place_sum(self, node: Node, like: Value) -> Placement:
         """Return where gradients of one value are added: as they are where all are partial alike, to reduce once."""
@@ -154,8 +195,9 @@ class _Sharder:
 
     def _placed_alone(self, node: Node) -> Placement:
         operands = _operands(node)
-        if node.operator.strategy is not None:
-            return place_by_strategy(operands, node.operator.strategy, self._devices)
+        strategy = self._strategy(node)
+        if strategy is not None:
+            return place_by_strategy(operands, strategy, self._devices)
         if all(value.parameter is not None or value.constant is not None for value in node.inputs):
             return place_by_inputs(
                 operands, [Layout.replicated(value.spec.shape, self._devices) for value in node.inputs]
@@ -182,6 +224,20 @@ class _Sharder:
             return Layout.replicated(value.spec.shape, devices)
         return self._as_used(value)
 
+    def _place_terms(self, node: Node) -> Placement:
+        """Return the placement of a sum over steps: a parameter that is laid out, terms and all, as what is added."""
+        total, layout = node.inputs[0], self._own(node.inputs[1])
+        placed = None if total.parameter is None else total.parameter.layout
+        if placed is not None and placed.devices.size == layout.devices.size and placed.canonical != layout.canonical:
+            raise StrategyError(
+                f"{total.name}: a gradient laid out as {layout} cannot be added to one laid out as {placed}; give all "
+                "batches one shape, for example with drop_remainder=True"
+            )
+        if total not in self._sharded.layouts:
+            self._sharded.used[total.name] = self._sharded.stored[total.name] = layout
+            self._sharded.layouts[total] = layout
+        return Placement((layout, layout), ())
+
     def _place_update(self, node: Node) -> Placement:
         first = node.inputs[node.operator.updates[0]]
         if first not in self._sharded.layouts and node.operator.strategy is not None:
@@ -199,6 +255,19 @@ class _Sharder:
             for value in node.inputs
         )
         return Placement(inputs, ())
+
+
+def _cut_alike(given: Layout, made: Layout) -> bool:
+    """Return whether a layout with optimizer shards has the boxes of one whose dims are cut by the same axes."""
+    if not given.optimizer_axes or common_refinement(given.devices.shape, made.devices.shape) != made.devices.shape:
+        return False
+    return given.reshaped_devices(made.devices.shape).cutting_axes == made.cutting_axes
+
+
+def saved_name(node: Node) -> str | None:
+    """Return the name of a node's operator in strategy files: type, ``_`` and its first parameter; None without one."""
+    names = [value.name for value in node.inputs if value.parameter is not None]
+    return f"{node.operator.name}_{names[0]}" if names else None
 
 
 def _operands(node: Node) -> Operands:

@@ -49,9 +49,11 @@ def plan_reshard(layouts: Mapping[str, LayoutPair], rank: int) -> ReshardPlan:
     The two layouts of a tensor may live on different ranks: a rank outside the source holds nothing before, a rank
     outside the target nothing after. Each rank plans alone, from the same layouts, and the plans agree: every element
     a rank holds after reaches it exactly once. A rank that holds an element already takes its own; else the source
-    replicas take turns. The work is that of the overlaps of this rank's boxes, whatever the number of ranks.
+    replicas take turns. The work is that of the overlaps of this rank's boxes, whatever the number of ranks. The parts
+    of a target may overlap: an element then reaches every rank whose part has it.
 
-    Raises ReshardError when the global shapes of a tensor differ or one of its layouts is partial.
+    Raises ReshardError when the global shapes of a tensor differ, one of its layouts is partial or the parts of its
+    source overlap.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> halves = Layout((6,), DeviceMatrix((2,)), ((0,),))
@@ -94,7 +96,7 @@ def plan_digest(layouts: Mapping[str, LayoutPair]) -> bytes:
 
 def _fields(layout: Layout) -> tuple[object, ...]:
     devices = layout.devices
-    cut = (layout.tensor_map, layout.optimizer_axes, layout.partial, layout.reduction)
+    cut = (layout.tensor_map, layout.optimizer_axes, layout.partial, layout.reduction, layout.bounds)
     return (layout.global_shape, devices.shape, devices.first_rank, *cut)
 
 
@@ -109,6 +111,10 @@ def _check_pair(tensor: str, source: Layout, target: Layout) -> None:
             raise ReshardError(
                 f"{tensor}: its {side} layout {layout} holds terms, not elements; reduce it before it is moved"
             )
+    if source.bounds:
+        raise ReshardError(
+            f"{tensor}: its source layout {source} has parts that overlap; move it from where it is whole"
+        )
 
 
 def _arrivals(tensor: str, source: Layout, target: Layout, rank: int) -> Iterator[Transfer]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.communication import world
-from mpiparallel.context.settings import current_configuration
+from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError, DatasetError
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.nn.wrapper import TrainOneStepCell, WithEvalCell, WithLossCell
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
+from mpiparallel.train.evaluation import Evaluation
+from mpiparallel.train.loss_scale_manager import LossScaleManager
+from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
 
 Batch = list[np.ndarray[Any, Any]]
@@ -28,7 +33,14 @@ class Model:
     """A network with what trains it.
 
     ``network`` returns the loss itself when ``loss_fn`` is None. ``optimizer`` may be left out for evaluation and
-    prediction. ``metrics`` is a set of names of which "loss" is known.
+    prediction, or where ``network`` is a TrainOneStepCell. ``metrics`` are names, such as "acc" and "loss", or metrics
+    of ``nn`` by name; without, it is the loss. ``eval_network`` returns loss, outputs and labels, in the places
+    ``eval_indexes``, 0 to 2 unless given.
+
+    ``amp_level``, ``keep_batchnorm_fp32`` and ``loss_scale_manager`` say in which precision it is trained: see
+    ``train.amp``. With ``accumulation_steps``, or ``grad_accumulation_step`` of the context, a step takes as many
+    batches of the dataset: it updates along the mean of their gradients, which ranks sum once. What is left of an epoch
+    then is left out.
 
     The position of a training is ``step``: it may be set to go on from where another run stopped.
     """
@@ -42,26 +54,33 @@ class Model:
         eval_network: Cell | None = None,
         eval_indexes: Sequence[int] | None = None,
         amp_level: str = "O0",
+        boost_level: str = "O0",
+        loss_scale_manager: LossScaleManager | None = None,
+        keep_batchnorm_fp32: bool | None = None,
+        accumulation_steps: int | None = None,
     ) -> None:
-        if amp_level != "O0":
-            raise ConfigurationError(f"Model: amp_level {amp_level!r} is not implemented yet; use 'O0'")
-        if eval_indexes is not None:
-            raise ConfigurationError("Model: eval_indexes is not implemented yet; leave it out")
-        if metrics is not None and set(metrics) - {"loss"}:
-            raise ConfigurationError(f"Model: metrics {sorted(set(metrics) - {'loss'})} are not known; known is 'loss'")
+        take_loaded_strategies()
         self._network = network
         self._loss_fn = loss_fn
         self._optimizer = optimizer
-        self._metrics = metrics
-        with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
-        self._train_network = None if optimizer is None else TrainOneStepCell(with_loss, optimizer)
-        self._eval_network = eval_network or (None if loss_fn is None else WithEvalCell(network, loss_fn))
-        self._evaluated = with_loss
+        steps = (
+            get_auto_parallel_context("grad_accumulation_step") if accumulation_steps is None else accumulation_steps
+        )
+        self._train_network: TrainOneStepCell | None = None
+        if optimizer is not None:
+            self._train_network = build_train_network(
+                network, optimizer, loss_fn, amp_level, boost_level, loss_scale_manager, keep_batchnorm_fp32, steps
+            )
+        else:
+            auto_mixed_precision(network, amp_level, keep_batchnorm_fp32)
+        if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
+            self._train_network, self._network, network = network, network.network, network.network
+        self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
         self.step = 0
         self.profile: Profile | None = None
 
     @property
-    def train_network(self) -> Cell:
+    def train_network(self) -> TrainOneStepCell:
         """The network with loss, gradient and optimizer; ConfigurationError when there is no optimizer."""
         if self._train_network is None:
             raise ConfigurationError("Model: training needs an optimizer; give Model(network, loss_fn, optimizer)")
@@ -114,7 +133,7 @@ class Model:
             if _world_fits():
                 network.compile(*batch)
         if valid_dataset is not None and _world_fits():
-            self._evaluated.set_train(False).compile(*_first_batch(valid_dataset))
+            self._evaluation.network.set_train(False).compile(*_first_batch(valid_dataset))
         return sharded
 
     def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
@@ -124,35 +143,38 @@ class Model:
         """
         configuration = configuration or current_configuration()
         sharded = self.train_network.set_train().sharded_graph(*batch, configuration=configuration)
+        check_loaded_strategies(sharded, configuration)
         if configuration.strategy_save_file:
             write_strategy_file(configuration.strategy_save_file, sharded, configuration)
         if configuration.group_info_file:
             write_group_file(configuration.group_info_file, sharded, configuration.rank)
         return sharded
 
-    def eval(self, valid_dataset: Dataset, callbacks: Any = None, dataset_sink_mode: bool = True) -> dict[str, float]:
-        """Return the mean loss over the dataset, without dropout: ``{"loss": ...}``."""
-        network = self._evaluated.set_train(False)
-        total, count = 0.0, 0
-        for columns in valid_dataset.iterate():
-            batch = list(columns.values())
-            total += float(network(*batch).asnumpy().mean()) * len(batch[0])
-            count += len(batch[0])
-        if not count:
-            raise DatasetError("Model.eval: the dataset has no batch; use a smaller batch_size or drop_remainder=False")
-        return {"loss": total / count}
+    def eval(self, valid_dataset: Dataset, callbacks: Any = None, dataset_sink_mode: bool = True) -> dict[str, Any]:
+        """Return the metrics over the dataset by name, without dropout: ``{"acc": ..., "loss": ...}``.
+
+        Where ranks have batches of their own, it is those of all ranks together. Raises DatasetError without a batch.
+        """
+        return self._evaluation.run(valid_dataset)
 
     def predict(self, *predict_data: Any) -> Any:
         """Return what the network returns for these inputs, without dropout; whole on every rank."""
         return self._network.set_train(False)(*predict_data)
 
-    def run_step(self, batch: Batch) -> Tensor:
-        """Train on one batch and return the loss."""
+    def run_step(self, *batches: Batch) -> Tensor:
+        """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""
         network = self.train_network
-        network.program.step = self.step
-        loss: Tensor = network.program(*batch, profile=self.profile)
+        steps = network.accumulation_steps
+        if len(batches) != steps:
+            raise ConfigurationError(f"Model.run_step: {len(batches)} batches are given; a step takes {steps}")
+        if steps > 1:
+            network.sums.forget()
+        losses: list[Tensor] = []
+        for index, batch in enumerate(batches):
+            returned = network.run(self.step * steps + index, batch, self.profile)
+            losses.append(returned[0] if isinstance(returned, tuple) else returned)
         self.step += 1
-        return loss
+        return losses[0] if steps == 1 else Tensor(np.mean([loss.asnumpy() for loss in losses], axis=0))
 
 
 class _TrainingRun:
@@ -162,9 +184,13 @@ class _TrainingRun:
         self._model = model
         self._dataset = dataset
         self._callbacks = CallbackList(callbacks)
-        self.batch_num = dataset.get_dataset_size()
+        self._batches_a_step = model.train_network.accumulation_steps
+        self.batch_num = dataset.get_dataset_size() // self._batches_a_step
         if self.batch_num < 1:
-            raise DatasetError("Model.train: the dataset has no batch; use a smaller batch_size")
+            enough = (
+                "no batch" if self._batches_a_step == 1 else f"fewer than the {self._batches_a_step} batches of a step"
+            )
+            raise DatasetError(f"Model.train: the dataset has {enough}; use a smaller batch_size")
         configuration = current_configuration()
         self._parameters = CallbackParameters(
             network=model.predict_network,
@@ -176,7 +202,7 @@ class _TrainingRun:
             rank=configuration.rank,
             epoch_num=epochs,
             batch_num=self.batch_num,
-            batch_size=dataset.get_batch_size(),
+            batch_size=dataset.get_batch_size() * self._batches_a_step,
             cur_step_num=model.step,
             list_callback=self._callbacks.callbacks,
         )
@@ -184,6 +210,7 @@ class _TrainingRun:
 
     def train(self, sunk: int, initial_epoch: int) -> None:
         self._model.train_network.set_train()
+        self._model.train_network.check_as_made()
         self._parameters.sharded = self._model.shard(_first_batch(self._dataset))
         self._callbacks.at("begin", self._context)
         done = initial_epoch * self.batch_num
@@ -200,15 +227,24 @@ class _TrainingRun:
 
     def _train_epoch(self, epoch: int, sunk: int) -> None:
         skip = self._model.step - epoch * self.batch_num
-        batches = self._dataset.iterate(epoch, skip)
-        while block := list(islice(batches, 1)):
-            self._callbacks.at("step_begin", self._context)
-            for columns in [*block, *islice(batches, sunk - 1)]:
-                self._parameters.net_outputs = self._model.run_step(list(columns.values()))
-            self._parameters.cur_step_num = self._model.step
-            self._callbacks.at("step_end", self._context)
-            if self._context.get_stop_requested():
-                return
+        # The thread that reads ahead ends with the epoch, also where a step fails or the training is stopped.
+        with closing(self._dataset.iterate(epoch, skip * self._batches_a_step)) as batches:
+            steps = self._steps(batches)
+            while block := list(islice(steps, 1)):
+                self._callbacks.at("step_begin", self._context)
+                for step in chain(block, islice(steps, sunk - 1)):
+                    self._parameters.net_outputs = self._model.run_step(*step)
+                    self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
+                    self._callbacks.at("every_step", self._context)
+                self._callbacks.at("step_end", self._context)
+                if self._context.get_stop_requested():
+                    return
+
+    def _steps(self, batches: Iterator[Any]) -> Iterator[list[Batch]]:
+        """Yield the batches of each step; too few for a step are left out."""
+        while step := [list(columns.values()) for columns in islice(batches, self._batches_a_step)]:
+            if len(step) == self._batches_a_step:
+                yield step
 
 
 def _first_batch(dataset: Dataset) -> Batch:

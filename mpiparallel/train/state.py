@@ -38,7 +38,7 @@ def _one_after_another(layout: Layout) -> Layout:
 
 def _parameters(sharded: ShardedGraph) -> dict[str, Parameter]:
     found = {name: value.parameter for name, value in sharded.graph.parameters.items()}
-    return {name: parameter for name, parameter in found.items() if parameter is not None}
+    return {name: parameter for name, parameter in found.items() if parameter is not None and not parameter.transient}
 
 
 def move_state(source: ShardedGraph, target: ShardedGraph, communicator: Communicator) -> ReshardReport:

@@ -26,6 +26,8 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
     layouts = {name: sharded.stored[name] for name in trained}
     for name, value in sharded.graph.parameters.items():
         base = name.split(".", 1)[-1]
+        if value.parameter is not None and value.parameter.transient:
+            continue
         if base in trained and value.spec.shape == trained[base].spec.shape:
             layouts[name] = sharded.stored[name]
     strategies: dict[str, Strategy] = {}
@@ -68,6 +70,8 @@ def communication_groups(sharded: ShardedGraph, rank: int) -> list[tuple[int, ..
         for value, wanted in zip(node.inputs, placement.inputs, strict=True):
             if value.node is not None:
                 found.update(step.ranks(rank) for step in redistribute(sharded.layouts[value], wanted))
+    for value in sharded.graph.outputs:
+        found.update(step.ranks(rank) for step in redistribute(sharded.layouts[value], sharded.output_layout(value)))
     for name in _trained(sharded):
         found.add(sharded.used[name].replica_group(rank))
     return sorted(group for group in found if 1 < len(group) < sharded.devices.size)

@@ -371,6 +371,33 @@ def wrong_arguments_are_refused(run: Run) -> None:
         run(size, check)
 
 
+def started_collectives_end_with_what_blocking_ones_give(run: Run) -> None:
+    def check(communicator: Communicator) -> None:
+        rank, size = communicator.rank, communicator.size
+        for dtype, operation, shape in reductions():
+            whole = (size, *shape)
+            alone, total, block = made(rank, dtype, shape), made(rank, dtype, shape), np.empty(shape, dtype)
+            gathered, scattered = np.empty(whole, dtype), made(rank, dtype, whole)
+            communicator.all_reduce(alone, operation)
+            endings = [
+                communicator.start_reduce_scatter(scattered, block, operation),
+                communicator.start_all_gather(made(rank, dtype, shape), gathered),
+                communicator.start_all_reduce(total, operation),
+            ]
+            between = made(rank, dtype, shape)
+            communicator.all_reduce(between, operation)
+            for end in reversed(endings):
+                end()
+            assert_array_equal(between, alone, strict=True)
+            assert_array_equal(total, reduced([made(member, dtype, shape) for member in range(size)], operation))
+            assert_array_equal(gathered, np.stack([made(member, dtype, shape) for member in range(size)]))
+            wholes = reduced([made(member, dtype, whole) for member in range(size)], operation)
+            assert_array_equal(block, wholes[rank, ...], strict=True)
+
+    for size in SIZES:
+        run(size, check)
+
+
 CLAIMS: tuple[Claim, ...] = (
     a_communicator_knows_its_members,
     all_reduce_equals_numpy,
@@ -390,5 +417,6 @@ CLAIMS: tuple[Claim, ...] = (
     groups_are_made_once_from_world_ranks,
     a_freed_group_can_be_made_again,
     any_true_asks_all_ranks,
+    started_collectives_end_with_what_blocking_ones_give,
     wrong_arguments_are_refused,
 )

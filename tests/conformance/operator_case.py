@@ -20,7 +20,8 @@ class OperatorCase:
 
     ``build`` makes the operator, which is called with the input tensors, then ``arguments``; ``call`` calls it
     where its signature is another. ``differentiable`` are the inputs that have a gradient, ``outputs`` those that it
-    is the gradient of. Inputs named by the operator's ``updates`` are given as parameters.
+    is the gradient of. Inputs named by the operator's ``updates`` are given as parameters. ``every_strategy`` is False
+    where another case, such as that of which it is the gradient, runs the same under every strategy.
     """
 
     name: str
@@ -30,6 +31,7 @@ class OperatorCase:
     differentiable: tuple[int, ...] = ()
     outputs: tuple[int, ...] = (0,)
     call: Callable[[Operator, Sequence[Tensor]], Any] | None = None
+    every_strategy: bool = True
 
     def apply(self, operator: Operator, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Apply the operator to tensors that stand for the inputs and return its outputs."""

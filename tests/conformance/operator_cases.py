@@ -11,6 +11,7 @@ from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.activation import GeluGrad, ReluGrad, SigmoidGrad
+from tests.conformance.array_cases import array_cases
 from tests.conformance.image_cases import image_cases
 from tests.conformance.operator_case import OperatorCase as OperatorCase
 from tests.conformance.operator_case import floats, integers, positive, probabilities, scalar
@@ -277,6 +278,7 @@ CASES: tuple[OperatorCase, ...] = tuple(
         _dropouts,
         _updates,
         image_cases,
+        array_cases,
     )
     for case in family()
 )

@@ -12,15 +12,16 @@ import numpy as np
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.graph.differentiate import differentiate
-from mpiparallel.graph.graph import Graph, Node
+from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.layout.box import Box
 from mpiparallel.parallel.compile import bind
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.sharded_graph import shard
+from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
 from tests.conformance.operator_cases import OperatorCase
 
 RANK_COUNTS = (1, 2, 3, 4, 6, 8)
@@ -28,19 +29,23 @@ RANK_COUNTS = (1, 2, 3, 4, 6, 8)
 
 @dataclass
 class TracedCase:
-    """The graph of one case: the operator's outputs, then the gradients of its inputs; parameters where it updates."""
+    """The graph of one case: the operator's outputs, then the gradients of its inputs; parameters where it updates.
+
+    ``fed`` are the arrays of its inputs, ``seeds`` the gradients of outputs among them.
+    """
 
     graph: Graph
     node: Node
     parameters: dict[int, Parameter]
     fed: list[np.ndarray[Any, Any]]
+    seeds: dict[int, Value]
 
 
 def trace_case(case: OperatorCase) -> TracedCase:
     """Return the graph of ``sum(output * weights)`` and its gradients for one case."""
     trace = Trace()
     operator = case.build()
-    parameters, fed, tensors = {}, [], []
+    parameters, fed, tensors, seeds = {}, [], [], {}
     for index, array in enumerate(case.inputs):
         if index in operator.updates:
             parameters[index] = Parameter(array, name=f"p{index}", requires_grad=False)
@@ -54,12 +59,14 @@ def trace_case(case: OperatorCase) -> TracedCase:
         node = next(one for one in reversed(trace.graph.nodes) if one.operator.name == operator.name)
         if case.differentiable:
             roots = [outputs[index] for index in case.outputs]
-            seeds = [trace.graph.add_constant(_weights(root.spec.shape)) for root in roots]
+            for index, root in zip(case.outputs, roots, strict=True):
+                seeds[index] = trace.graph.add_input(f"seed{index}", root.spec)
+                fed.append(_weights(root.spec.shape))
             wanted = [tensors[index].value for index in case.differentiable]
-            outputs += differentiate(trace, roots, seeds, wanted)
+            outputs += differentiate(trace, roots, list(seeds.values()), wanted)
     trace.graph.outputs = outputs
 
-    return TracedCase(trace.graph, node, parameters, fed)
+    return TracedCase(trace.graph, node, parameters, fed, seeds)
 
 
 def _weights(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -85,15 +92,20 @@ def legal_strategies(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
 
 
 def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy | None) -> list[np.ndarray[Any, Any]]:
-    """Return the outputs and gradients, whole, and what updated parameters hold after, gathered over the ranks."""
+    """Return the outputs and gradients, whole, and what updated parameters hold after, gathered over the ranks.
+
+    The inputs are given whole; to an operator that reads over the cuts as they are cut, so it must exchange.
+    """
     traced = trace_case(case)
     if strategy is not None:
         traced.node.operator = traced.node.operator.configured(strategy=strategy)
     configuration = ParallelConfiguration(
         mode=ParallelMode.SEMI_AUTO_PARALLEL, device_num=communicator.size, rank=communicator.rank, seed=3
     )
-    compiled = bind(shard(traced.graph, configuration), configuration, communicator)
-    results = [np.array(array) for array in compiled.run(traced.fed)]
+    sharded = shard(traced.graph, configuration)
+    fed = cut_inputs(traced, sharded, communicator.rank) if traced.node.operator.reads_beyond else traced.fed
+    compiled = bind(sharded, configuration, communicator)
+    results = [np.array(array) for array in compiled.run(fed)]
     for parameter in traced.parameters.values():
         whole = np.zeros(parameter.shape, parameter.dtype)
         assert parameter.layout is not None
@@ -103,3 +115,12 @@ def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy 
         communicator.all_reduce(whole)
         results.append(whole)
     return results
+
+
+def cut_inputs(traced: TracedCase, sharded: ShardedGraph, rank: int) -> list[np.ndarray[Any, Any]]:
+    """Let the inputs be where the operator is placed, and return the part of each that ``rank`` is given."""
+    placement = sharded.placements[traced.node]
+    sharded.layouts.update(zip(traced.node.inputs, placement.inputs, strict=True))
+    sharded.layouts.update((seed, placement.outputs[index].reduced()) for index, seed in traced.seeds.items())
+    boxes = [sharded.layouts[value].box(rank) for value in traced.graph.inputs]
+    return [array[box.within(Box.whole(array.shape))] for array, box in zip(traced.fed, boxes, strict=True)]

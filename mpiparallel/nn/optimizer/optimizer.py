@@ -13,6 +13,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell, ParameterTuple
 from mpiparallel.nn.initializer import Constant
+from mpiparallel.nn.learning_rate_schedule import LearningRateSchedule
 from mpiparallel.nn.optimizer.parameter_groups import read_parameters
 
 
@@ -21,7 +22,7 @@ class Optimizer(Cell):
 
     ``parameters`` are parameters, or groups of them: dicts with ``params`` and perhaps ``lr`` and ``weight_decay``, and
     one with ``order_params`` for the order of all. ``learning_rate`` is a number, or a table with one number for each
-    step, of which the last holds on. It is the parameter "learning_rate", and that of group i with its own
+    step, of which the last holds on, or a LearningRateSchedule of ``global_step``. A number or a table is the parameter "learning_rate", and that of group i with its own
     "learning_rate_group_i", so that both can be changed between steps and are saved. ``global_step`` counts the steps.
     Gradients are divided by ``loss_scale``. ``weight_decay`` is not for parameters with "beta" or "gamma" in their
     names, unless groups are given (MindSpore's rule). Raises ConfigurationError for values out of range and malformed
@@ -46,9 +47,10 @@ class Optimizer(Cell):
         for index, group in enumerate(trained.groups):
             if group.learning_rate is not None:
                 rates[index] = self._rate_parameter(group.learning_rate, f"learning_rate_group_{index}")
-        self.group_learning_rates = ParameterTuple(rate for rate in rates if rate is not self.learning_rate)
+        own_rates = [rate for rate in rates if rate is not self.learning_rate]
+        self.group_learning_rates = ParameterTuple(rate for rate in own_rates if isinstance(rate, Parameter))
         groups = [trained.group_of(parameter) for parameter in trained.parameters]
-        self._rates = [rates[index] for index in groups]
+        self._rates: list[Any] = [rates[index] for index in groups]
         decays = [trained.groups[index].weight_decay for index in groups]
         self.weight_decays = tuple(float(weight_decay) if decay is None else decay for decay in decays)
         if not trained.grouped:
@@ -62,11 +64,14 @@ class Optimizer(Cell):
         if not holds:
             raise ConfigurationError(f"{type(self).__name__}: {name} {value} must be {wanted}")
 
-    def _rate_parameter(self, rate: Any, name: str) -> Parameter:
+    def _rate_parameter(self, rate: Any, name: str) -> Parameter | LearningRateSchedule:
+        if isinstance(rate, LearningRateSchedule):
+            return rate
         values = np.asarray(rate.asnumpy() if isinstance(rate, Tensor) else rate)
         if values.dtype.kind not in "iuf" or values.ndim > 1 or values.size == 0:
             raise ConfigurationError(
-                f"{type(self).__name__}: {name} is a {type(rate).__name__}; give a number, or a list for the steps"
+                f"{type(self).__name__}: {name} is a {type(rate).__name__}; give a number, a list for the steps, or a "
+                "LearningRateSchedule"
             )
         self.check(name, float(values.min()), bool(np.all(values >= 0)), "at least 0")
         return Parameter(values.astype(np.float32), name, requires_grad=False)
@@ -97,11 +102,22 @@ class Optimizer(Cell):
 
     def rates(self) -> list[Tensor]:
         """Return the learning rate of each parameter in this step, 0-d."""
-        known: dict[str, Tensor] = {}
+        known: dict[int, Tensor] = {}
         for rate in self._rates:
-            if rate.name not in known:
-                known[rate.name] = rate if rate.ndim == 0 else self._looked_up(rate)
-        return [known[rate.name] for rate in self._rates]
+            if id(rate) not in known:
+                known[id(rate)] = self._rate_now(rate)
+        return [known[id(rate)] for rate in self._rates]
+
+    def get_lr(self) -> Any:
+        """Return the learning rate of the next step, 0-d; of groups a tuple, one for each parameter."""
+        rates = self.rates()
+        return tuple(rates) if self.is_group else rates[0]
+
+    def _rate_now(self, rate: Parameter | LearningRateSchedule) -> Tensor:
+        if isinstance(rate, Parameter):
+            return rate if rate.ndim == 0 else self._looked_up(rate)
+        found: Tensor = rate(self.global_step)
+        return found.reshape(())
 
     def _looked_up(self, table: Parameter) -> Tensor:
         step = ops.Minimum()(self.global_step, table.size - 1)

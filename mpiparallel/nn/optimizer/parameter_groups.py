@@ -67,8 +67,13 @@ def _read_group(who: str, index: int, item: Any) -> ParameterGroup:
         raise ConfigurationError(
             f"{who}: element {index} is a {type(item).__name__} beside groups; give parameters or dicts, not both"
         )
+    if item.get("grad_centralization"):
+        raise ConfigurationError(
+            f"{who}: group {index} has grad_centralization=True, which is not implemented; leave it out, and centre the "
+            "gradients in TrainOneStepCell.prepared"
+        )
     for key in item:
-        if key not in _KEYS:
+        if key not in _KEYS and key != "grad_centralization":
             raise ConfigurationError(f"{who}: group {index} has the key {key!r}; known are {', '.join(_KEYS)}")
     if "params" not in item:
         raise ConfigurationError(f"{who}: group {index} has no 'params'; give it a list of parameters")

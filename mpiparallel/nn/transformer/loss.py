@@ -15,6 +15,8 @@ class CrossEntropyLoss(Cell):
     three numbers are exchanged. The small addend makes the loss of no kept row 0 (MindSpore's rule).
     """
 
+    keeps_float32 = True
+
     def __init__(self, parallel_config: DpMpConfig | None = None) -> None:
         super().__init__()
         config = parallel_config or OpParallelConfig()

@@ -6,6 +6,7 @@ from mpiparallel.train.callback.callback import Callback as Callback
 from mpiparallel.train.callback.callback import RunContext as RunContext
 from mpiparallel.train.callback.checkpoint import CheckpointConfig as CheckpointConfig
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint as ModelCheckpoint
+from mpiparallel.train.callback.loss_guard import LossGuard as LossGuard
 from mpiparallel.train.callback.monitor import LossMonitor as LossMonitor
 from mpiparallel.train.callback.monitor import TimeMonitor as TimeMonitor
 from mpiparallel.train.callback.progress import ProgressMonitor as ProgressMonitor
@@ -13,6 +14,7 @@ from mpiparallel.train.callback.progress import ProgressMonitor as ProgressMonit
 __all__ = [
     "Callback",
     "CheckpointConfig",
+    "LossGuard",
     "LossMonitor",
     "ModelCheckpoint",
     "ProgressMonitor",

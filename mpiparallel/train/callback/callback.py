@@ -14,7 +14,7 @@ class CallbackParameters:
     """What a callback may look at: MindSpore's names.
 
     ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch; ``net_outputs`` is the loss tensor of
-    the step that ended.
+    the step that ended, or the mean of those of its batches, and ``cur_batches`` what this rank was fed in it.
     """
 
     network: Any = None
@@ -30,6 +30,7 @@ class CallbackParameters:
     cur_epoch_num: int = 1
     cur_step_num: int = 0
     net_outputs: Any = None
+    cur_batches: Sequence[Any] = ()
     sharded: Any = None
     list_callback: Sequence[Any] = field(default_factory=tuple)
 
@@ -71,6 +72,9 @@ class Callback:
     def step_begin(self, run_context: RunContext) -> None:
         """Act before a step."""
 
+    def every_step(self, run_context: RunContext) -> None:
+        """Act after each step, also where several are sunk at once, before ``step_end``."""
+
     def step_end(self, run_context: RunContext) -> None:
         """Act after a step."""
 
@@ -81,7 +85,7 @@ class Callback:
         """Act after the last step."""
 
 
-MOMENTS = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
+MOMENTS = ("begin", "epoch_begin", "step_begin", "every_step", "step_end", "epoch_end", "end")
 
 
 class CallbackList:

@@ -27,12 +27,26 @@ SHAPES = {
     "moments.net.w2": (32, 16),
     "net.weight": (512, 128),
     "moments.net.weight": (512, 128),
-    "w": (16, 32),
+    "w1": (64, 32),
+    "w2": (32, 16),
+    "conv.weight": (16, 8, 3, 3),
+    "table": (64, 32),
 }
+OWN_SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
+    "reducesum_axis1_2x4": {"w": (16, 32)},
+    "softmax_ce_dp8": {"w": (64, 32), "moments.w": (64, 32)},
+    "layernorm_dp8": {"gamma": (32,), "beta": (32,)},
+    "conv_bn_dp8": {"gamma": (16,), "beta": (16,)},
+}
+TRAINED = GENUINE / "mm_dp2mp4_train" / "strategy_rank0.ckpt"
 
 
 def genuine_id(path: Path) -> str:
     return f"{path.parent.name}-{path.stem}"
+
+
+def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
+    return SHAPES | OWN_SHAPES.get(path.parent.name, {})
 
 
 def parsed(path: Path) -> dict[str, Any]:
@@ -67,13 +81,14 @@ def slice_by_mindspore_rule(layouts: Any, shape: tuple[int, ...], rank: int) -> 
 
 @pytest.mark.parametrize("path", PROTOBUF_FILES, ids=genuine_id)
 def test_genuine_layouts_give_the_boxes_of_mindspore(path: Path) -> None:
-    layouts = read_strategy(path).resolve(SHAPES)
+    shapes = shapes_of(path)
+    layouts = read_strategy(path).resolve(shapes)
     message = node_strategy.ParallelStrategyMap.FromString(path.read_bytes())
     assert len(layouts) == len(message.parallel_layout_item)
     for item in message.parallel_layout_item:
         layout = layouts[item.param_name]
         for rank in range(layout.devices.size):
-            bounds = slice_by_mindspore_rule(item.parallel_layouts, SHAPES[item.param_name], rank)
+            bounds = slice_by_mindspore_rule(item.parallel_layouts, shapes[item.param_name], rank)
             assert list(zip(layout.box(rank).start, layout.box(rank).stop, strict=True)) == bounds
 
 
@@ -90,7 +105,7 @@ def test_genuine_json_written_again_is_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_json_says_what_protobuf_says_and_the_shapes() -> None:
-    protobuf = read_strategy(GENUINE / "mm_dp2mp4_train" / "strategy_rank0.ckpt")
+    protobuf = read_strategy(TRAINED)
     assert read_strategy(JSON_FILE).strategies == protobuf.strategies
     assert read_strategy(JSON_FILE).resolve({}) == protobuf.resolve(SHAPES)
 
@@ -99,7 +114,7 @@ def test_json_says_what_protobuf_says_and_the_shapes() -> None:
 def test_our_layouts_of_the_genuine_cases_write_the_genuine_file(path: Path, tmp_path: Path) -> None:
     genuine = read_strategy(path)
     cuts = {name: item.cuts for name, item in genuine.strategies.items()}
-    write_strategy(tmp_path / "ours.ckpt", StrategyRecord.of(genuine.resolve(SHAPES), cuts))
+    write_strategy(tmp_path / "ours.ckpt", StrategyRecord.of(genuine.resolve(shapes_of(path)), cuts))
     assert parsed(tmp_path / "ours.ckpt") == parsed(path)
 
 
@@ -107,7 +122,7 @@ def test_matmul_of_the_tutorial_is_written_as_mindspore_writes_it(tmp_path: Path
     devices = DeviceMatrix((2, 4, 1))
     layouts = {"net.w2": Layout((32, 16), devices, ((1,), (2,)))}
     write_strategy(tmp_path / "ours.ckpt", StrategyRecord.of(layouts, {"MatMul_net.w2": ((2, 4), (4, 1))}))
-    genuine = parsed(GENUINE / "mm_dp2mp4_train" / "strategy_rank0.ckpt")
+    genuine = parsed(TRAINED)
     assert set(parsed(tmp_path / "ours.ckpt")["layouts"]) < set(genuine["layouts"])
     assert set(parsed(tmp_path / "ours.ckpt")["strategies"]) < set(genuine["strategies"])
 
@@ -192,13 +207,13 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_protobuf_with_more_than_the_schema_says_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "newer.ckpt").write_bytes(PROTOBUF_FILES[0].read_bytes() + b"\xf8\x01\x05")
+    (tmp_path / "newer.ckpt").write_bytes(TRAINED.read_bytes() + b"\xf8\x01\x05")
     with pytest.raises(StrategyFileError, match="3 of its"):
         read_strategy(tmp_path / "newer.ckpt")
 
 
 def test_a_parameter_twice_is_refused(tmp_path: Path) -> None:
-    content = PROTOBUF_FILES[0].read_bytes()
+    content = TRAINED.read_bytes()
     stage = b"\x08\x02"
     assert content.startswith(stage)
     (tmp_path / "twice.ckpt").write_bytes(content + content[len(stage) :])
@@ -207,14 +222,14 @@ def test_a_parameter_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_protobuf_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    content = PROTOBUF_FILES[0].read_bytes()
+    content = TRAINED.read_bytes()
     (tmp_path / "bad.ckpt").write_bytes(content.replace(b"moments", b"moment\xff"))
     with pytest.raises(StrategyFileError, match=r"is not UTF-8|or is damaged"):
         read_strategy(tmp_path / "bad.ckpt")
 
 
 def test_searched_strategy_is_that_of_the_parameters() -> None:
-    strategy = build_searched_strategy(str(GENUINE / "mm_dp2mp4_train" / "strategy_rank0.ckpt"))
+    strategy = build_searched_strategy(str(TRAINED))
     assert strategy["net.w1"] == LayoutItem((2, 4), ((), (1,)))
 
 

@@ -26,7 +26,6 @@ def _reset():
         ({"dataset_strategy": "full"}, "dataset_strategy 'full' is not one of 'data_parallel', 'full_batch'"),
         ({"parallel_optimizer_config": {"treshold": 1}}, "'treshold' is not a parameter"),
         ({"pipeline_stages": 2}, "pipeline_stages 2 is not implemented yet; use 1"),
-        ({"strategy_ckpt_load_file": "a.ckpt"}, "'a.ckpt' is not implemented yet; use ''"),
         ({"parallel_optimizer_config": {"optimizer_level": "level3"}}, "'level3' is not implemented yet; use 'level1'"),
         (
             {"parallel_optimizer_config": {"gradient_accumulation_shard": True}},

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mpiparallel.dataset as ds
-from mpiparallel.dataset.digits import write_digit_images
+from mpiparallel.dataset.digits import main, write_digit_images
 from mpiparallel.errors import DatasetError
 
 
@@ -32,6 +32,24 @@ def test_the_digits_are_cifar10_files_with_every_digit_in_both_parts(tmp_path: P
 def test_without_scikit_learn_the_mend_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(DatasetError, match="pip install scikit-learn"):
+    with pytest.raises(DatasetError, match=r"pip install mpiparallel\[digits\]"):
         write_digit_images(tmp_path / "digits")
     assert not (tmp_path / "digits").exists()
+
+
+def test_the_command_makes_them_and_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn.datasets", reason="scikit-learn, which has the digits, is not installed")
+    folder = tmp_path / "new" / "digits"
+    for _ in range(2):
+        assert main([str(folder)]) == 0
+        said = capsys.readouterr()
+        assert said.out.startswith(f"{folder}: 1541 training images") and not said.err
+    assert len(list(folder.iterdir())) == 6
+
+
+def test_the_command_refuses_a_folder_with_other_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn.datasets", reason="scikit-learn, which has the digits, is not installed")
+    (tmp_path / "data_batch_1.bin").write_bytes(bytes(3073))
+    assert main([str(tmp_path)]) == 1
+    assert "data_batch_1.bin: holds other samples, which would be lost" in capsys.readouterr().err
+    assert (tmp_path / "data_batch_1.bin").read_bytes() == bytes(3073)

@@ -81,6 +81,50 @@ TABLE: list[tuple[Callable[[], Any], Any]] = [
     (lambda: F.tensor(X), X),
     (lambda: F.scalar_to_tensor(2), np.float32(2)),
     (lambda: F.scalar_to_array(2), np.int64(2)),
+    (lambda: F.floor_div(X, 0.3), X // 0.3),
+    (lambda: F.floor_mod(X, 0.3), X % 0.3),
+    (lambda: F.rsqrt(X), X**-0.5),
+    (lambda: F.reciprocal(X), 1 / X),
+    (lambda: F.reciprocal(IDS + 1), 1 / (IDS + 1)),
+    (lambda: F.sin(X), np.sin(X)),
+    (lambda: F.cos(X), np.cos(X)),
+    (lambda: F.floor(X), np.floor(X)),
+    (lambda: F.masked_fill(X, X > 1, 9.0), np.where(X > 1, 9, X)),
+    (lambda: F.clip_by_value(X, 1.0, 2.0), np.clip(X, 1, 2)),
+    (lambda: F.clip_by_value(X, clip_value_max=2.0), np.minimum(X, 2)),
+    (lambda: F.clip_by_norm(X, 2.0), X * 2 / np.linalg.norm(X)),
+    (lambda: F.clip_by_norm(X, 4.0, 1), X * np.minimum(4 / np.linalg.norm(X, axis=1, keepdims=True), 1)),
+    (lambda: F.pad(X, (1, 2), value=3.0), np.pad(X, ((0, 0), (1, 2)), constant_values=3)),
+    (lambda: F.pad(X, (0, 1, 2, 0)), np.pad(X, ((2, 0), (0, 1)))),
+    (lambda: F.pad(X, ((1, 1), (0, 2))), np.pad(X, ((1, 1), (0, 2)))),
+    (lambda: F.slice(X, (1, 2), (2, -1)), X[1:3, 2:]),
+    (lambda: F.strided_slice(X, (0, 1), (4, 6), (2, 3)), X[0:4:2, 1:6:3]),
+    (
+        lambda: F.strided_slice(X, (0, 1, 9), (1, 9, 6), (1, 1, -1), ellipsis_mask=1, new_axis_mask=2),
+        X[..., None, 9:6:-1],
+    ),
+    (lambda: F.tile(X, (2, 1, 3)), np.tile(X, (2, 1, 3))),
+    (lambda: F.flatten(X.reshape(4, 2, 3)), X),
+    (lambda: F.unstack(X, 1)[2], X[:, 2]),
+    (lambda: F.zeros(3), np.zeros(3)),
+    (lambda: F.ones((2, 1), np.int32), np.ones((2, 1))),
+    (lambda: F.full((2, 3), 1.5), np.full((2, 3), 1.5)),
+    (lambda: F.arange(5), np.arange(5)),
+    (lambda: F.arange(1, 2, 0.25, np.float64), np.arange(1, 2, 0.25)),
+    (lambda: F.range(F.tensor(5), 0, -2), np.arange(5, 0, -2)),
+    (lambda: F.eye(2, 3), np.eye(2, 3)),
+    (lambda: F.reduce_prod(X, 1), X.prod(1)),
+    (lambda: F.reduce_all(X > 1, 1), (X > 1).all(1)),
+    (lambda: F.reduce_any(X > 1, 1, True), (X > 1).any(1, keepdims=True)),
+    (lambda: F.argmax(X[::-1]), np.argmax(X[::-1])),
+    (lambda: F.argmax(-X, 1, True), np.argmax(-X, 1, keepdims=True)),
+    (lambda: F.argmin(X[::-1], 0), np.argmin(X[::-1], 0)),
+    (lambda: F.topk(X, 2)[0], X[:, :-3:-1]),
+    (lambda: F.cumsum(X, 1), X.cumsum(1)),
+    (lambda: F.cumsum(X > 1, 0, np.int32), (X > 1).cumsum(0)),
+    (lambda: F.addn([X, Y, X]), X + Y + X),
+    (lambda: F.bias_add(X, V), X + V),
+    (lambda: F.adaptive_avg_pool2d(X.reshape(2, 1, 2, 6), (1, 3)), X.reshape(2, 1, 2, 3, 2).mean((2, 4))[:, :, None]),
 ]
 
 
@@ -116,6 +160,32 @@ def test_what_is_not_supported_is_refused() -> None:
         F.gelu(X, approximate="none")
     with pytest.raises(ShapeError, match="must be the last dims"):
         F.layer_norm(X, (5,), V, V)
+    with pytest.raises(ConfigurationError, match="mode 'reflect' is not supported; use 'constant'"):
+        F.pad(X, (1, 1), "reflect")
+    with pytest.raises(ShapeError, match=r"must be a .before, after. for each of at most 2 dims"):
+        F.pad(X, (1, 1, 1))
+    with pytest.raises(ConfigurationError, match=r"must be pairs .before, after. of at least 0"):
+        F.pad(X, (-1, 0))
+    with pytest.raises(ShapeError, match=r"size .3, 1. do not lie in .4, 6."):
+        F.slice(X, (2, 0), (3, 1))
+    with pytest.raises(ShapeError, match="k 7 must be 1 to 6"):
+        F.topk(X, 7)
+    with pytest.raises(ShapeError, match=r"multiples .2,. must be at least 1, for each of the 2 dims"):
+        F.tile(X, (2,))
+    with pytest.raises(ShapeError, match=r"dim 1 of .2, 0. has no element"):
+        F.argmax(np.ones((2, 0)), 1)
+    with pytest.raises(ConfigurationError, match="delta is 0"):
+        F.arange(0, 2, 0)
+    with pytest.raises(ConfigurationError, match="11 numbers are more than maxlen 10"):
+        F.range(0, 11, 1, 10)
+    with pytest.raises(ConfigurationError, match="max_norm 0 must be above 0"):
+        F.clip_by_norm(X, 0)
+    with pytest.raises(ConfigurationError, match="clip_value_min, clip_value_max, or both"):
+        F.clip_by_value(X)
+    with pytest.raises(ShapeError, match="x is of dtype float64; compare it"):
+        F.reduce_all(X)
+    with pytest.raises(ShapeError, match="there is no tensor to add"):
+        F.addn([])
 
 
 def test_the_package_offers_classes_and_functions_under_mindspores_names() -> None:

@@ -12,7 +12,7 @@ from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from mpiparallel.ops import blocks
+from mpiparallel.graph import blocks
 from mpiparallel.ops import operations as P
 from tests.conformance.operator_cases import CASES, OperatorCase
 from tests.conformance.operator_expected import expected

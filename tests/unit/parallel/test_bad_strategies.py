@@ -61,6 +61,22 @@ def test_a_dim_that_must_stay_whole_is_refused() -> None:
         Rows(ops.Softmax(-1).shard(((1, 2),))).sharded_graph(X)
 
 
+@pytest.mark.parametrize(
+    ("group", "strategy", "message"),
+    [
+        (1, ((1, 1, 2, 1), (1, 1, 2, 1)), r"dim 2 of input 1 must stay whole, but is cut 2 ways; give it cut 1"),
+        (1, ((1, 2, 1, 1), (1, 1, 1, 1)), r"dim 1 of input 0 is cut 2 ways and dim 1 of input 1 1 ways.*cut alike"),
+        (2, ((1, 4, 1, 1), (4, 1, 1, 1)), r"dim 1 of input 0 can be cut only into a number .* divides 2, not 4"),
+        (2, ((1, 2, 1, 1), (2, 2, 1, 1)), r"dim 1 of input 1 must stay whole, but is cut 2 ways; give it cut 1"),
+    ],
+)
+def test_a_convolution_refuses_cuts_of_kernels_and_of_channels_within_a_group(group, strategy, message) -> None:
+    layer = nn.Conv2d(4, 8, 3, group=group)
+    layer.conv2d.shard(strategy)
+    with pytest.raises(StrategyError, match=f"Conv2D: {message}"):
+        layer.sharded_graph(np.zeros((2, 4, 8, 8), np.float32))
+
+
 def test_a_parameter_used_under_two_layouts_is_refused_with_both_users() -> None:
     message = r"parameter 'w' of shape \(6, 4\) is used under two layouts: .*MatMul.* and .*MatMul-1"
     with pytest.raises(StrategyError, match=message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,8 @@ from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.redistribution import redistribute
+from mpiparallel.parallel.redistribution_operators import redistributing_operator
+from mpiparallel.reshard.plan import plan_reshard
 
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
 
@@ -26,7 +30,7 @@ def redistributed(communicator, source: Layout, target: Layout, arrays):
     graph = Graph()
     value = graph.add_input("x", TensorSpec(array.shape, array.dtype))
     for step in redistribute(source, target):
-        operator = step.operator(rank)
+        operator = redistributing_operator([step], rank)
         value = graph.add_node(operator, operator.name, [value], operator.infer(value.spec)).outputs[0]
     graph.outputs = [value]
     return np.array(Program(graph, Runtime(communicator=communicator)).run([array])[0])
@@ -48,6 +52,81 @@ def test_every_rank_ends_with_the_slice_that_numpy_cuts(data, layouts, shapes):
     for rank, result in enumerate(results):
         expected = whole[target.box(rank).within(Box.whole(shape))]
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+
+
+@st.composite
+def with_overlaps(draw: st.DrawFn, layout: Layout) -> Layout:
+    """Draw the layout with parts that overlap, leave elements out, are empty, or are as before."""
+    bounds = []
+    for extent, cut in zip(layout.global_shape, layout.cuts, strict=True):
+        ends = st.integers(0, extent)
+        ranges = st.lists(st.tuples(ends, ends).map(lambda pair: tuple(sorted(pair))), min_size=cut, max_size=cut)
+        bounds.append(tuple(draw(ranges)) if cut > 1 and draw(st.booleans()) else ())
+    return layout.with_bounds(bounds)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_rank_ends_with_the_overlapping_part_that_it_needs(data, layouts, shapes):
+    size = data.draw(st.sampled_from([2, 3, 4, 6, 8]))
+    shape = data.draw(shapes())
+    full = layouts(shape, size, size - 1, partial=True).filter(lambda one: one.devices.size == size)
+    source = data.draw(full)
+    plain = data.draw(st.one_of(st.just(source.reduced()), full.map(Layout.reduced)))
+    target = data.draw(with_overlaps(replace(plain, optimizer_axes=())))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    terms = _terms(source, random)
+    whole = _whole(source, terms)
+
+    results = run_world(size, redistributed, source, target, terms)
+
+    for rank, result in enumerate(results):
+        expected = whole[target.box(rank).within(Box.whole(shape))]
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_what_a_rank_receives_is_what_it_needs_and_lacks(data, layouts, shapes):
+    size = data.draw(st.sampled_from([2, 3, 4, 6, 8]))
+    shape = data.draw(shapes())
+    full = layouts(shape, size, size - 1).filter(lambda one: one.devices.size == size)
+    source = data.draw(full)
+    plain = data.draw(st.one_of(st.just(source), full))
+    target = data.draw(with_overlaps(replace(plain, optimizer_axes=())))
+
+    plans = [plan_reshard({"x": (source, target)}, rank) for rank in range(size)]
+
+    for rank, plan in enumerate(plans):
+        held, needed = np.zeros(shape, int), np.zeros(shape, int)
+        held[source.box(rank).within(Box.whole(shape))] = 1
+        needed[target.box(rank).within(Box.whole(shape))] = 1
+        received = np.zeros(shape, int)
+        for transfer in plan.receives:
+            received[transfer.box.within(Box.whole(shape))] += 1
+            assert transfer in plans[transfer.source].sends
+        np.testing.assert_array_equal(received, needed * (1 - held))
+    sent = sum(len(plan.sends) for plan in plans)
+    assert sent == sum(len(plan.receives) for plan in plans)
+
+
+def test_neighbours_exchange_along_the_cut_dim_alone_and_nobody_where_all_is_at_hand():
+    devices = DeviceMatrix((2, 4))
+    rows = Layout((4, 8), devices, ((0,), (1,)))
+    reaching = rows.with_bounds(((), ((0, 3), (1, 5), (3, 7), (5, 8))))
+    (step,) = redistribute(rows, reaching)
+    assert (step.kind, step.ranks(5)) == ("exchange", (4, 5, 6, 7))
+    inside = rows.with_bounds(((), ((0, 1), (2, 4), (5, 6), (6, 6))))
+    assert [step.kind for step in redistribute(rows, inside)] == ["slice"]
+    whole = Layout.replicated((4, 8), devices)
+    assert [step.kind for step in redistribute(whole, reaching)] == ["slice"]
+
+
+def test_a_partial_sum_of_which_overlapping_parts_are_needed_is_scattered_then_exchanged():
+    devices = DeviceMatrix((2,))
+    partial = Layout((8,), devices, ((),), partial=(0,))
+    halves = Layout((8,), devices, ((0,),)).with_bounds((((0, 5), (3, 8)),))
+    assert [step.kind for step in redistribute(partial, halves)] == ["reduce_scatter", "exchange"]
 
 
 def _terms(layout: Layout, random) -> list[np.ndarray]:

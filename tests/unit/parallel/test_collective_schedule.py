@@ -1,4 +1,4 @@
-"""Fusion of collectives, on thread ranks."""
+"""When collectives run, and in which messages, on thread ranks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.ops import Assign, Exp
-from mpiparallel.parallel.fusion import fuse_collectives
+from mpiparallel.ops import Assign, Cos, Exp, Mul, Sin
+from mpiparallel.parallel.collective_schedule import schedule_collectives
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
+from mpiparallel.parallel.redistribution_operators import redistributing_operator
 
 DEVICES = DeviceMatrix((2, 2))
 FLOAT = np.dtype(np.float64)
@@ -35,7 +36,8 @@ def cut_rows(shape) -> Layout:
 PAIRS = {
     "reduce": lambda shape: (partial_sum(shape), partial_sum(shape).reduced()),
     "reduce_scatter": lambda shape: (partial_sum(shape), cut_rows(shape)),
-    "exchange": lambda shape: (cut_rows(shape), Layout.replicated(shape, DEVICES)),
+    "gather": lambda shape: (cut_rows(shape), Layout.replicated(shape, DEVICES)),
+    "exchange": lambda shape: (cut_rows(shape), Layout(shape, DEVICES, ((1,), *((),) * (len(shape) - 1)))),
 }
 
 
@@ -52,7 +54,7 @@ class Moving:
 
     def move(self, value: Value, source: Layout, target: Layout) -> Value:
         (step,) = redistribute(source, target)
-        operator = step.operator(self.rank)
+        operator = redistributing_operator([step], self.rank)
         node = self.graph.add_node(operator, operator.name, [value], operator.infer(value.spec))
         self.steps[node] = step
         return node.outputs[0]
@@ -62,8 +64,8 @@ class Moving:
         outputs = self.graph.add_node(operator, operator.name, values, specs).outputs
         return outputs[0] if outputs else None
 
-    def fuse(self) -> None:
-        fuse_collectives(self.graph, self.steps, self.rank)
+    def fuse(self, overlaps: bool = False) -> None:
+        schedule_collectives(self.graph, self.steps, self.rank, overlaps)
 
     def collectives(self) -> list[int]:
         """Return how many tensors each collective carries, in order."""
@@ -86,7 +88,7 @@ def moved(communicator, kind: str, shapes, fused: bool):
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_fused_collectives_give_what_single_ones_give(kind):
-    shapes = [(4, 3), (2,), (6, 1, 2)] + ([(3, 2), (1,)] if kind != "reduce_scatter" else [])
+    shapes = [(4, 3), (2,), (6, 1, 2)] + ([(3, 2), (1,)] if kind in ("reduce", "exchange") else [])
     for (alone, single), (together, fused) in zip(
         run_world(4, moved, kind, shapes, False), run_world(4, moved, kind, shapes, True), strict=True
     ):
@@ -102,7 +104,7 @@ def test_a_collective_does_not_join_one_on_which_it_depends():
     first = moving.move(x, source, target)
     moving.graph.outputs = [moving.move(moving.apply(Exp(), first), source, target), moving.move(y, source, target)]
     moving.fuse()
-    assert moving.collectives() == [1, 2]
+    assert moving.collectives() == [2, 1]
 
 
 def test_a_parameter_is_not_read_before_it_is_overwritten():
@@ -138,3 +140,69 @@ def test_outputs_of_one_fused_collective_do_not_overlap():
     offsets = plan_buffers(moving.graph).offsets
     places = sorted((offsets[value], offsets[value] + value.spec.byte_count) for value in moving.graph.outputs)
     assert all(stop <= start for (_, stop), (start, _) in pairwise(places))
+
+
+def names(moving: Moving) -> list[str]:
+    return [node.name for node in moving.graph.nodes]
+
+
+def test_a_large_sum_starts_when_its_terms_are_there_and_ends_when_it_is_needed():
+    moving = Moving(0)
+    source, target = PAIRS["reduce"]((1 << 17,))
+    x = moving.add_input(source)
+    first = moving.apply(Exp(), x)
+    second = moving.apply(Exp(), first)
+    moving.graph.outputs = [moving.apply(Exp(), moving.move(first, source, target)), second]
+    moving.fuse(overlaps=True)
+    assert names(moving) == ["Exp", "StartAllReduce", "Exp", "EndAllReduce", "Exp"]
+
+
+def test_the_next_large_parameter_is_fetched_while_the_one_before_is_used():
+    moving = Moving(0)
+    source, target = PAIRS["gather"]((1 << 18,))
+    local = TensorSpec(source.local_shape(0), FLOAT)
+    x = None
+    for index in range(3):
+        weight = moving.graph.add_parameter(Parameter(np.zeros(local.shape), f"weight{index}"), local)
+        whole = moving.move(weight, source, target)
+        x = moving.apply(Mul(), x, whole) if x is not None else moving.apply(Exp(), whole)
+    moving.graph.outputs = [x]
+    moving.fuse(overlaps=True)
+    start, end = "StartGatherBlocks", "EndGatherBlocks"
+    assert names(moving) == ["GatherBlocks", start, "Exp", end, start, "Mul", end, "Mul"]
+
+
+def overlapped(communicator, overlaps: bool):
+    """Return what a graph gives in which started collectives, small and large, chained and alone, meet updates."""
+    moving = Moving(communicator.rank)
+    outputs = []
+    for shape in ((4, 3), (2,), (1 << 17,), (6, 2)):
+        for kind in ("reduce", "reduce_scatter", "gather"):
+            source, target = PAIRS[kind](shape)
+            x = moving.apply(Sin(), moving.add_input(source))
+            moved_once = moving.move(x, source, target)
+            outputs += [moving.apply(Sin(), x), moving.apply(Sin(), moved_once)]
+            both = Layout(shape, DEVICES, ((),) * len(shape), partial=(0, 1))
+            term = moving.apply(Cos(), moving.add_input(both))
+            steps = redistribute(both, PAIRS["reduce_scatter"](shape)[1])
+            assert [step.kind for step in steps] == ["reduce_scatter", "reduce"]
+            for step in steps:
+                operator = redistributing_operator([step], communicator.rank)
+                term = moving.graph.add_node(operator, operator.name, [term], operator.infer(term.spec)).outputs[0]
+                moving.steps[term.node] = step
+            outputs.append(term)
+    moving.graph.outputs = outputs
+    moving.fuse(overlaps)
+    random = np.random.default_rng(communicator.rank)
+    arrays = [random.standard_normal(value.spec.shape) for value in moving.graph.inputs]
+    results = Program(moving.graph, Runtime(communicator=communicator)).run(arrays)
+    return [np.array(result) for result in results], names(moving)
+
+
+def test_collectives_that_run_beside_computation_give_what_blocking_ones_give():
+    blocking, beside = run_world(4, overlapped, False), run_world(4, overlapped, True, overlaps=True)
+    assert any(name.startswith("End") for name in beside[0][1])
+    assert all(of_rank[1] == beside[0][1] for of_rank in beside)
+    for (wanted, _), (found, _) in zip(blocking, beside, strict=True):
+        for one, other in zip(wanted, found, strict=True):
+            np.testing.assert_array_equal(other, one)

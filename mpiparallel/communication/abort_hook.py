@@ -1,4 +1,4 @@
-"""What a rank prints before it ends the job: passed on by the launcher, or lost with it."""
+"""The exception hook that ends the whole job, and what a rank says before it does."""
 
 from __future__ import annotations
 
@@ -9,10 +9,32 @@ import struct
 import sys
 import termios
 import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
 _MOST_SECONDS = 2.0
 _SETTLING_SECONDS = 0.2
 _NAP = 0.005
+
+
+class _AbortJob:
+    """An exception hook that ends all ranks: the others would wait for ever for one that left."""
+
+    def __init__(self, report: Callable[..., Any], abort: Callable[[], Any]) -> None:
+        self._report = report
+        self._abort = abort
+
+    def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        self._report(kind, error, traceback)
+        let_last_words_through()
+        self._abort()
+
+
+def abort_on_uncaught_exception(abort: Callable[[], Any]) -> None:
+    """Let an uncaught exception print its traceback and then call ``abort``; calling this again does nothing."""
+    if not isinstance(sys.excepthook, _AbortJob):
+        sys.excepthook = _AbortJob(sys.excepthook, abort)
 
 
 def let_last_words_through() -> None:

@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import os, sys
-from mpiparallel.communication.last_words import let_last_words_through
+from mpiparallel.communication.abort_hook import let_last_words_through
 sys.stderr.write("x" * 4096)
 let_last_words_through()
 os.write(1, b"through")

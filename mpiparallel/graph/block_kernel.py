@@ -1,0 +1,179 @@
+"""Terms computed by the array library: one universal function after the other, block by block in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.blocks import Place, block_places, block_size
+from mpiparallel.graph.expression import REDUCTIONS, Term, walk
+from mpiparallel.graph.runtime import Kernel, Runtime
+from mpiparallel.graph.term_arrays import TermArrays
+
+Step = tuple[Callable[..., object], tuple[int, ...], int]
+"""A function, where its operands are in a block, and where its result goes."""
+
+_WIDE = np.dtype(np.float64)
+
+
+def block_kernel(runtime: Runtime, bound: TermArrays) -> Kernel:
+    """Return what computes the roots from the leaves."""
+    program = _BlockProgram(runtime, bound)
+    places = block_places(bound.shape, len(bound.shape) - bound.row_rank, block_size(runtime))
+    blocks = [program.block(place) for place in places]
+    steps, quiet = program.steps, np.errstate
+
+    def run() -> None:
+        with quiet(all="ignore"):
+            for block in blocks:
+                for function, operands, target in steps:
+                    function(*[block[index] for index in operands], out=block[target])
+
+    return run
+
+
+@dataclass
+class _Register:
+    """Scratch memory of one dtype, for a whole block or for one number a row."""
+
+    slot: int
+    dtype: np.dtype[Any]
+    is_row: bool
+
+
+class _BlockProgram:
+    """Where each term of a block lives, and the steps that compute it."""
+
+    def __init__(self, runtime: Runtime, bound: TermArrays) -> None:
+        self._runtime = runtime
+        self._bound = bound
+        self._xp = runtime.array_module
+        self._arrays: list[Array | _Register] = []
+        self._place: dict[Term, int] = {}
+        self._free: list[int] = []
+        self.steps: list[Step] = []
+        self._compile()
+
+    def block(self, place: Place) -> list[Array]:
+        """Return the arrays of one block: parts of operands, of targets, and scratch."""
+        shape = tuple(len(range(*cut.indices(extent))) for cut, extent in zip(place, self._bound.shape, strict=False))
+        whole = shape + self._bound.shape[len(shape) :]
+        row = whole[: len(whole) - self._bound.row_rank] + (1,) * self._bound.row_rank
+        return [
+            self._runtime.scratch(row if one.is_row else whole, one.dtype, one.slot)
+            if isinstance(one, _Register)
+            else _part(one, place)
+            for one in self._arrays
+        ]
+
+    def _compile(self) -> None:
+        bound = self._bound
+        for term, array in bound.leaves.items():
+            self._place[term] = self._add(array)
+        terms = [term for term in walk(bound.roots, bound.leaves) if term not in bound.leaves]
+        last = {one: step for step, term in enumerate(terms) for one in term.operands}
+        last.update((root, len(terms)) for root in bound.roots)
+        targets = {root: self._target(root, target, terms, last) for root, target in bound.targets()}
+        for step, term in enumerate(terms):
+            if term in bound.totals:
+                self._add_total(term)
+                continue
+            dying = [one for one in dict.fromkeys(term.operands) if last[one] == step]
+            if term not in targets and not self._is_safe_in_place(term):
+                self._place[term] = self._scratch(term)
+                self._release(dying)
+            else:
+                self._release(dying)
+                self._place[term] = targets[term] if targets.get(term) is not None else self._scratch(term)
+            self._emit(term)
+        for root, target in bound.targets():
+            if self._place[root] != targets[root]:
+                self.steps.append((self._copy, (self._place[root],), self._add(target)))
+
+    def _add(self, array: Array | _Register) -> int:
+        self._arrays.append(array)
+        return len(self._arrays) - 1
+
+    def _target(self, root: Term, target: Array, terms: Sequence[Term], last: dict[Term, int]) -> int | None:
+        """Return the target's place where the root may be computed there: nothing in its memory is read later."""
+        if root in self._bound.leaves:
+            return None
+        step = terms.index(root) - (not self._is_safe_in_place(root))
+        for term, array in self._bound.leaves.items():
+            if last.get(term, -1) > step and _overlaps(array, target):
+                return None
+        return self._add(target)
+
+    @staticmethod
+    def _is_safe_in_place(term: Term) -> bool:
+        return term.function != "where" and term.function not in REDUCTIONS
+
+    def _scratch(self, term: Term) -> int:
+        is_row = self._bound.is_row(term)
+        for index in self._free:
+            register = self._arrays[index]
+            if isinstance(register, _Register) and (register.dtype, register.is_row) == (term.dtype, is_row):
+                self._free.remove(index)
+                return index
+        count = sum(isinstance(one, _Register) for one in self._arrays)
+        return self._add(_Register(count, term.dtype, is_row))
+
+    def _release(self, dying: Sequence[Term]) -> None:
+        for term in dying:
+            index = self._place[term]
+            if isinstance(self._arrays[index], _Register) and index not in self._free:
+                self._free.append(index)
+
+    def _emit(self, term: Term) -> None:
+        operands = tuple(self._place[one] for one in term.operands)
+        self.steps.append((self._function(term), operands, self._place[term]))
+
+    def _function(self, term: Term) -> Callable[..., object]:
+        xp = self._xp
+        if term.function == "cast":
+            return self._copy
+        if term.function == "where":
+            return self._choose
+        if term.function == "square":
+            return lambda x, out: xp.multiply(x, x, out=out)
+        if term.function in REDUCTIONS:
+            axes, reduce = tuple(range(-self._bound.row_rank, 0)), getattr(xp, term.function)
+            return lambda x, out: reduce(x, axis=axes, keepdims=True, out=out)
+        function: Callable[..., object] = getattr(xp, term.function)
+        return function
+
+    def _copy(self, x: Array, out: Array) -> None:
+        self._xp.copyto(out, x, casting="unsafe")
+
+    def _choose(self, condition: Array, x: Array, y: Array, out: Array) -> None:
+        self._xp.copyto(out, y)
+        self._xp.copyto(out, x, where=condition)
+
+    def _add_total(self, term: Term) -> None:
+        xp, array = self._xp, self._bound.totals[term]
+        axes = tuple(dim for dim, extent in enumerate(array.shape) if extent != self._bound.shape[dim])
+
+        def add(x: Array, out: Array) -> None:
+            if x.shape == out.shape:
+                xp.add(out, x, out=out)
+            else:
+                xp.add(out, xp.add.reduce(x, axis=axes, keepdims=True), out=out)
+
+        self._place[term] = self._add(array)
+        self.steps.append((add, (self._place[term.operands[0]],), self._place[term]))
+
+
+def _part(array: Array, place: Place) -> Array:
+    if array.ndim == 0:
+        return array
+    return array[tuple(cut if extent != 1 else slice(None) for cut, extent in zip(place, array.shape, strict=False))]
+
+
+def _overlaps(one: Array, other: Array) -> bool:
+    if not isinstance(one, np.ndarray):
+        return bool(one.data.ptr == other.data.ptr)
+    return bool(np.may_share_memory(one, other))

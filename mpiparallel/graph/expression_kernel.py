@@ -1,0 +1,202 @@
+"""Kernels of terms: small terms first, then one pass over all elements, compiled where it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.block_kernel import block_kernel
+from mpiparallel.graph.expression import REDUCTIONS, Term, domain, inner_reductions, uncast, walk
+from mpiparallel.graph.loop_kernel import loop_kernel
+from mpiparallel.graph.runtime import Kernel, Runtime
+from mpiparallel.graph.term_arrays import TermArrays, merged
+
+_WIDE = np.dtype(np.float64)
+
+
+def expression_kernel(
+    runtime: Runtime, roots: Sequence[Term], operands: Sequence[Array], outputs: Sequence[Array]
+) -> Kernel:
+    """Return what computes each root from the operands into its output.
+
+    An output may be the memory of an operand of its shape and dtype. Inner reductions must go over the same dims.
+    """
+    binding = _Binding(runtime, tuple(roots), operands, outputs)
+    if prod(binding.shape) == 0:
+        return _fill_sums(roots, outputs)
+    bound = binding.bind()
+    main = loop_kernel(runtime, bound) or block_kernel(runtime, bound)
+    first, last, sums = binding.first, binding.last, binding.sums
+    if not (first or last or sums):
+        return main
+
+    def run() -> None:
+        for step in first:
+            step()
+        for total in sums:
+            total.fill(0)
+        main()
+        for step in last:
+            step()
+
+    return run
+
+
+def _fill_sums(roots: Sequence[Term], outputs: Sequence[Array]) -> Kernel:
+    sums = [output for root, output in zip(roots, outputs, strict=True) if uncast(root).function == "sum"]
+
+    def run() -> None:
+        for output in sums:
+            output.fill(0)
+
+    return run
+
+
+class _Binding:
+    """Arrays for the leaves and the targets of one kernel, and what is done before and after the pass over them."""
+
+    def __init__(
+        self, runtime: Runtime, roots: tuple[Term, ...], operands: Sequence[Array], outputs: Sequence[Array]
+    ) -> None:
+        self._xp = runtime.array_module
+        self._roots = roots
+        self._operands = operands
+        self._outputs = outputs
+        self._known: dict[Term, Array] = {}
+        self.shape = domain(roots)
+        self._inner = inner_reductions(roots)
+        self._rank = len(self.shape)
+        self._row_dims = tuple(dim + self._rank for dim in (self._inner[0].number if self._inner else ()))
+        self._order = [*(dim for dim in range(self._rank) if dim not in self._row_dims), *self._row_dims]
+        self.first: list[Callable[[], object]] = []
+        self.last: list[Callable[[], object]] = []
+        self.sums: list[Array] = []
+
+    def bind(self) -> TermArrays:
+        """Return the arrays of the main pass."""
+        terms = walk(self._roots)
+        for term in terms:
+            self._prepare(term)
+        totals = self._totals()
+        kept = [
+            (root, output)
+            for root, output in zip(self._roots, self._outputs, strict=True)
+            if root not in totals and not self._copied(root, output)
+        ]
+        ends = {root: uncast(root) for root in self._roots if root in totals}
+        roots = (*(root for root, _ in kept), *dict.fromkeys(ends.values()))
+        leaves = self._leaves(roots)
+        outputs = [self._aligned(output.reshape(root.shape)) for root, output in kept]
+        sums = {ends[root]: self._aligned(total) for root, total in totals.items()}
+        shape = tuple(self.shape[dim] for dim in self._order)
+        arrays = [*leaves.values(), *outputs, *sums.values()]
+        fewer, row_rank, found = merged(shape, len(self._row_dims), arrays)
+        ends_at = len(leaves) + len(outputs)
+        return TermArrays(
+            fewer,
+            row_rank,
+            dict(zip(leaves, found[: len(leaves)], strict=True)),
+            roots,
+            (*found[len(leaves) : ends_at], *found[ends_at:]),
+            dict(zip(sums, found[ends_at:], strict=True)),
+            self._row_terms(terms),
+        )
+
+    def _prepare(self, term: Term) -> None:
+        """Give a term that is known before the main pass its array: an operand, a number, or a small result of them."""
+        if term.function == "input":
+            self._known[term] = self._operands[term.number].reshape(term.shape)
+        elif term.function == "constant":
+            self._known[term] = term.dtype.type(term.number)
+        elif term.function not in REDUCTIONS and self._is_small(term):
+            self._known[term] = target = self._xp.empty(term.shape, term.dtype)
+            self.first.append(_quiet(self._call(term, target)))
+
+    def _is_small(self, term: Term) -> bool:
+        return prod(term.shape) < prod(self.shape) and all(one in self._known for one in term.operands)
+
+    def _call(self, term: Term, target: Array) -> Callable[[], object]:
+        xp, operands = self._xp, [self._known[one] for one in term.operands]
+        if term.function == "cast":
+            return partial(xp.copyto, target, operands[0], casting="unsafe")
+        if term.function == "where":
+            return lambda: xp.copyto(target, xp.where(*operands))
+        return partial(getattr(xp, term.function), *operands, out=target)
+
+    def _totals(self) -> dict[Term, Array]:
+        """Return the roots that are sums added up in the main pass, with where."""
+        found: dict[Term, Array] = {}
+        for root, output in zip(self._roots, self._outputs, strict=True):
+            term = uncast(root)
+            if term.function == "sum" and term not in self._inner:
+                total = next((found[one] for one in found if uncast(one) is term), None)
+                if total is None:
+                    total = self._xp.empty(term.shape, _WIDE)
+                    self.sums.append(total)
+                found[root] = total
+                self.last.append(partial(self._xp.copyto, output.reshape(term.shape), total, casting="unsafe"))
+        return found
+
+    def _copied(self, root: Term, output: Array) -> bool:
+        """Return whether a root is small and known before the main pass; then see to its copy."""
+        if root not in self._known or prod(root.shape) == prod(self.shape):
+            return False
+        self.last.append(partial(self._xp.copyto, output.reshape(root.shape), self._known[root]))
+        return True
+
+    def _leaves(self, roots: Sequence[Term]) -> dict[Term, Array]:
+        """Return the known terms that the main pass reads."""
+        found: dict[Term, Array] = {}
+        seen: set[Term] = set()
+
+        def visit(term: Term) -> None:
+            if term in seen:
+                return
+            seen.add(term)
+            if term in self._known:
+                found[term] = self._aligned(self._xp.asarray(self._known[term]))
+                return
+            for one in term.operands:
+                visit(one)
+
+        for root in roots:
+            visit(root)
+        return found
+
+    def _aligned(self, array: Array) -> Array:
+        """Return a view with the domain's dims, those of rows last."""
+        whole = array.reshape((1,) * (self._rank - array.ndim) + tuple(array.shape))
+        return whole.transpose(self._order)
+
+    def _row_terms(self, terms: Sequence[Term]) -> frozenset[Term]:
+        if not self._row_dims:
+            return frozenset()
+        return frozenset(
+            term
+            for term in terms
+            if all(dim < self._rank - len(term.shape) or term.shape[dim - self._rank] == 1 for dim in self._row_dims)
+        )
+
+
+def _quiet(step: Callable[[], object]) -> Callable[[], object]:
+    def run() -> None:
+        with np.errstate(all="ignore"):
+            step()
+
+    return run
+
+
+def is_computable(roots: Sequence[Term]) -> bool:
+    """Return whether one kernel can compute the roots: they have one domain and one set of inner reductions' dims."""
+    inner = inner_reductions(roots)
+    shape = domain(roots)
+    return len({term.number for term in inner}) <= 1 and all(_shape_before(term) == shape for term in inner)
+
+
+def _shape_before(term: Term) -> tuple[Any, ...]:
+    return term.operands[0].shape

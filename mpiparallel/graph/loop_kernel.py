@@ -1,0 +1,81 @@
+"""Terms computed by one compiled loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend import jit
+from mpiparallel.graph.expression import walk
+from mpiparallel.graph.loop_source import LoopSource, Operand
+from mpiparallel.graph.runtime import Kernel, Runtime
+from mpiparallel.graph.term_arrays import TermArrays
+
+_SMALLEST = 1 << 12
+"""Elements below which the array library's calls cost less than a loop's compilation is worth."""
+
+_DTYPES = frozenset("?bhilBHILfd")
+
+
+def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
+    """Return the compiled loop over the domain; None where there is no compiler, or nothing to be gained by it."""
+    if runtime.backend.name != "cpu" or prod(bound.shape) < _SMALLEST or not _is_compilable(bound):
+        return None
+    compiler = jit.compiler()
+    if compiler is None:
+        return None
+    arrays = [*bound.leaves.values(), *bound.outputs]
+    unique, positions = _unique(arrays)
+    operands = [_operand(array, bound.shape) for array in unique]
+    leaves = {term: position for term, position in zip(bound.leaves, positions, strict=False)}
+    outputs = positions[len(bound.leaves) :]
+    source = LoopSource(bound, operands, leaves, outputs)
+    text = source.write()
+    scratch = [np.empty(bound.shape[-1], dtype) for dtype in source.scratch]
+    arguments: list[Any] = list(bound.shape)
+    for array, operand in zip(unique, operands, strict=True):
+        arguments.append(_flat(array))
+        arguments += [array.strides[dim] // array.itemsize for dim in operand.counted(len(bound.shape))]
+    return compiler.bind(text, (*arguments, *scratch))
+
+
+def _is_compilable(bound: TermArrays) -> bool:
+    terms = walk(bound.roots, bound.leaves)
+    arrays = [*bound.leaves.values(), *bound.outputs]
+    inner = any(term.function in ("sum", "max") and term not in bound.totals for term in terms)
+    return (
+        all(term.dtype.char in _DTYPES for term in terms)
+        and all(array.dtype.char in _DTYPES for array in arrays)
+        and all(stride >= 0 and stride % array.itemsize == 0 for array in arrays for stride in array.strides)
+        and bound.row_rank == int(inner)
+    )
+
+
+def _unique(arrays: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Return the arrays without those that show the same memory alike, and where each of the given ones is there."""
+    found: dict[object, int] = {}
+    unique, positions = [], []
+    for array in arrays:
+        key = (array.ctypes.data, array.shape, array.strides, array.dtype)
+        if key not in found:
+            found[key] = len(unique)
+            unique.append(array)
+        positions.append(found[key])
+    return unique, positions
+
+
+def _operand(array: Any, shape: tuple[int, ...]) -> Operand:
+    steps = tuple(
+        0 if own == 1 and extent != 1 else stride // array.itemsize
+        for own, extent, stride in zip(array.shape, shape, array.strides, strict=True)
+    )
+    return Operand(tuple(min(step, 2) for step in steps))
+
+
+def _flat(array: Any) -> Any:
+    """Return the memory of an array from its first to its last element, in one dim."""
+    reach = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
+    return np.lib.stride_tricks.as_strided(array, (1 + reach // array.itemsize,), (array.itemsize,), writeable=True)

@@ -1,0 +1,39 @@
+"""A network with its loss, for training and for evaluation."""
+
+from __future__ import annotations
+
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+
+
+class WithLossCell(Cell):
+    """``loss_fn(backbone(data), label)``. The names of parameters stay as they are."""
+
+    def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self._backbone = backbone
+        self._loss_fn = loss_fn
+
+    @property
+    def backbone_network(self) -> Cell:
+        """The network without the loss."""
+        return self._backbone
+
+    def construct(self, data: Tensor, label: Tensor) -> Tensor:
+        """Return the loss."""
+        loss: Tensor = self._loss_fn(self._backbone(data), label)
+        return loss
+
+
+class WithEvalCell(Cell):
+    """Loss, outputs and label of a network, as metrics need them."""
+
+    def __init__(self, network: Cell, loss_fn: Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self._network = network
+        self._loss_fn = loss_fn
+
+    def construct(self, data: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the outputs of the network, and the label."""
+        outputs = self._network(data)
+        return self._loss_fn(outputs, label), outputs, label

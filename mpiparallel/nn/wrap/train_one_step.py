@@ -1,0 +1,164 @@
+"""One step of training: gradients, what is done to them, and the update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mpiparallel import ops
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.graph.graph import Node
+from mpiparallel.graph.guard import only_if, put_back_updates, take_back_updates
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.program import Profile
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell, ParameterTuple
+from mpiparallel.nn.optimizer.optimizer import Optimizer
+from mpiparallel.nn.wrap.finite_check import FiniteCheck
+from mpiparallel.nn.wrap.gradient_sums import GradientSums
+from mpiparallel.ops.gradient import value_and_grad
+from mpiparallel.parallel.configuration import ParallelMode
+
+
+class DistributedGradReducer:
+    """The mean of the ranks' gradients where each has a batch of its own and ``gradients_mean`` asks for it.
+
+    Elsewhere gradients stay as they are: the sum over ranks follows from their layouts.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], mean: bool | None = None) -> None:
+        self._parameters = tuple(parameters)
+        self._mean = mean
+
+    def __call__(self, gradients: Sequence[Tensor], share: float = 1.0) -> tuple[Tensor, ...]:
+        """Return the gradients times ``share``, as means over ranks."""
+        configuration = current_configuration()
+        mean = configuration.gradients_mean if self._mean is None else self._mean
+        own = 1.0 / configuration.device_num if mean and configuration.mode in ParallelMode.OWN_BATCH else 1.0
+        factors = [share if parameter.layerwise_parallel else share * own for parameter in self._parameters]
+        return tuple(
+            gradient if factor == 1.0 else gradient * factor
+            for gradient, factor in zip(gradients, factors, strict=True)
+        )
+
+
+class TrainOneStepCell(Cell):
+    """One step of training: loss and gradients of ``network`` and the update of ``optimizer``, in one program.
+
+    It returns the loss, as ``network`` does. The gradients are those of ``sens`` times the loss, which an optimizer
+    with ``loss_scale=sens`` takes back. With ``accumulation_steps`` only every so manieth call updates, along the mean
+    of the gradients of these calls; ranks sum gradients then only. Called directly, dropout takes its masks from the
+    optimizer's count of steps, so that training goes on the same after a restart.
+
+    A subclass may do more to the gradients: in ``construct``, from ``self.grad(self.network, self.weights)(*inputs,
+    sens)`` and ``self.grad_reducer`` on, as MindSpore's users write it, or in ``prepared``, which keeps all else.
+    """
+
+    def __init__(
+        self, network: Cell, optimizer: Optimizer, sens: float = 1.0, accumulation_steps: int = 1
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+        self.optimizer = optimizer
+        self.sens = sens
+        # Not as a cell's own parameters: those of the network come first.
+        object.__setattr__(self, "weights", optimizer.parameters)
+        self.weights: ParameterTuple
+        self.grad = ops.GradOperation(get_by_list=True, sens_param=True)
+        self.grad_reducer = DistributedGradReducer(self.weights)
+        self.sums = GradientSums(self.weights, accumulation_steps)
+        self.finite_check: FiniteCheck | None = None
+        self.skips_unsound = False
+
+    @property
+    def seeks_scale(self) -> bool:
+        """Whether an overflow of gradients is part of finding a scale of the loss."""
+        return False
+
+    @property
+    def accumulation_steps(self) -> int:
+        """How many calls make one update."""
+        return self.sums.steps
+
+    def check_finite(self, skip: bool) -> FiniteCheck:
+        """Look in each step whether loss and gradients are finite, and with ``skip`` leave the update out if not."""
+        if self.finite_check is None:
+            self.finite_check = FiniteCheck(self.weights)
+        self.skips_unsound |= skip
+        return self.finite_check
+
+    def check_as_made(self) -> None:
+        """Look no more, unless the step is made to."""
+        self.finite_check, self.skips_unsound = None, False
+
+    def _training_flags(self) -> tuple[object, ...]:
+        return (*super()._training_flags(), self.finite_check is not None, self.skips_unsound)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Train on one batch and return the loss."""
+        batches = 0 if self.accumulation_steps == 1 else int(self.sums.count.asnumpy())
+        self.program.step = self.optimizer.step * self.accumulation_steps + batches
+        with self._quiet():
+            return super().__call__(*inputs)
+
+    def run(self, step: int, inputs: Sequence[Any], profile: Profile | None = None) -> Any:
+        """Train on one batch and return what ``construct`` returns; ``step`` is where dropout takes its masks from."""
+        self.program.step = step
+        with self._quiet():
+            return self.program(*inputs, profile=profile)
+
+    def _quiet(self) -> AbstractContextManager[None]:
+        """Return a context without NumPy's warnings where the check says what there is to say."""
+        return nullcontext() if self.finite_check is None else np.errstate(all="ignore")
+
+    def construct(self, *inputs: Any) -> Any:
+        """Return the loss from before the update."""
+        (_, loss), gradients = value_and_grad(self._scaled_loss, None, list(self.weights), has_aux=True)(*inputs)
+        self.descend(loss, gradients)
+        return loss
+
+    def _scaled_loss(self, *inputs: Any) -> tuple[Tensor, Tensor]:
+        loss: Tensor = self.network(*inputs)
+        return (loss if self.sens == 1.0 else loss * self.sens), loss
+
+    def descend(self, loss: Tensor, gradients: Sequence[Tensor]) -> None:
+        """Update along the gradients of a batch, or add them to those of others first."""
+        if self.accumulation_steps == 1:
+            self._judged(loss, gradients)
+            return
+        totals = self.sums.add(gradients)
+        only_if(self.sums.full, partial(self._judged_together, loss, totals))
+
+    def _judged_together(self, loss: Tensor, totals: Sequence[Tensor]) -> None:
+        self._judged(loss, totals)
+        self.sums.clear()
+
+    def _judged(self, loss: Tensor, gradients: Sequence[Tensor]) -> None:
+        """Update, but not along what is not finite where that is to be skipped."""
+        if self.finite_check is None:
+            self.update(gradients)
+            return
+        # Moving averages of an unsound batch are to be left out too; over several batches the first are made already.
+        held_back = take_back_updates() if self.skips_unsound and self.accumulation_steps == 1 else []
+        self.finite_check.judge(loss, gradients)
+        if self.skips_unsound:
+            only_if(self.finite_check.sound, partial(self._update_all, gradients, held_back))
+        else:
+            self.update(gradients)
+
+    def _update_all(self, gradients: Sequence[Tensor], held_back: list[Node]) -> None:
+        put_back_updates(held_back)
+        self.update(gradients)
+
+    def update(self, gradients: Sequence[Tensor]) -> None:
+        """Update along sums of gradients over the batches of a step."""
+        ready = self.grad_reducer(gradients, 1.0 / self.accumulation_steps)
+        self.optimizer(self.prepared(ready))
+
+    def prepared(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return what the optimizer is given: the gradients, already reduced; a subclass may clip them."""
+        return gradients

@@ -1,0 +1,85 @@
+"""The kernels of a convolution and of its gradients: which of several ways each is computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.operator import Kernel
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.ops.column_convolution import ColumnConvolution
+from mpiparallel.ops.columns import run_all
+from mpiparallel.ops.compiled_convolution import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.single_window import SingleWindow
+from mpiparallel.ops.window import WindowsOfImage
+
+_SLOT = 20
+"""Scratch memory from here on holds copies of arrays whose order or dtype does not fit."""
+
+
+class Way(Protocol):
+    """A way to compute a convolution and its gradients on arrays in C order, all of one dtype."""
+
+    def forward(self, x: Array, weight: Array, y: Array) -> Kernel:
+        """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
+
+    def input_gradient(self, dy: Array, weight: Array, dx: Array) -> Kernel:
+        """Return what sets ``dx`` to the gradient with respect to images of its shape."""
+
+    def weight_gradient(self, dy: Array, x: Array, dw: Array) -> Kernel:
+        """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
+
+
+def forward(runtime: Runtime, windows: WindowsOfImage, group: int, x: Array, weight: Array, y: Array) -> Kernel:
+    """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
+    bind = _way(runtime, windows, group, y.dtype).forward
+    return _on_plain_arrays(runtime, (x, weight), y, bind)
+
+
+def input_gradient(
+    runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, weight: Array, dx: Array
+) -> Kernel:
+    """Return what sets ``dx`` to the gradient with respect to images of its shape."""
+    bind = _way(runtime, windows, group, dx.dtype).input_gradient
+    return _on_plain_arrays(runtime, (dy, weight), dx, bind)
+
+
+def weight_gradient(runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, x: Array, dw: Array) -> Kernel:
+    """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
+    bind = _way(runtime, windows, group, dw.dtype).weight_gradient
+    return _on_plain_arrays(runtime, (dy, x), dw, bind)
+
+
+def _way(runtime: Runtime, windows: WindowsOfImage, group: int, dtype: Any) -> Way:
+    if windows.output == (1, 1) and group == 1:
+        return SingleWindow(runtime, windows)
+    loops = CompiledLoops.find(_computed(runtime, dtype)) if runtime.backend.name == "cpu" else None
+    if loops is not None:
+        return CompiledConvolution(runtime, loops, windows, group)
+    return ColumnConvolution(runtime, windows, group)
+
+
+def _computed(runtime: Runtime, dtype: Any) -> np.dtype[Any]:
+    """Return the dtype in which sums are added up; an accelerator does that itself."""
+    return np.promote_types(dtype, np.float32) if runtime.backend.name == "cpu" else np.dtype(dtype)
+
+
+def _on_plain_arrays(runtime: Runtime, inputs: Sequence[Array], output: Array, bind: Callable[..., Kernel]) -> Kernel:
+    """Return the kernel on arrays in C order, of the dtype in which sums are added up: copies where these are not."""
+    if any(array.size == 0 for array in (*inputs, output)):
+        return partial(output.fill, 0)
+    dtype, copy = _computed(runtime, output.dtype), runtime.array_module.copyto
+    before: list[Kernel] = []
+    arrays = []
+    for slot, array in enumerate((*inputs, output), _SLOT):
+        fits = array.dtype == dtype and array.flags.c_contiguous
+        arrays.append(array if fits else runtime.scratch(tuple(array.shape), dtype, slot))
+        if not fits and array is not output:
+            before.append(partial(copy, arrays[-1], array))
+    kernel = bind(*arrays)
+    after = [] if arrays[-1] is output else [partial(copy, output, arrays[-1], casting="same_kind")]
+    return partial(run_all, [*before, kernel, *after]) if before or after else kernel

@@ -1,0 +1,114 @@
+"""MindSpore's functions that move elements: put together, cut apart, padded, repeated, in another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops import operations
+from mpiparallel.ops.padding import padding_pairs
+
+
+def _apply(operator: Any, *inputs: Any) -> Tensor:
+    result: Tensor = operator(*inputs)
+    return result
+
+
+def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Return tensors put one after another along dim ``axis``."""
+    return _apply(operations.Concat(axis), tensors)
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Return tensors of one shape put one after another along a new dim ``axis``."""
+    return _apply(operations.Stack(axis), tensors)
+
+
+def unstack(input_x: Any, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the slices of a tensor along dim ``axis``, without that dim."""
+    pieces: tuple[Tensor, ...] = operations.Unstack(axis)(input_x)
+    return pieces
+
+
+def split(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Tensor, ...]:
+    """Return the ``output_num`` equal pieces of a tensor along dim ``axis``."""
+    pieces = operations.Split(axis, output_num)(input_x)
+    return pieces if isinstance(pieces, tuple) else (pieces,)
+
+
+def reshape(input: Any, shape: Any) -> Tensor:
+    """Return the elements in the same order in another shape; one extent may be -1."""
+    return _apply(operations.Reshape(), input, shape)
+
+
+def flatten(input: Any) -> Tensor:
+    """Return the tensor (n, ...) as n rows."""
+    return _apply(operations.Flatten(), input)
+
+
+def transpose(input: Any, input_perm: Any) -> Tensor:
+    """Return the tensor with dims permuted: dim ``d`` of the output is dim ``input_perm[d]`` of the input."""
+    return _apply(operations.Transpose(), input, input_perm)
+
+
+def broadcast_to(input: Any, shape: Any) -> Tensor:
+    """Return the tensor repeated along its dims of one element, and along new leading dims, to ``shape``."""
+    return _apply(operations.BroadcastTo(shape), input)
+
+
+def expand_dims(input_x: Any, axis: int) -> Tensor:
+    """Return the tensor with a new dim of one element at ``axis``."""
+    return _apply(operations.ExpandDims(), input_x, axis)
+
+
+def squeeze(input: Any, axis: Any = None) -> Tensor:
+    """Return the tensor without its dims ``axis`` of one element, or all such dims when it is None."""
+    return _apply(operations.Squeeze(() if axis is None else axis), input)
+
+
+def tile(input_x: Any, multiples: Sequence[int]) -> Tensor:
+    """Return the tensor repeated ``multiples[d]`` times along each dim ``d``."""
+    return _apply(operations.Tile(), input_x, multiples)
+
+
+def pad(input_x: Any, padding: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Return the tensor with elements of ``value``, 0 when it is None, around it.
+
+    ``padding`` is a (before, after) for each dim, or one flat row of such numbers that starts with the last dim. Raises
+    ConfigurationError for another mode.
+
+    >>> pad(np.ones((1, 2)), (1, 0)).asnumpy().tolist()
+    [[0.0, 1.0, 1.0]]
+    """
+    if mode != "constant":
+        raise ConfigurationError(f"pad: mode {mode!r} is not supported; use 'constant'")
+    pairs = padding_pairs(padding, input_x.ndim if hasattr(input_x, "ndim") else np.ndim(input_x))
+    return _apply(operations.Pad(pairs, 0 if value is None else value), input_x)
+
+
+def slice(input_x: Any, begin: Sequence[int], size: Sequence[int]) -> Tensor:
+    """Return ``size[d]`` elements of each dim ``d`` from ``begin[d]`` on, all that are left where the size is -1."""
+    return _apply(operations.Slice(), input_x, begin, size)
+
+
+def strided_slice(
+    input_x: Any,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int],
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Tensor:
+    """Return every ``strides[d]``-th element of each dim ``d`` from ``begin[d]`` up to ``end[d]``.
+
+    The masks are those of StridedSlice.
+    """
+    operator = operations.StridedSlice(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    return _apply(operator, input_x, tuple(begin), tuple(end), tuple(strides))

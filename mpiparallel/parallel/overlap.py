@@ -1,0 +1,65 @@
+"""Collectives in two halves: started when their inputs are there, ended when somebody needs their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.communication.protocol import Ending
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor_spec import TensorSpec
+
+
+class Start(Operator):
+    """Begins the collective of an operator; its outputs are there when its ``End`` has run."""
+
+    kind = "communication"
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+        self.reuses = operator.reuses  # type: ignore[misc]
+        self.scope = operator.scope
+        self._ending: Ending | None = None
+
+    @property
+    def name(self) -> str:
+        return f"Start{self.operator.name}"
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return tuple(self.operator.infer(*inputs))
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        bound = self.operator.bound(runtime, inputs, outputs)
+
+        def run() -> None:
+            self._ending = bound.start()
+
+        return run
+
+    def end(self) -> None:
+        """Wait until the outputs are there."""
+        if self._ending is not None:
+            self._ending()
+            self._ending = None
+
+
+class End(Operator):
+    """Ends what a ``Start`` began. It reads what the collective reads and writes, so that memory stays as it is."""
+
+    kind = "communication"
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.scope = start.scope
+
+    @property
+    def name(self) -> str:
+        return f"End{self.start.operator.name}"
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return ()
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.start.end

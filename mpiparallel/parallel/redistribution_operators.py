@@ -1,0 +1,206 @@
+"""The operators that redistribute: several steps of one kind in one collective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.layout.box import Box
+from mpiparallel.parallel.bound_collective import BoundCollective, Staged
+from mpiparallel.parallel.collective import AllReduce
+from mpiparallel.parallel.redistribution import Redistribution, group_layouts
+from mpiparallel.reshard.live import Exchange as LiveExchange
+from mpiparallel.reshard.plan import plan_reshard
+
+
+def redistributing_operator(steps: Sequence[Redistribution], rank: int) -> Operator:
+    """Return the operator that does steps on ``rank`` in one collective, each with its own input and output.
+
+    They are of one kind and one reduction, among the same ranks; what is summed or gathered has one dtype. A slice, which
+    communicates nothing, comes alone.
+    """
+    first = steps[0]
+    if first.kind == "slice":
+        return SliceBox(first.source.box(rank), first.target.box(rank))
+    if first.kind == "reduce":
+        single = AllReduce if len(steps) == 1 else FusedAllReduce
+        return single(first.source.reduction, first.ranks(rank))
+    kinds = {"reduce_scatter": ReduceScatterBlocks, "gather": GatherBlocks, "exchange": ExchangeBoxes}
+    return kinds[first.kind](steps, rank)
+
+
+class SliceBox(Operator):
+    """The part of a local array that a rank keeps when others hold the rest."""
+
+    is_view = True
+
+    def __init__(self, source: Box, target: Box) -> None:
+        self.source, self.target = source, target
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (TensorSpec(self.target.shape, inputs[0].dtype),)
+
+    def view(self, array: Array) -> Array:
+        target = self.target
+        if target.empty:
+            return array[tuple(slice(0, extent) for extent in target.shape)]
+        return array[target.within(self.source)]
+
+
+class FusedAllReduce(AllReduce):
+    """The reductions of several tensors over one group, in one message."""
+
+    reuses: ClassVar[tuple[int, ...]] = ()
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return inputs
+
+    def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
+        backend = runtime.backend
+        packed = np.empty(sum(array.size for array in inputs), inputs[0].dtype)
+        pieces = _pieces(packed, [array.shape for array in inputs])
+
+        def pack() -> None:
+            for piece, source in zip(pieces, inputs, strict=True):
+                np.copyto(piece, backend.to_host(source))
+
+        def unpack() -> None:
+            for piece, target in zip(pieces, outputs, strict=True):
+                backend.copy_from_host(piece, target)
+
+        return BoundCollective(self.communicator(runtime), "all_reduce", (packed, self.op), pack, unpack)
+
+
+def _pieces(packed: np.ndarray[Any, Any], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+    """Return views of a flat array: arrays of these shapes, one after another."""
+    stops = accumulate(prod(shape) for shape in shapes)
+    return [packed[stop - prod(shape) : stop].reshape(shape) for stop, shape in zip(stops, shapes, strict=True)]
+
+
+class _Together(Operator):
+    """An operator that does several steps at once, the k-th from input k to output k."""
+
+    kind = "communication"
+
+    def __init__(self, steps: Sequence[Redistribution], rank: int) -> None:
+        self.steps, self.rank = tuple(steps), rank
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return tuple(
+            TensorSpec(step.target.local_shape(self.rank), spec.dtype)
+            for step, spec in zip(self.steps, inputs, strict=True)
+        )
+
+    def communicator(self, runtime: Runtime) -> Communicator:
+        """Return the communicator of the ranks that exchange."""
+        return runtime.group(self.steps[0].ranks(self.rank))
+
+
+class _Blocked(_Together):
+    """Each tensor's blocks along one dim, one for each rank of the group."""
+
+    def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
+        """Return the collective on these arrays."""
+        raise NotImplementedError(self.name)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        return self.bound(runtime, inputs, outputs).run
+
+    def is_contiguous(self, arrays: Sequence[Array]) -> bool:
+        """Return whether the blocks lie one after another in memory as they are."""
+        one = len(arrays) == 1 and prod(arrays[0].shape[: self.steps[0].blocked_dim]) == 1
+        return one and Staged.serves(arrays[0])
+
+    def blocks(self, wholes: Sequence[Array], shapes: Sequence[tuple[int, ...]], packed: Array) -> list[_Pair]:
+        """Return each member's block of each tensor, and its place in a row of ``packed``."""
+        parts = [
+            np.split(whole, len(packed), step.blocked_dim) for whole, step in zip(wholes, self.steps, strict=True)
+        ]
+        return [
+            (slot, blocks[member])
+            for member, row in enumerate(packed)
+            for slot, blocks in zip(_pieces(row, shapes), parts, strict=True)
+        ]
+
+
+_Pair = tuple[np.ndarray[Any, Any], Array]
+
+
+class ReduceScatterBlocks(_Blocked):
+    """The sums of the group's arrays, of which each rank keeps its block of one dim."""
+
+    def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
+        communicator, backend = self.communicator(runtime), runtime.backend
+        if self.is_contiguous(inputs) and Staged.serves(outputs[0]):
+            return BoundCollective(communicator, "reduce_scatter", (inputs[0], outputs[0]))
+        shapes = [array.shape for array in outputs]
+        packed = np.empty((communicator.size, sum(array.size for array in outputs)), outputs[0].dtype)
+        result = np.empty(packed.shape[1], packed.dtype)
+        packing = self.blocks(inputs, shapes, packed)
+        kept = list(zip(_pieces(result, shapes), outputs, strict=True))
+
+        def pack() -> None:
+            for slot, block in packing:
+                np.copyto(slot, backend.to_host(block))
+
+        def unpack() -> None:
+            for piece, target in kept:
+                backend.copy_from_host(piece, target)
+
+        return BoundCollective(communicator, "reduce_scatter", (packed, result), pack, unpack)
+
+
+class GatherBlocks(_Blocked):
+    """The wholes of tensors of which each rank of the group has a block of one dim."""
+
+    def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
+        communicator, backend = self.communicator(runtime), runtime.backend
+        if self.is_contiguous(outputs) and Staged.serves(inputs[0]):
+            return BoundCollective(communicator, "all_gather", (inputs[0], outputs[0]))
+        shapes = [array.shape for array in inputs]
+        own = np.empty(sum(array.size for array in inputs), inputs[0].dtype)
+        packed = np.empty((communicator.size, own.size), own.dtype)
+        packing = list(zip(_pieces(own, shapes), inputs, strict=True))
+        unpacking = self.blocks(outputs, shapes, packed)
+
+        def pack() -> None:
+            for piece, source in packing:
+                np.copyto(piece, backend.to_host(source))
+
+        def unpack() -> None:
+            for slot, block in unpacking:
+                backend.copy_from_host(slot, block)
+
+        return BoundCollective(communicator, "all_gather", (own, packed), pack, unpack)
+
+
+class ExchangeBoxes(_Together):
+    """Each rank of the group sends the others the boxes that they need, by the planner of resharding."""
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        communicator = self.communicator(runtime)
+        names = [str(index) for index in range(len(self.steps))]
+        pairs = {name: group_layouts(step, self.rank) for name, step in zip(names, self.steps, strict=True)}
+        sources, targets = dict(zip(names, inputs, strict=True)), dict(zip(names, outputs, strict=True))
+        plan = plan_reshard(pairs, communicator.rank)
+        exchange = LiveExchange(
+            plan, pairs, sources, targets, communicator, ranks=range(communicator.size), verify=False
+        )
+        # This rank's box stays as it is there, but its peers may need parts of it.
+        staying = [(targets[name], sources[name]) for name in plan.kept]
+
+        def run() -> None:
+            exchange.run()
+            for target, source in staying:
+                runtime.array_module.copyto(target, source)
+
+        return run

@@ -1,0 +1,90 @@
+"""Mixed precision: which parts of a network compute in float16, and the step that trains it (MindSpore's ``amp``)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from mpiparallel.context.settings import get_context
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.optimizer.optimizer import Optimizer
+from mpiparallel.nn.wrap.loss_cell import WithLossCell
+from mpiparallel.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
+from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager, LossScaleManager
+
+LEVELS: Final = ("O0", "O2", "O3", "auto")
+
+
+def chosen_level(level: str) -> str:
+    """Return the level that "auto" stands for on this device, O2 on a GPU and O0 on a CPU, or the level itself.
+
+    Raises ConfigurationError for an unknown level.
+    """
+    if level not in LEVELS:
+        raise ConfigurationError(f"amp_level {level!r} is not one of {', '.join(map(repr, LEVELS))}")
+    if level == "auto":
+        return "O2" if get_context("device_target") == "GPU" else "O0"
+    return level
+
+
+def auto_mixed_precision(
+    network: Cell, amp_level: str = "O0", keep_batchnorm_fp32: bool | None = None
+) -> Cell:
+    """Let a network compute as ``amp_level`` says, and return it; parameters stay as they are.
+
+    "O0" changes nothing. "O2" computes in float16, but batch and layer norm and losses in float32; "O3" all but losses
+    in float16. ``keep_batchnorm_fp32`` says it otherwise. "auto" is O2 on a GPU and O0 on a CPU.
+    """
+    level = chosen_level(amp_level)
+    if level != "O0":
+        network.to_float(np.float16)
+        keep_norms = level == "O2" if keep_batchnorm_fp32 is None else keep_batchnorm_fp32
+        for _, cell in network.cells_and_names():
+            if cell.keeps_float32 and (keep_norms or not tuple(cell.get_parameters())):
+                cell.to_float(np.float32)
+    return network
+
+
+def build_train_network(
+    network: Cell,
+    optimizer: Optimizer,
+    loss_fn: Cell | None = None,
+    level: str = "O0",
+    boost_level: str = "O0",
+    loss_scale_manager: LossScaleManager | None = None,
+    keep_batchnorm_fp32: bool | None = None,
+    accumulation_steps: int = 1,
+) -> TrainOneStepCell:
+    """Return the cell that trains ``network``, in the precision of ``level``, on the loss of ``loss_fn`` in float32.
+
+    Without a manager the loss is scaled for "O2" only, dynamically (MindSpore's rule). Raises ConfigurationError for an
+    unknown level, and for an optimizer whose ``loss_scale`` does not fit the manager.
+    """
+    if boost_level != "O0":
+        raise ConfigurationError(f"boost_level {boost_level!r} is not implemented; use 'O0'")
+    network = auto_mixed_precision(network, level, keep_batchnorm_fp32)
+    if loss_fn is not None:
+        if chosen_level(level) != "O0":
+            loss_fn.to_float(np.float32)
+        network = WithLossCell(network, loss_fn)
+    if loss_scale_manager is None and chosen_level(level) == "O2":
+        loss_scale_manager = DynamicLossScaleManager()
+    if loss_scale_manager is None:
+        return TrainOneStepCell(network, optimizer, accumulation_steps=accumulation_steps)
+    update = loss_scale_manager.get_update_cell()
+    if update is not None:
+        return TrainOneStepWithLossScaleCell(network, optimizer, update, accumulation_steps)
+    scale = loss_scale_manager.get_loss_scale()
+    _check_taken_back(optimizer, scale)
+    return TrainOneStepCell(network, optimizer, scale, accumulation_steps)
+
+
+def _check_taken_back(optimizer: Any, scale: float) -> None:
+    if optimizer.loss_scale != scale:
+        raise ConfigurationError(
+            f"the loss is multiplied by {scale} and overflow not looked for, but {type(optimizer).__name__} divides "
+            f"gradients by loss_scale={optimizer.loss_scale}; give it loss_scale={scale}, or drop_overflow_update=True"
+        )

@@ -1,0 +1,180 @@
+"""What happens when a loss or a gradient is infinite or no number."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mpiparallel.communication import world
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import ConfigurationError, NonFiniteError
+from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
+
+POLICIES: Final = ("stop", "skip", "warn", "off")
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """What one rank finds after an unsound step: its loss, which input of its batch, which of its slices of weights."""
+
+    loss: bool
+    batch_input: int
+    weight: int
+
+    def row(self) -> list[int]:
+        """Return it as three numbers; -1 for none."""
+        return [int(self.loss), self.batch_input, self.weight]
+
+
+class LossGuard(Callback):
+    """Look at loss and gradients in each step, and act by ``policy`` where some rank's are infinite or no number.
+
+    "stop" raises NonFiniteError on all ranks; weights, optimizer states and moving averages are those from before the
+    step, and checkpoints stay as they are. "skip" leaves the update out, says so, and goes on; after ``limit`` such
+    steps in a row it stops. "warn" makes the update and says so. "off" does not look. The message names step, ranks,
+    and the first weight whose gradient is concerned. All ranks decide alike, by one small AllReduce in the program.
+
+    A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
+    "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of it, and only a loss that is not
+    finite itself counts, or an overflow at the lowest scale. Over several batches a step, moving averages are not held
+    back. ``skipped_steps`` are the steps left out.
+
+    >>> LossGuard("ignore")
+    Traceback (most recent call last):
+    ...
+    mpiparallel.errors.ConfigurationError: LossGuard: policy 'ignore' is not one of 'stop', 'skip', 'warn', 'off'
+    """
+
+    def __init__(self, policy: str = "stop", limit: int = 10, stream: Any = None) -> None:
+        if policy not in POLICIES:
+            raise ConfigurationError(f"LossGuard: policy {policy!r} is not one of {', '.join(map(repr, POLICIES))}")
+        if not isinstance(limit, int) or limit < 1:
+            raise ConfigurationError(f"LossGuard: limit {limit!r} must be an integer of at least 1")
+        self.policy = policy
+        self.limit = limit
+        self.skipped_steps: list[int] = []
+        self._in_a_row = 0
+        self._stream = stream
+
+    def begin(self, run_context: RunContext) -> None:
+        if self.policy != "off":
+            run_context.original_args().train_network.check_finite(skip=self.policy != "warn")
+
+    def every_step(self, run_context: RunContext) -> None:
+        parameters = run_context.original_args()
+        if self.policy == "off" or self._is_sound(parameters):
+            self._in_a_row = 0
+            return
+        self._in_a_row += 1
+        message = _describe(parameters)
+        if self.policy == "warn":
+            self._say(parameters, f"{message}; the update was made (LossGuard('warn'))")
+            return
+        check = parameters.train_network.finite_check
+        if self.policy == "stop" or not check.judges:
+            raise NonFiniteError(f"{message}; {_before(parameters)}. {_MEND}")
+        self.skipped_steps.append(parameters.cur_step_num)
+        if self._in_a_row >= self.limit:
+            raise NonFiniteError(
+                f"{message}; that is {self._in_a_row} steps in a row (LossGuard's limit); {_before(parameters)}. {_MEND}"
+            )
+        self._say(parameters, f"{message}; the update is left out, {len(self.skipped_steps)} so far")
+
+    def end(self, run_context: RunContext) -> None:
+        if self.skipped_steps:
+            steps = ", ".join(map(str, self.skipped_steps[:10])) + (", ..." if len(self.skipped_steps) > 10 else "")
+            self._say(run_context.original_args(), f"{len(self.skipped_steps)} updates were left out: steps {steps}")
+
+    def _is_sound(self, parameters: CallbackParameters) -> bool:
+        check = parameters.train_network.finite_check
+        if not check.judges:
+            # A step of the user's own making asks for no verdict: the loss is all there is to see, and ranks must agree.
+            unsound = not np.isfinite(parameters.net_outputs.asnumpy()).all()
+            communicator = _communicator(parameters)
+            return not (unsound if communicator is None else communicator.any_true(unsound))
+        return bool(check.was_sound or (parameters.train_network.seeks_scale and check.loss_was_finite))
+
+    def _say(self, parameters: CallbackParameters, line: str) -> None:
+        if parameters.rank == 0:
+            print(f"LossGuard: {line}", file=self._stream or sys.stdout, flush=True)
+
+
+_MEND: Final = (
+    "Look at that batch, lower the learning rate or clip the gradients, and train on from the last checkpoint; "
+    "LossGuard('skip') leaves such steps out"
+)
+
+
+def _before(parameters: CallbackParameters) -> str:
+    if not parameters.train_network.finite_check.judges:
+        return "the update was made, because this TrainOneStepCell has a construct of its own: override prepared instead"
+    if parameters.train_network.accumulation_steps > 1:
+        return "weights and optimizer states are those from before the step"
+    return "weights, optimizer states and moving averages are those from before the step"
+
+
+def _describe(parameters: CallbackParameters) -> str:
+    """Return which step was unsound, on which ranks, and where; all ranks call it together and get the same."""
+    check = parameters.train_network.finite_check
+    rows = _gathered(_find(parameters), parameters)
+    culprits = check.culprits()
+    place = f"step {parameters.cur_step_num} (epoch {parameters.cur_epoch_num}, step {parameters.step_in_epoch})"
+    losses = [rank for rank, row in enumerate(rows) if row[0]]
+    told = [f"the loss is not finite{_on(losses, rows)}" if losses else "the loss is finite"]
+    if culprits:
+        more = f" and {len(culprits) - 1} more" if len(culprits) > 1 else ""
+        told.append(f"not finite are the gradients of {culprits[0]!r}{more}")
+    inputs = [rank for rank, row in enumerate(rows) if row[1] >= 0]
+    if inputs:
+        told.append(f"input {rows[inputs[0]][1]} of the batch holds inf or nan{_on(inputs, rows)}")
+    weights = [rank for rank, row in enumerate(rows) if row[2] >= 0]
+    if weights:
+        name = check.weights[rows[weights[0]][2]].name
+        told.append(f"the weight {name!r} already held inf or nan{_on(weights, rows)}")
+    return f"{place}: {'; '.join(told)}"
+
+
+def _on(ranks: list[int], rows: Sequence[Sequence[int]]) -> str:
+    if len(rows) == 1:
+        return ""
+    if len(ranks) == len(rows):
+        return " on all ranks"
+    return f" on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
+def _find(parameters: CallbackParameters) -> _Findings:
+    arrays = [array for batch in parameters.cur_batches for array in batch]
+    network = parameters.train_network
+    # After an update they would tell nothing new.
+    weights = [weight.asnumpy() for weight in network.finite_check.weights] if network.skips_unsound else []
+    per_batch = max(len(parameters.cur_batches[0]), 1) if parameters.cur_batches else 1
+    found = _first_unsound(arrays)
+    loss = not np.isfinite(parameters.net_outputs.asnumpy()).all()
+    return _Findings(bool(loss), found % per_batch if found >= 0 else -1, _first_unsound(weights))
+
+
+def _first_unsound(arrays: Sequence[np.ndarray[Any, Any]]) -> int:
+    floats = ((index, np.asarray(array)) for index, array in enumerate(arrays))
+    return next((index for index, one in floats if one.dtype.kind == "f" and not np.isfinite(one).all()), -1)
+
+
+def _communicator(parameters: CallbackParameters) -> Communicator | None:
+    """Return the communicator of the ranks that train the network together; None for one rank."""
+    if not world.initialised() or parameters.device_number == 1:
+        return None
+    return world.current() if world.current().size == parameters.device_number else None
+
+
+def _gathered(findings: _Findings, parameters: CallbackParameters) -> list[list[int]]:
+    """Return the rows of all ranks of the network, rank after rank."""
+    communicator = _communicator(parameters)
+    if communicator is None:
+        return [findings.row()]
+    rows = np.empty((communicator.size, 3), np.int64)
+    communicator.all_gather(np.asarray([findings.row()], np.int64), rows)
+    found: list[list[int]] = rows.tolist()
+    return found

@@ -1,0 +1,225 @@
+"""Float16 with a scaled loss trains to the loss of float32, on one rank and on several; an overflow changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mpiparallel as ms
+from mpiparallel import Model, nn
+from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.dataset.text import translation_dataset
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
+from mpiparallel.nn.transformer import TransformerOpParallelConfig
+from mpiparallel.train import Callback, DynamicLossScaleManager, FixedLossScaleManager
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.normal(size=(16, 3, 6, 6)).astype(np.float32)
+TARGETS = RANDOM.normal(size=(16, 4)).astype(np.float32)
+TOLERANCE = 0.02
+"""How far losses of float16 may be from those of float32, relatively: its 11 bits over some steps."""
+
+
+class Losses(Callback):
+    def __init__(self):
+        self.values = []
+
+    def every_step(self, run_context):
+        self.values.append(float(run_context.original_args().net_outputs))
+
+
+def set_up(communicator, mode, optimizer_parallel=False):
+    ms.set_seed(3)
+    if communicator.size > 1:
+        ms.set_auto_parallel_context(
+            parallel_mode=mode,
+            gradients_mean=True,
+            full_batch=mode == "semi_auto_parallel",
+            enable_parallel_optimizer=optimizer_parallel,
+            parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        )
+
+
+def images(communicator, mode):
+    rows = np.arange(len(IMAGES))
+    count = communicator.size if mode == "data_parallel" else 1
+    own = rows[rows % count == communicator.rank % count]
+    return NumpySlicesDataset((IMAGES[own], TARGETS[own]), ["x", "y"], shuffle=False).batch(8 // count)
+
+
+def image_network():
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dense(144, 4)]
+    return nn.SequentialCell(layers)
+
+
+def image_model(manager=None, level="O0"):
+    network = image_network()
+    optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9)
+    return Model(network, nn.MSELoss(), optimizer, amp_level=level, loss_scale_manager=manager)
+
+
+def train_images(communicator, mode, level, epochs=5):
+    set_up(communicator, mode)
+    model = image_model(DynamicLossScaleManager(256.0, 2, 4) if level != "O0" else None, level)
+    losses = Losses()
+    model.train(epochs, images(communicator, mode), losses)
+    return losses.values, {one.name: one.dtype for one in model.train_network.get_parameters()}
+
+
+def mean_losses(found):
+    return np.mean([losses for losses, *_ in found], axis=0)
+
+
+@pytest.mark.parametrize(("mode", "ranks"), [("", 1), ("data_parallel", 4), ("semi_auto_parallel", 4)])
+@pytest.mark.parametrize("level", ["O2", "O3"])
+def test_a_convolutional_network_trains_in_float16_as_in_float32(mode, ranks, level) -> None:
+    wanted = mean_losses(run_world(ranks, train_images, mode, "O0"))
+    found = run_world(ranks, train_images, mode, level)
+    np.testing.assert_allclose(mean_losses(found), wanted, rtol=TOLERANCE)
+    assert wanted[-1] < 0.7 * wanted[0]
+    assert {name: dtype for name, dtype in found[0][1].items() if dtype == np.float16} == {}
+
+
+def pairs():
+    words = [f"w{number}" for number in range(30)]
+    lengths = np.random.default_rng(5).integers(2, 8, 32)
+    choose = np.random.default_rng(6).choice
+    return [(" ".join(choose(words, length)), " ".join(choose(words, length))) for length in lengths]
+
+
+def train_translation(communicator, level, optimizer_parallel):
+    set_up(communicator, "semi_auto_parallel", optimizer_parallel)
+    dataset = translation_dataset(pairs(), 5, 6, 43, 8, 3, float_type=np.float32, start_token=True)
+    config = TranslationConfig(
+        batch_size=8,
+        source_length=5,
+        target_length=6,
+        vocab_size=43,
+        hidden_size=16,
+        num_heads=4,
+        dropout_rate=0.0,
+    )
+    ranks = communicator.size
+    cuts = TransformerOpParallelConfig(data_parallel=max(ranks // 2, 1), model_parallel=min(ranks, 2))
+    network = TranslationNetwork(config, cuts)
+    optimizer = nn.Adam(network.trainable_params(), 1e-2, weight_decay=1e-3)
+    manager = DynamicLossScaleManager(1024.0, 2, 5) if level != "O0" else None
+    model = Model(network, optimizer=optimizer, amp_level=level, loss_scale_manager=manager)
+    losses = Losses()
+    model.train(3, dataset, losses)
+    scale = float(model.train_network.scale_sense.asnumpy()) if level != "O0" else 0.0
+    return losses.values, scale
+
+
+@pytest.mark.parametrize(("ranks", "optimizer_parallel"), [(1, False), (4, False), (4, True)])
+def test_a_transformer_trains_in_float16_as_in_float32(ranks, optimizer_parallel) -> None:
+    wanted = mean_losses(run_world(1, train_translation, "O0", False))
+    found = run_world(ranks, train_translation, "O2", optimizer_parallel)
+    np.testing.assert_allclose(mean_losses(found), wanted, rtol=TOLERANCE)
+    assert wanted[-1] < 0.9 * wanted[0]
+    assert {scale for _, scale in found} == {1024.0 * 2 ** (len(wanted) // 5)}
+
+
+def overflow_on_one_rank(communicator, mode):
+    set_up(communicator, mode)
+    model = image_model(DynamicLossScaleManager(256.0, 2, 100), "O2")
+    model.train(1, images(communicator, mode))
+    before = {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
+    batch = [column.copy() for column in next(iter(images(communicator, mode).iterate())).values()]
+    if communicator.rank == communicator.size - 1 or mode != "data_parallel":
+        batch[0][-1, 0, 0, 0] = 1e6
+    model.run_step(batch)
+    after = {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
+    model.run_step(list(next(iter(images(communicator, mode).iterate())).values()))
+    return before, after, model.train_network.optimizer.step
+
+
+COUNTERS = {"scale_sense", "current_iterator_step", "last_overflow_iterator_step"}
+
+
+@pytest.mark.parametrize(("mode", "ranks"), [("", 1), ("data_parallel", 4), ("semi_auto_parallel", 4)])
+def test_an_overflow_on_one_rank_changes_nothing_on_any_rank_but_the_scale(mode, ranks) -> None:
+    for before, after, steps in run_world(ranks, overflow_on_one_rank, mode):
+        for name in before.keys() - COUNTERS:
+            np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+        assert after["scale_sense"] == before["scale_sense"] / 2 == 128.0
+        assert after["last_overflow_iterator_step"] == before["current_iterator_step"] == 3
+        assert steps == 3
+
+
+def scales(loss_scale, factor, window, overflows):
+    """What MindSpore's documentation says of the dynamic scale, step by step."""
+    found, last = [], 0
+    for step, overflow in enumerate(overflows, 1):
+        if overflow:
+            loss_scale, last = max(loss_scale / factor, 1.0), step
+        elif step - last >= window:
+            loss_scale, last = loss_scale * factor, step
+        found.append(loss_scale)
+    return found
+
+
+def test_the_scale_falls_with_overflows_and_rises_after_a_window_without() -> None:
+    network = nn.SequentialCell(nn.Dense(2, 1, weight_init="ones"))
+    optimizer = nn.SGD(network.trainable_params(), 1e-3)
+    update = nn.DynamicLossScaleUpdateCell(4.0, 2, 3)
+    step = nn.TrainOneStepWithLossScaleCell(nn.WithLossCell(network, nn.MSELoss()), optimizer, update)
+    overflows = [False] * 4 + [True] + [False] * 2 + [True] * 5 + [False] * 7
+    found = []
+    for overflow in overflows:
+        x = np.array([[np.inf if overflow else 1.0, 1.0]], np.float32)
+        loss, flag, _ = step(ms.Tensor(x), ms.Tensor([[0.0]]))
+        assert bool(flag) == overflow == (not np.isfinite(loss.asnumpy()))
+        found.append(float(step.scale_sense.asnumpy()))
+    assert found == scales(4.0, 2, 3, overflows)
+    assert step.optimizer.step == overflows.count(False)
+
+
+def test_a_fixed_scale_without_a_check_needs_an_optimizer_that_takes_it_back() -> None:
+    manager = FixedLossScaleManager(64.0, drop_overflow_update=False)
+    with pytest.raises(ConfigurationError, match="give it loss_scale=64.0, or drop_overflow_update=True"):
+        image_model(manager)
+    losses = {}
+    for scale in (1.0, 64.0):
+        ms.set_seed(3)
+        network = image_network()
+        optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9, loss_scale=scale)
+        scaled = FixedLossScaleManager(scale, drop_overflow_update=False)
+        model = Model(network, nn.MSELoss(), optimizer, loss_scale_manager=scaled)
+        record = Losses()
+        model.train(2, NumpySlicesDataset((IMAGES, TARGETS), ["x", "y"], shuffle=False).batch(8), record)
+        losses[scale] = record.values
+    np.testing.assert_allclose(losses[64.0], losses[1.0], rtol=1e-6)
+
+
+def test_norms_and_losses_stay_in_float32_at_level_o2_and_everywhere_where_asked() -> None:
+    def kinds(level, keep=None):
+        network = ms.amp.auto_mixed_precision(image_network(), level, keep)
+        return [None if cell._precision is None else str(cell._precision) for cell in network.cells()]
+
+    assert kinds("O0") == [None] * 5
+    assert kinds("auto") == [None] * 5
+    assert kinds("O2") == ["float16", "float32", "float16", "float16", "float16"]
+    assert kinds("O3") == ["float16"] * 5
+    assert kinds("O3", True) == kinds("O2")
+    assert kinds("O2", False) == kinds("O3")
+
+
+def test_what_no_backend_computes_in_is_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(ConfigurationError, match="have no bfloat16; use float16 and a loss scale manager, or float32"):
+        nn.Dense(2, 2).to_float(ms.bfloat16)
+    for wrong in (ms.int32, "half-ish"):
+        with pytest.raises(ConfigurationError, match="is not one of float16, float32, float64"):
+            nn.Dense(2, 2).to_float(wrong)
+    with pytest.raises(ConfigurationError, match="amp_level 'O1' is not one of 'O0', 'O2', 'O3', 'auto'"):
+        image_model(level="O1")
+    for wrong in (0, -1.0, float("inf"), float("nan"), True, "1"):
+        with pytest.raises(ConfigurationError, match="must be a number above 0"):
+            FixedLossScaleManager(wrong)
+    with pytest.raises(ConfigurationError, match="scale_factor 1 must be a number above 1"):
+        DynamicLossScaleManager(1024.0, 1)
+    scaled = nn.Momentum(image_network().trainable_params(), 0.1, 0.9, loss_scale=2.0)
+    with pytest.raises(ConfigurationError, match=r"give Momentum loss_scale=1.0, not 2.0"):
+        nn.TrainOneStepWithLossScaleCell(image_network(), scaled, 2.0)
