@@ -4,9 +4,9 @@
     mpiparallel run -n 1 benchmarks/kernels.py --only "3x3 .*forward"
 
 A kernel is the operator's own, bound to arrays as a program binds it. Each repetition times the kernel, a plain
-``np.matmul`` of 1024 x 1024 x 1024, the ``np.matmul`` of the very shape that the kernel's work has, and a copy; the fastest
-of each counts. ``of 1024`` and ``of shape`` are the kernel's rate over those of the two products, ``of copy`` over the copy's.
-A case is a line in the tables below.
+``np.matmul`` of 1024 x 1024 x 1024, the ``np.matmul`` of the very shape that the kernel's work has, and a copy, on one
+thread; the fastest of each counts. ``of 1024`` and ``of shape`` are the kernel's rate over those of the two products,
+``of copy`` over the copy's. A case is a line in the tables below.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from mpiparallel.backend import jit
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec
@@ -191,11 +192,11 @@ class Row:
 
 
 def once(kernel: Callable[[], object], repeat: int) -> float:
-    """Return the seconds of one of ``repeat`` calls."""
-    start = time.perf_counter()
+    """Return the seconds of one of ``repeat`` calls, without those that this thread waited for a processor."""
+    start = time.thread_time()
     for _ in range(repeat):
         kernel()
-    return (time.perf_counter() - start) / repeat
+    return (time.thread_time() - start) / repeat
 
 
 def measure(case: Case, repetitions: int) -> Row:
@@ -211,7 +212,7 @@ def measure(case: Case, repetitions: int) -> Row:
     repeats = {}
     for name, kernel in kernels.items():
         kernel()
-        repeats[name] = max(1, int(SHORTEST / once(kernel, 1)))
+        repeats[name] = max(1, int(SHORTEST / max(once(kernel, 1), 1e-9)))
     best = dict.fromkeys(kernels, float("inf"))
     for _ in range(repetitions):
         for name, kernel in kernels.items():
@@ -265,13 +266,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not chosen:
         raise SystemExit(f"--only {flags.only!r} fits no case")
     blas = next((library for library in threadpool_info() if library["user_api"] == "blas"), {})
-    print(f"OpenBLAS {blas.get('architecture', 'unknown')}, {blas.get('num_threads', 0)} thread(s)")
+    print(f"OpenBLAS {blas.get('architecture', 'unknown')}, one thread; compiled loops: {jit.compiler() is not None}")
     width = max(len(case.name) for case in chosen) + 2
     print(heading(width))
     rows = []
-    for case in chosen:
-        rows.append(measure(case, flags.repetitions))
-        print(line(rows[-1], width), flush=True)
+    with threadpool_limits(1, user_api="blas"):
+        for case in chosen:
+            rows.append(measure(case, flags.repetitions))
+            print(line(rows[-1], width), flush=True)
     if flags.json:
         flags.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 

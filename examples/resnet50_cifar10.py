@@ -18,8 +18,16 @@ from mpiparallel import Model, nn
 from mpiparallel import dtype as mstype
 from mpiparallel.communication import get_group_size, get_rank, init
 from mpiparallel.dataset.digits import write_digit_images
+from mpiparallel.errors import DatasetError
 from mpiparallel.models.resnet import resnet18, resnet50
-from mpiparallel.train.callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, ProgressMonitor
+from mpiparallel.train.callback import (
+    Callback,
+    CheckpointConfig,
+    LossGuard,
+    LossMonitor,
+    ModelCheckpoint,
+    ProgressMonitor,
+)
 
 NETWORKS = {"resnet18": resnet18, "resnet50": resnet50}
 DIGITS_FOLDER = "digits"
@@ -50,15 +58,10 @@ class AccuracyMonitor(Callback):
         self._test_images = test_images
 
     def epoch_end(self, run_context):
-        known = count = 0
-        for batch in self._test_images.iterate():
-            logits = self._model.predict(ms.Tensor(batch["image"])).asnumpy()
-            known += int((logits.argmax(-1) == batch["label"]).sum())
-            count += len(logits)
         training = run_context.original_args()
-        training.train_network.set_train()
+        accuracy = self._model.eval(self._test_images)["acc"]
         if training.rank == 0:
-            print(f"epoch: {training.cur_epoch_num} test accuracy is {known / count:.4f}", flush=True)
+            print(f"epoch: {training.cur_epoch_num} test accuracy is {accuracy:.4f}", flush=True)
 
 
 def read_arguments():
@@ -75,6 +78,9 @@ def read_arguments():
     parser.add_argument("--batch_size", type=int, default=32, help="images a step and rank")
     parser.add_argument("--image_size", type=int, help="height and width (default: 224, or 32 for digits)")
     parser.add_argument("--learning_rate", type=float, default=0.02, help="of the first epoch; falls along a cosine")
+    parser.add_argument(
+        "--grad_accumulation_step", type=int, default=1, help="batches a step: their gradients make one update"
+    )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.image_size = arguments.image_size or (32 if arguments.digits else 224)
@@ -102,7 +108,9 @@ def main():
     ms.set_seed(arguments.seed)
     ds.config.set_seed(arguments.seed)
     own_batches = arguments.parallel_mode == "data_parallel"
-    settings = {} if own_batches else {"full_batch": True}
+    settings = {"grad_accumulation_step": arguments.grad_accumulation_step}
+    if not own_batches:
+        settings["full_batch"] = True
     ms.set_auto_parallel_context(parallel_mode=arguments.parallel_mode, gradients_mean=True, **settings)
     batch = arguments.batch_size * (1 if own_batches else get_group_size())
     folder = find_images(arguments)
@@ -111,12 +119,15 @@ def main():
 
     network = NETWORKS[arguments.network](num_classes=10, last_gamma="zeros")
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
-    steps = training.get_dataset_size()
+    steps = training.get_dataset_size() // arguments.grad_accumulation_step
+    if steps == 0:
+        raise DatasetError(f"{folder}: too few images for one step on each rank; give a smaller --batch_size")
     rates = nn.cosine_decay_lr(0.0, arguments.learning_rate, arguments.epochs * steps, steps, arguments.epochs)
     optimizer = nn.Momentum(network.trainable_params(), rates, 0.9)
-    model = Model(network, loss_fn=loss, optimizer=optimizer)
+    model = Model(network, loss_fn=loss, optimizer=optimizer, metrics={"acc"})
     saver = ModelCheckpoint("resnet", "checkpoints", CheckpointConfig(steps, keep_checkpoint_max=1))
-    model.train(arguments.epochs, training, [ProgressMonitor(), LossMonitor(), AccuracyMonitor(model, test), saver])
+    monitors = [ProgressMonitor(), LossMonitor(), AccuracyMonitor(model, test)]
+    model.train(arguments.epochs, training, [LossGuard(), *monitors, saver])
 
 
 if __name__ == "__main__":

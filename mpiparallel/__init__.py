@@ -87,10 +87,10 @@ _PLACES = {
 }
 
 __all__ = [
-    "DynamicLossScaleManager",
-    "FixedLossScaleManager",
     "GRAPH_MODE",
     "PYNATIVE_MODE",
+    "DynamicLossScaleManager",
+    "FixedLossScaleManager",
     "Model",
     "ParallelMode",
     "Parameter",

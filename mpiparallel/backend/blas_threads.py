@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from mpiparallel.cluster.processor import threads_per_rank
 
@@ -23,3 +24,13 @@ def limit_blas_threads(local_ranks: int, variables: Mapping[str, str] = os.envir
     threads = threads_per_rank(len(os.sched_getaffinity(0)), local_ranks)
     threadpool_limits(threads, user_api="blas")
     return threads
+
+
+def blas_threads() -> int:
+    """Return how many threads a matrix product may use now."""
+    return max((library.num_threads for library in _libraries().lib_controllers), default=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")

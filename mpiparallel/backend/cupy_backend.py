@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,17 @@ class CupyBackend:
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         """Return a host copy of ``array``."""
         return np.asarray(self.array_module.asnumpy(array), order="C")
+
+    def host_array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """Return pinned memory: the device copies from and to it without a detour through the driver's own."""
+        wanted = np.dtype(dtype)
+        count = prod(shape)
+        memory = self.array_module.cuda.alloc_pinned_memory(max(count * wanted.itemsize, 1))
+        return np.frombuffer(memory, wanted, count).reshape(shape)
+
+    def copy_to_host(self, source: Any, target: np.ndarray[Any, Any]) -> None:
+        """Overwrite ``target``, and wait until that is done."""
+        self.array_module.ascontiguousarray(source).get(out=target)
 
     def copy_from_host(self, source: np.ndarray[Any, Any], target: Any) -> None:
         """Overwrite ``target`` with a host array."""

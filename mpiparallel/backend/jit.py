@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+_CACHE_FAILURES = (OSError, EOFError, ImportError, AttributeError, ValueError, pickle.UnpicklingError)
 _OFF = ("0", "off", "no", "false")
 
 
@@ -23,11 +27,21 @@ def wanted(variables: Mapping[str, str] = os.environ) -> bool:
     return variables.get("MPIPARALLEL_JIT", "").lower() not in _OFF
 
 
+def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
+    """Return where compiled loops are kept for other processes: in numba's cache where that is set, else the user's.
+
+    >>> cache_folder({"NUMBA_CACHE_DIR": "/scratch/numba"}).as_posix()
+    '/scratch/numba/mpiparallel'
+    """
+    chosen = variables.get("NUMBA_CACHE_DIR") or variables.get("XDG_CACHE_HOME")
+    return Path(chosen or Path(variables.get("HOME", "/nonexistent"), ".cache"), "mpiparallel")
+
+
 @dataclass
 class Compiler:
     """What turns the source of a function named ``kernel`` into machine code, once for each source."""
 
-    decorate: Callable[[Callable[..., None]], Any]
+    decorate: Callable[..., Any]
     type_of: Callable[[Any], Any]
     names: dict[str, Any]
     _compiled: dict[str, Any] = field(default_factory=dict)
@@ -35,14 +49,26 @@ class Compiler:
 
     def bind(self, source: str, arguments: tuple[Any, ...]) -> Callable[[], object]:
         """Return a call of the compiled function with these arguments."""
+        types = tuple(map(self.type_of, arguments))
         with self._lock:
             if source not in self._compiled:
-                names = dict(self.names)
-                exec(compile(source, "<mpiparallel loop>", "exec"), names)
-                self._compiled[source] = self.decorate(names["kernel"])
+                self._compiled[source] = self._function(source, _file_of(source))
+            try:
+                self._compiled[source].compile(types)
+            except _CACHE_FAILURES:
+                # The disk is full, or a kept loop is damaged: one that is not kept does as well.
+                self._compiled[source] = self._function(source, None)
+                self._compiled[source].compile(types)
             function = self._compiled[source]
-            function.compile(tuple(map(self.type_of, arguments)))
         return partial(function, *arguments)
+
+    def _function(self, source: str, path: Path | None) -> Any:
+        names = {**self.names, "__name__": __name__}
+        exec(compile(source, "<mpiparallel loop>" if path is None else str(path), "exec"), names)
+        try:
+            return self.decorate(cache=path is not None)(names["kernel"])
+        except RuntimeError:
+            return self.decorate()(names["kernel"])
 
     @property
     def count(self) -> int:
@@ -53,6 +79,29 @@ class Compiler:
 def compiler() -> Compiler | None:
     """Return the compiler; None where numba is not installed or not wanted."""
     return _load() if wanted() else None
+
+
+def _file_of(source: str) -> Path | None:
+    """Return a file with the source, by which the compiled loop is found again; None where none can be written."""
+    digest = hashlib.blake2b(source.encode() + _own_source(), digest_size=16).hexdigest()
+    path = cache_folder() / f"loop_{digest}.py"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_uid != os.getuid():
+            return None
+        if not path.exists():
+            draft = path.with_suffix(f".{os.getpid()}")
+            draft.write_text(source, encoding="utf-8")
+            draft.replace(path)
+    except OSError:
+        return None
+    return path
+
+
+@cache
+def _own_source() -> bytes:
+    # What is written below is part of each compiled loop.
+    return Path(__file__).read_bytes()
 
 
 @cache
@@ -70,8 +119,13 @@ def _load() -> Compiler | None:
             self.state.flags.noalias = True
             return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
 
-    decorate = numba.njit(
-        error_model="numpy", fastmath={"contract"}, nogil=True, no_cfunc_wrapper=True, pipeline_class=Disjoint
+    decorate = partial(
+        numba.njit,
+        error_model="numpy",
+        fastmath={"contract"},
+        nogil=True,
+        no_cfunc_wrapper=True,
+        pipeline_class=Disjoint,
     )
     return Compiler(decorate, numba.typeof, _names(numba))
 

@@ -29,6 +29,14 @@ class NumpyBackend:
         """Return ``array`` itself when it is in C order, else a copy that is."""
         return np.asarray(array, order="C")
 
+    def host_array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """Return an uninitialised array."""
+        return np.empty(shape, dtype)
+
+    def copy_to_host(self, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        """Overwrite ``target``."""
+        np.copyto(target, source)
+
     def copy_from_host(self, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
         """Overwrite ``target`` unless it is ``source``."""
         if source is not target:

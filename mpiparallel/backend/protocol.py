@@ -28,6 +28,12 @@ class Backend(Protocol):
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         """Return a C-ordered host array equal to a device array; it may share memory with it."""
 
+    def host_array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """Return uninitialised host memory in which device arrays are staged for MPI."""
+
+    def copy_to_host(self, source: Array, target: np.ndarray[Any, Any]) -> None:
+        """Overwrite a host array in C order with a device array of its shape and dtype."""
+
     def copy_from_host(self, source: np.ndarray[Any, Any], target: Array) -> None:
         """Overwrite a device array with a host array of its shape and dtype."""
 

@@ -66,7 +66,7 @@ def vector_lanes(typing, array):
 def product(typing, depth, a, at, step, rows, b, bt, c, ct, pitch, more):
     """Set a tile of c, or with ``more`` add to it: the product of ``depth`` columns of a and rows of b.
 
-    Row r of a starts at ``at + r * step``, row r of c at ``ct + r * pitch``; the rows of b follow each other from ``bt``.
+    Row r of a starts at ``at + r * step``, row r of c at ``ct + r * pitch``; the rows of b follow each other.
     a has ``rows`` rows, at most those of a tile: what c gets beyond them means nothing.
     """
     return types.void(SIZE, a, SIZE, SIZE, SIZE, b, SIZE, c, SIZE, SIZE, types.boolean), _product
@@ -74,7 +74,7 @@ def product(typing, depth, a, at, step, rows, b, bt, c, ct, pitch, more):
 
 @intrinsic
 def gather(typing, target, start, source, begin, offsets, first, run):
-    """Copy a vector's numbers: for each ``run`` of them, those at ``begin + offsets[first]``, ``offsets[first + run]`` ...
+    """Copy a vector's numbers: ``run`` from ``begin + offsets[first]``, then from ``begin + offsets[first + run]`` ...
 
     ``run`` is a power of two, at most the numbers of a vector.
     """

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.communication import abort_hook, arguments
+from mpiparallel.communication import abort_hook, arguments, occupancy
 from mpiparallel.communication.protocol import Communicator, Ending, Reduction
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
@@ -36,12 +35,8 @@ _EXCHANGE_TAG = arguments.LARGEST_TAG + 1
 # Open MPI before 6 counts bytes and displacements of one call in 32 bits.
 _LARGEST_MESSAGE = 1 << 30
 _NAP = 0.005
-_MOST_CORES = 1 << 14
 _SHORT_NAP = 1e-4
 _YIELDS = 50
-_OVERLAP = ("auto", "on", "off")
-OVERLAP_VARIABLE = "MPIPARALLEL_OVERLAP"
-"""``on`` and ``off`` say whether collectives run beside computation; ``auto``, the default, where there are several hosts."""
 
 
 def _reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -171,9 +166,7 @@ class MpiCommunicator:
         decode(received, block, wire)
 
     @_reporting
-    def start_reduce_scatter(
-        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
-    ) -> Ending:
+    def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
         name = "start_reduce_scatter"
         whole, block = arguments.flat(name, source), arguments.writable(name, target)
         arguments.refuse(arguments.blocks_problem(name, whole, block, self.size))
@@ -366,49 +359,27 @@ def _already_ended() -> None:
 def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
     """Return the communicator of all MPI ranks, over a duplicate of ``MPI_COMM_WORLD``; every rank must call it.
 
-    Data of more than ``largest_message`` bytes travel in several messages.
+    Data of more than ``largest_message`` bytes travel in several messages. Raises CommunicationError where the
+    environment asks for an unknown kind of overlap.
     """
     root = MPI.COMM_WORLD.Dup()
     ranks = tuple(range(root.Get_size()))
+    host_ranks = _host_ranks(root)
+    plain = _World(root, host_ranks, False, occupancy.overlaps(len(host_ranks) < len(ranks)), largest_message)
+    communicator = MpiCommunicator(root, ranks, plain)
+    host = communicator.group(sorted(host_ranks))
+    crowded = occupancy.is_crowded(communicator, host)
+    if host is not communicator:
+        host.free()
+    return MpiCommunicator(root, ranks, replace(plain, crowded=crowded))
+
+
+def _host_ranks(root: MPI.Intracomm) -> frozenset[int]:
     host = root.Split_type(MPI.COMM_TYPE_SHARED)
-    host_ranks = _host_ranks(root, host)
-    shared = _World(root, host_ranks, _is_crowded(root, host), _overlaps(len(host_ranks) < len(ranks)), largest_message)
-    host.Free()
-    return MpiCommunicator(root, ranks, shared)
-
-
-def _overlaps(several_hosts: bool) -> bool:
-    """Return whether collectives should run beside computation: between hosts, unless the environment says otherwise.
-
-    On one host the cores copy what travels, so there is nothing to hide, and Open MPI's non-blocking collectives take
-    two to three times as long as its blocking ones there.
-    """
-    asked = os.environ.get(OVERLAP_VARIABLE, "auto").lower()
-    if asked not in _OVERLAP:
-        raise CommunicationError(f"{OVERLAP_VARIABLE}={asked!r} in the environment is not one of {', '.join(_OVERLAP)}")
-    return several_hosts if asked == "auto" else asked == "on"
-
-
-def _host_ranks(root: MPI.Intracomm, host: MPI.Comm) -> frozenset[int]:
     ranks = np.empty(host.Get_size(), np.int64)
     host.Allgather(np.array([root.Get_rank()], np.int64), ranks)
+    host.Free()
     return frozenset(ranks.tolist())
-
-
-def _is_crowded(root: MPI.Intracomm, host: MPI.Comm) -> bool:
-    """Return whether on some host there are more ranks than cores that they may run on; the same on every rank."""
-    usable = np.zeros(_MOST_CORES, np.uint8)
-    usable[list(_usable_cores())] = 1
-    host.Allreduce(MPI.IN_PLACE, usable, MPI.MAX)
-    found = np.array([np.count_nonzero(usable) < host.Get_size()])
-    root.Allreduce(MPI.IN_PLACE, found, MPI.LOR)
-    return bool(found[0])
-
-
-def _usable_cores() -> set[int]:
-    if sys.platform == "linux":
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
 
 
 def abort_job_on_uncaught_exception() -> None:

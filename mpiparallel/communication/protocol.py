@@ -17,9 +17,9 @@ class Communicator(Protocol):
     """Ranks that exchange NumPy arrays.
 
     Every method blocks, but those that start a collective: they return what ends it. Until then the arrays must be left
-    alone; other collectives may run meanwhile. Collectives must be called by all members in the same order, with arrays of equal dtype and
-    size. Arrays are C-contiguous; 0-d and empty ones are legal. Nothing is pickled. Members are counted 0 to
-    ``size - 1`` in the order of their world ranks; ``ranks[member]`` is the world rank. Wrong use raises
+    alone; other collectives may run meanwhile. Collectives must be called by all members in the same order, with arrays
+    of equal dtype and size. Arrays are C-contiguous; 0-d and empty ones are legal. Nothing is pickled. Members are
+    counted 0 to ``size - 1`` in the order of their world ranks; ``ranks[member]`` is the world rank. Wrong use raises
     ``CommunicationError``.
     """
 
@@ -68,9 +68,7 @@ class Communicator(Protocol):
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
         """Reduce ``source``, made of ``size`` equal blocks, and leave block ``rank`` in ``target``."""
 
-    def start_reduce_scatter(
-        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
-    ) -> Ending:
+    def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
         """Start ``reduce_scatter``."""
 
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:

@@ -96,9 +96,7 @@ class ThreadCommunicator:
             result = _reduced([part[own] for part in parts], wire)
         decode(result, block, wire)
 
-    def start_reduce_scatter(
-        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
-    ) -> Ending:
+    def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
         block = np.empty_like(arguments.writable("start_reduce_scatter", target))
         self.reduce_scatter(source, block, operation)
         return lambda: _arrive(block, target)

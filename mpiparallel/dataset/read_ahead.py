@@ -50,7 +50,7 @@ class ReadAhead(Generic[Item]):
 
 
 class _Shelf(Generic[Item]):
-    """Where the thread puts items, and the user takes them from; it does not know the iterator, which may be dropped."""
+    """Where the thread puts items, and the user takes them from. It does not know the iterator: that may be dropped."""
 
     def __init__(self, start: Callable[[], Iterator[Item]], size: int) -> None:
         self._start = start

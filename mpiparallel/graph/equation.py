@@ -14,8 +14,9 @@ Labels = tuple[str | None, ...]
 class Equation:
     """Which dims of an operator's inputs and outputs are cut together.
 
-    One label has one cut. A label of an input that an output lacks is summed away (or reduced by ``reduction``): where
-    it is cut, that output is partial. None marks a dim that is never cut, such as a broadcast dim of one element;
+    One label has one cut; where its extents differ, as those of images and of windows over them do, each tensor is cut
+    by the rule for its own. A label of an input that an output lacks is summed away (or reduced by ``reduction``):
+    where it is cut, that output is partial. None marks a dim that is never cut, such as a broadcast dim of one element;
     labels in ``whole`` are not cut either, and a label in ``divisors`` only into a number of parts that divides its
     entry. ``batch`` is the label that batch parallelism cuts. ``strategy_inputs`` are the labels that a strategy
     speaks of, where they are not those of ``inputs``.

@@ -41,6 +41,8 @@ _TEXTS: Final = {
     "logical_not": "(not {})",
     "where": "({1} if {0} else {2})",
 }
+_LONG = 1 << 15
+"""Elements of a row above which their sum is made in float64; that of fewer is as exact as the array library's."""
 _COSTLY = frozenset(("exp", "log", "tanh"))
 """Functions whose values are kept for the next pass over a row rather than computed again."""
 
@@ -174,7 +176,7 @@ class LoopSource:
         totals = [(index, end) for index, end in enumerate(ends) if end.function in REDUCTIONS]
         summed = [(index, end) for index, end in totals if level < last or self._is_number(end)]
         for index, end in summed:
-            first = "f8(0)" if end.function == "sum" else f"{_letter(end.dtype)}(-inf)"
+            first = f"{self._sum_letter(end)}(0)" if end.function == "sum" else f"{_letter(end.dtype)}(-inf)"
             self._line(depth, f"t{level}_{index} = {first}")
         self._line(depth, f"for k in range(n{depth}):")
         body = _Pass(self, depth + 1, level, keep)
@@ -184,7 +186,7 @@ class LoopSource:
         for index, end in summed:
             name = f"t{level}_{index}"
             if level == last:
-                self._line(depth, f"{self._element(self._place(end))} += {name}")
+                self._line(depth, f"{self._element(self._place(end))} += f8({name})")
             else:
                 self._numbers[end] = name
                 self._line(depth, f"{name} = {_letter(end.dtype)}({name})")
@@ -196,9 +198,12 @@ class LoopSource:
         elif not is_summed:
             self._line(depth, f"{self._element(self._place(end))} = {value}")
         elif end.function == "sum":
-            self._line(depth, f"{name} = add_up({name}, f8({value}))")
+            self._line(depth, f"{name} = add_up({name}, {self._sum_letter(end)}({value}))")
         else:
             self._line(depth, f"{name} = maximum({name}, {value})")
+
+    def _sum_letter(self, term: Term) -> str:
+        return "f8" if self._bound.shape[-1] > _LONG else _letter(term.operands[0].dtype)
 
     def _is_number(self, total: Term) -> bool:
         return self._operands[self._place(total)].steps[-1] == 0

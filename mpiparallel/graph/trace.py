@@ -22,8 +22,8 @@ class Trace:
     """A graph in the making: where in the network the tracer stands.
 
     ``origin`` is the node whose gradient is being made; ``differentiated`` is set once a gradient has been made: what
-    comes after it follows the layouts of its inputs. ``guards`` and ``segment`` are those of the nodes that are made now;
-    ``cast_parameters`` are tensors that stand for parameters, by name, in another type of floats.
+    comes after it follows the layouts of its inputs. ``guards`` and ``segment`` are those of the nodes that are made
+    now; ``cast_parameters`` are tensors that stand for parameters, by name, in another type of floats.
     """
 
     graph: Graph = field(default_factory=Graph)
@@ -34,6 +34,7 @@ class Trace:
     guards: tuple[Value, ...] = ()
     segment: Segment | None = None
     cast_parameters: dict[tuple[str, Any], Any] = field(default_factory=dict)
+    _results: dict[tuple[Any, tuple[Value, ...], tuple[Value, ...]], tuple[Any, int]] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
     def unique_name(self, operator: str) -> str:
@@ -43,6 +44,15 @@ class Trace:
             base = f"gradient/{self.origin.name}/{operator}"
         self._names[base] += 1
         return base if self._names[base] == 1 else f"{base}-{self._names[base] - 1}"
+
+    def keep_result(self, function: Any, inputs: tuple[Value, ...], result: Any) -> None:
+        """Remember what a function returned on these inputs, in case its gradient is asked for."""
+        self._results[function, inputs, self.guards] = result, len(self.graph.nodes)
+
+    def kept_result(self, function: Any, inputs: tuple[Value, ...]) -> Any:
+        """Return what a function returned on these inputs; None when it is not known, or parameters changed since."""
+        result, made = self._results.get((function, inputs, self.guards), (None, 0))
+        return None if any(node.operator.updates for node in self.graph.nodes[made:]) else result
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

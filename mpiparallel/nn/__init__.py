@@ -11,6 +11,7 @@ from mpiparallel.nn.activation import get_activation as get_activation
 from mpiparallel.nn.adaptive_pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from mpiparallel.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from mpiparallel.nn.cell import Cell as Cell
+from mpiparallel.nn.clip import ClipByNorm as ClipByNorm
 from mpiparallel.nn.containers import CellList as CellList
 from mpiparallel.nn.containers import SequentialCell as SequentialCell
 from mpiparallel.nn.conv import Conv2d as Conv2d
@@ -75,6 +76,7 @@ __all__ = [
     "BatchNorm2d",
     "Cell",
     "CellList",
+    "ClipByNorm",
     "Conv2d",
     "CosineDecayLR",
     "Dense",

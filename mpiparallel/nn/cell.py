@@ -14,7 +14,9 @@ from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.graph import Segment
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.precision import cast_float, computing_in
+from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
+from mpiparallel.nn.initializer import initializer
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 
@@ -23,8 +25,12 @@ class ParameterTuple(tuple[Parameter, ...]):
     """A tuple of parameters, such as those that an optimizer trains."""
 
     def clone(self, prefix: str, init: Any) -> ParameterTuple:
-        """Return new parameters of the same shapes and dtypes, named ``prefix.name``."""
-        return ParameterTuple(parameter.clone(prefix, init) for parameter in self)
+        """Return new parameters of the same shapes and dtypes, named ``prefix.name``.
+
+        ``init`` is an Initializer, the name of one, or a number.
+        """
+        first: Any = initializer(init).initial if isinstance(init, (str, int, float)) else init
+        return ParameterTuple(parameter.clone(prefix, first) for parameter in self)
 
 
 class Cell:
@@ -55,6 +61,7 @@ class Cell:
         self._scope = ""
         self._compiled = CompiledFunction(self._construct_scoped, self._training_flags, self._whole_inputs)
         self._precision: np.dtype[Any] | None = None
+        self._flags: dict[str, Any] = {}
         self._recompute: dict[str, bool] | None = None
         self.training = False
         self.pipeline_stage: int | None = None
@@ -119,12 +126,17 @@ class Cell:
             if trace is not None and self._recompute is not None:
                 places.enter_context(trace.recomputed(Segment(**self._recompute)))
             if self._precision is None:
-                return self.construct(*inputs)
-            with computing_in(self._precision):
-                return self.construct(*(cast_float(item, self._precision) for item in inputs))
+                result = self.construct(*inputs)
+            else:
+                places.enter_context(computing_in(self._precision))
+                result = self.construct(*(cast_float(item, self._precision) for item in inputs))
+        if trace is not None and all(isinstance(item, Tensor) and item.value is not None for item in inputs):
+            trace.keep_result(self, tuple(item.value for item in inputs), result)
+        return result
 
     def _training_flags(self) -> tuple[object, ...]:
-        return tuple((cell.training, cell._precision, str(cell._recompute)) for _, cell in self.cells_and_names())
+        cells = (cell for _, cell in self.cells_and_names())
+        return tuple((one.training, one._precision, str(one._recompute), *one._flags.items()) for one in cells)
 
     def compile(self, *inputs: Any) -> None:
         """Trace, cut and compile the network for inputs of these shapes, so that the first call finds it ready."""
@@ -197,8 +209,8 @@ class Cell:
         """
         if str(dst_type) == "bfloat16":
             raise ConfigurationError(
-                f"{type(self).__name__}.to_float: NumPy and CuPy have no bfloat16; use float16 and a loss scale manager, "
-                "or float32"
+                f"{type(self).__name__}.to_float: NumPy and CuPy have no bfloat16; use float16 and a loss scale "
+                "manager, or float32"
             )
         try:
             precision = np.dtype(dst_type)
@@ -226,6 +238,27 @@ class Cell:
                 "is recomputed; leave it out"
             )
         self._recompute = {"regathers": parallel_optimizer_comm_recompute}
+        return self
+
+    def add_flags(self, **flags: Any) -> Cell:
+        """Set attributes on which what is compiled may depend; returns the cell.
+
+        ``fp16=True`` and ``fp32=True`` stand for ``to_float``. Raises ConfigurationError for what cannot be compared.
+        """
+        for name, item in flags.items():
+            if not isinstance(item, (bool, int, float, str)):
+                raise ConfigurationError(f"{type(self).__name__}: flag {name}={item!r} must be a number or a text")
+            self._flags[name] = item
+            setattr(self, name, item)
+        for name, precision in (("fp16", np.float16), ("fp32", np.float32)):
+            if flags.get(name):
+                self._precision = np.dtype(precision)
+        return self
+
+    def add_flags_recursive(self, **flags: Any) -> Cell:
+        """Set attributes, as ``add_flags`` does, of this cell and all inside it; returns the cell."""
+        for _, cell in self.cells_and_names():
+            cell.add_flags(**flags)
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:

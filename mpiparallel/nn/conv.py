@@ -22,7 +22,8 @@ class Conv2d(Cell):
     ``weight`` has shape (out_channels, in_channels / group, kernel, kernel) and ``bias`` (out_channels,). ``pad_mode``
     is ``same``, ``valid``, or ``pad`` by ``padding`` (top, bottom, left, right). The operators are ``conv2d`` and
     ``bias_add``: ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2 ways and output channels 4 ways, and
-    ``cell.bias_add.shard(((2, 4, 1, 1), (4, 1, 1)))`` fits to it. Raises ConfigurationError for bad options.
+    ``cell.bias_add.shard(((2, 4, 1, 1), (4, 1, 1)))`` fits to it; ``((1, 1, 2, 2), (1, 1, 1, 1))`` cuts height and
+    width. Raises ConfigurationError for bad options.
 
     >>> Conv2d(3, 5, 3, stride=2)(Tensor(np.ones((2, 3, 7, 8), np.float32))).shape
     (2, 5, 4, 4)

@@ -24,6 +24,7 @@ from mpiparallel.ops.functional import clip_by_value as clip_by_value
 from mpiparallel.ops.functional import concat as concat
 from mpiparallel.ops.functional import cos as cos
 from mpiparallel.ops.functional import cumsum as cumsum
+from mpiparallel.ops.functional import depend as depend
 from mpiparallel.ops.functional import div as div
 from mpiparallel.ops.functional import dropout as dropout
 from mpiparallel.ops.functional import dtype as dtype

@@ -9,6 +9,7 @@ from typing import Any
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.expression import Term
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -43,6 +44,14 @@ class AddN(Operator):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         return Equation.same(*(len(spec.shape) for spec in inputs))
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        if not all(one.dtype.kind == "f" for one in inputs):
+            return None
+        total = inputs[0]
+        for term in inputs[1:]:
+            total = total + term
+        return (total,)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, target = runtime.array_module, outputs[0]
@@ -88,6 +97,11 @@ class BiasAdd(Operator):
     def equation(self, *inputs: TensorSpec) -> Equation:
         labels = tuple(f"d{dim}" for dim in range(len(inputs[0].shape)))
         return Equation((labels, labels[1:2]), (labels,), batch=labels[0])
+
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        x, bias = inputs
+        column = (*bias.shape, *(1,) * (len(x.shape) - 2))
+        return (x + bias.reshape(column),) if x.dtype.kind == bias.dtype.kind == "f" else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x, bias = inputs

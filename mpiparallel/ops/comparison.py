@@ -13,8 +13,10 @@ from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.broadcasting import sum_to
 from mpiparallel.ops.elementwise import Elementwise, Unary, promote
+from mpiparallel.ops.input_checks import check_bool
 
 Tensors = Sequence[Tensor]
 
@@ -74,15 +76,23 @@ class GreaterEqual(Comparison):
     function = "greater_equal"
 
 
+class Logic(Comparison):
+    """An element-wise function of two booleans."""
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        check_bool(x=inputs[0], y=inputs[1])
+        return super().infer(*inputs)
+
+
 @register
-class LogicalAnd(Comparison):
+class LogicalAnd(Logic):
     """``x and y`` with broadcasting."""
 
     function = "logical_and"
 
 
 @register
-class LogicalOr(Comparison):
+class LogicalOr(Logic):
     """``x or y`` with broadcasting."""
 
     function = "logical_or"
@@ -93,6 +103,10 @@ class LogicalNot(Unary):
     """``not x``."""
 
     function = "logical_not"
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        check_bool(x=inputs[0])
+        return super().infer(*inputs)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(np.bool_)
@@ -111,6 +125,10 @@ class Select(Elementwise):
         elif isinstance(y, (bool, int, float)) and hasattr(x, "dtype"):
             y = np.asarray(y, x.dtype)
         return super().__call__(condition, x, y)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        check_bool(condition=inputs[0])
+        return super().infer(*inputs)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return promote(*dtypes[1:])

@@ -39,7 +39,7 @@ def pad(images, count, height, width, padded, top, left, down, across, row_phase
 
 @compiled
 def transpose(count, source, rows, columns, target, starts):
-    """Transpose ``count`` matrices; ``starts`` are the first elements of the first rows, as many as a vector has numbers."""
+    """Transpose ``count`` matrices; ``starts`` are those of as many rows as a vector has numbers."""
     lanes = vector_lanes(source)
     full_rows, full_columns = rows - rows % lanes, columns - columns % lanes
     for start in range(0, count * rows * columns, rows * columns):

@@ -9,12 +9,13 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import GradientError, ShapeError
 from mpiparallel.graph.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.expression import Term, call, operand, reduce, widened
+from mpiparallel.graph.expression_kernel import expression_kernel
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
-from mpiparallel.ops.blocks import block_size, row_blocks, with_scratch
 from mpiparallel.ops.gather import Indexing
 from mpiparallel.ops.input_checks import check_floating, check_integer, check_shape
 
@@ -27,13 +28,11 @@ def _check_logits(logits: TensorSpec) -> None:
         raise ShapeError(f"logits have shape {logits.shape}; they must be (n, classes)")
 
 
-def _softmax(xp: Any, logits: Array, target: Array, shift: Array, total: Array) -> None:
-    """Compute softmax of each row, with its largest element as ``shift`` and its sum of exponentials as ``total``."""
-    xp.max(logits, axis=-1, keepdims=True, out=shift)
-    xp.subtract(logits, shift, out=target)
-    xp.exp(target, out=target)
-    xp.sum(target, axis=-1, keepdims=True, out=total)
-    xp.divide(target, total, out=target)
+def softmax_terms(logits: Term) -> tuple[Term, Term, Term]:
+    """Return the largest element of each row, the exponentials of what all are above it, and the sum of these."""
+    largest = reduce("max", logits, (-1,))
+    exponential = call("exp", logits - largest)
+    return largest, exponential, reduce("sum", exponential, (-1,))
 
 
 @register
@@ -57,33 +56,12 @@ class SoftmaxCrossEntropyWithLogits(Operator):
         labels: Labels = ("n", "classes")
         return Equation((labels, labels), (labels[:1], labels), frozenset({"classes"}), batch="n")
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, (logits, labels), (loss, gradient) = runtime.array_module, inputs, outputs
-        pieces = row_blocks([logits, labels, gradient, loss[:, None]], 1, block_size(runtime))
-        blocks = [
-            (*block, *(runtime.scratch(tuple(block[3].shape), loss.dtype, slot) for slot in (1, 2)))
-            for block in with_scratch(runtime, pieces, 1, loss.dtype)
-        ]
-
-        def run() -> None:
-            for block in blocks:
-                self._compute(xp, *block)
-
-        return run
-
-    @staticmethod
-    def _compute(xp: Any, *block: Array) -> None:
-        logits, labels, gradient, loss, product, shift, total = block
-        _softmax(xp, logits, gradient, shift, total)
-        xp.log(total, out=total)
-        xp.add(total, shift, out=total)
-        xp.subtract(logits, total, out=product)
-        xp.multiply(product, labels, out=product)
-        xp.sum(product, axis=-1, keepdims=True, out=loss)
-        xp.negative(loss, out=loss)
-        xp.sum(labels, axis=-1, keepdims=True, out=total)
-        xp.multiply(gradient, total, out=gradient)
-        xp.subtract(gradient, labels, out=gradient)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        logits, labels = inputs
+        largest, exponential, total = softmax_terms(logits)
+        likelihood = (logits - (call("log", total) + largest)) * labels
+        whole = reduce("sum", labels, (-1,))
+        return -reduce("sum", likelihood, (-1,)), exponential * (whole / total) - labels
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         if not is_zero(gradients[1]):
@@ -127,38 +105,41 @@ class SparseSoftmaxCrossEntropyWithLogits(Indexing):
         return operator.configured(count=inputs[0].global_shape[0])
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, (logits, labels), target = runtime.array_module, inputs, outputs[0]
-        pieces = row_blocks([logits, labels, *([target] if self.is_grad else [])], 1, block_size(runtime))
-        blocks = [
-            (
-                *block,
-                xp.arange(len(block[1])),
-                *(runtime.scratch((len(block[1]), 1), target.dtype, slot) for slot in (1, 2)),
-            )
-            for block in (pieces if self.is_grad else with_scratch(runtime, pieces, 1, target.dtype))
-        ]
-        add = self._gradient_of_block if self.is_grad else self._add_block
+        logits, labels = inputs
+        bind = self._bind_gradient if self.is_grad else self._bind_mean
+        compute = bind(runtime, logits, labels, outputs[0])
 
         def run() -> None:
             self.check(labels)
-            target.fill(0)
-            for block in blocks:
-                add(xp, target, *block)
+            compute()
 
         return run
 
-    def _add_block(self, xp: Any, target: Array, *block: Array) -> None:
-        logits, labels, product, rows, shift, total = block
-        _softmax(xp, logits, product, shift, total)
-        xp.log(total, out=total)
-        xp.add(total, shift, out=total)
-        target += xp.sum(total[:, 0] - logits[rows, labels]) / self.count
+    def _bind_mean(self, runtime: Runtime, logits: Array, labels: Array, target: Array) -> Kernel:
+        xp = runtime.array_module
+        x = widened(operand(0, logits.shape, logits.dtype))
+        largest, _, total = softmax_terms(x)
+        logarithm = xp.empty((len(labels), 1), x.dtype)
+        pass_over = expression_kernel(runtime, [call("log", total) + largest], [logits], [logarithm])
+        rows = xp.arange(len(labels))
 
-    def _gradient_of_block(self, xp: Any, target: Array, *block: Array) -> None:
-        logits, labels, part, rows, shift, total = block
-        _softmax(xp, logits, part, shift, total)
-        part[rows, labels] -= 1
-        xp.divide(part, self.count, out=part)
+        def run() -> None:
+            pass_over()
+            target[...] = xp.sum(logarithm[:, 0] - logits[rows, labels]) / self.count
+
+        return run
+
+    def _bind_gradient(self, runtime: Runtime, logits: Array, labels: Array, target: Array) -> Kernel:
+        _, exponential, total = softmax_terms(widened(operand(0, logits.shape, logits.dtype)))
+        softmax = exponential * (1.0 / (total * float(self.count)))
+        pass_over = expression_kernel(runtime, [softmax.astype(target.dtype)], [logits], [target])
+        rows = runtime.array_module.arange(len(labels))
+
+        def run() -> None:
+            pass_over()
+            target[rows, labels] -= 1.0 / self.count
+
+        return run
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         if self.is_grad:
@@ -210,18 +191,9 @@ class SumExp(ShiftedExponential):
         x, row = self.labels(len(inputs[0].shape))
         return Equation((x, row), (row,), batch=x[0])
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, x = runtime.array_module, inputs[0]
-        pieces = row_blocks([*inputs, outputs[0]], x.ndim - 1, block_size(runtime))
-        blocks = with_scratch(runtime, pieces, 1, x.dtype)
-
-        def run() -> None:
-            for part, shift, target, exponential in blocks:
-                xp.subtract(part, shift, out=exponential)
-                xp.exp(exponential, out=exponential)
-                xp.sum(exponential, axis=-1, keepdims=True, out=target)
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        x, shift = inputs
+        return (reduce("sum", call("exp", x - shift), (-1,)),)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         return SumExpGrad()(gradients[0], *inputs), None
@@ -245,14 +217,6 @@ class SumExpGrad(ShiftedExponential):
         x, row = self.labels(len(inputs[1].shape))
         return Equation((row, x, row), (x,), batch=x[0])
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp = runtime.array_module
-        blocks = row_blocks([*inputs, outputs[0]], inputs[1].ndim - 1, block_size(runtime))
-
-        def run() -> None:
-            for dy, x, shift, target in blocks:
-                xp.subtract(x, shift, out=target)
-                xp.exp(target, out=target)
-                xp.multiply(target, dy, out=target)
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, x, shift = inputs
+        return (call("exp", x - shift) * dy,)

@@ -214,6 +214,11 @@ def cast(input: Any, dtype: Any) -> Tensor:
     return _apply(operations.Cast(), input, dtype)
 
 
+def depend(value: Any, expr: Any) -> Any:
+    """Return ``value``; what ``expr`` comes from has been done by then, as everything is in the order it is written."""
+    return value
+
+
 def stop_gradient(value: Any) -> Tensor:
     """Return the tensor itself, with no gradient."""
     return _apply(operations.StopGradient(), value)

@@ -30,7 +30,10 @@ def _traced_gradient(
     if trace is None:
         raise GradientError("a gradient is taken outside a trace")
     tensors = [item if isinstance(item, Tensor) else Tensor(item) for item in inputs]
-    result = function(*tensors)
+    # MindSpore's users call a network for its loss, then for its gradient: it is one and the same computation.
+    result = trace.kept_result(function, tuple(value_in(trace, tensor) for tensor in tensors))
+    if result is None:
+        result = function(*tensors)
     roots = _roots(result, trace, has_aux)
     seeds = _seeds(trace, roots, seed)
     wanted = [value_in(trace, tensors[position]) for position in positions]

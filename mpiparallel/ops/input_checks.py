@@ -31,6 +31,13 @@ def check_integer(**inputs: TensorSpec) -> None:
             raise ShapeError(f"{name} is of dtype {spec.dtype}; cast it to an integer dtype")
 
 
+def check_bool(**inputs: TensorSpec) -> None:
+    """Raise ShapeError unless each input, given by its name, is of booleans."""
+    for name, spec in inputs.items():
+        if spec.dtype.kind != "b":
+            raise ShapeError(f"{name} is of dtype {spec.dtype}; compare it, or cast it to bool")
+
+
 def check_shape(shape: tuple[int, ...], **inputs: TensorSpec) -> None:
     """Raise ShapeError unless each input, given by its name, is of ``shape``."""
     for name, spec in inputs.items():

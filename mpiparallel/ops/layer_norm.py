@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.expression import Term, call, reduce
+from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.blocks import block_size, row_blocks, with_scratch
 from mpiparallel.ops.input_checks import check_floating, check_shape, normal_axis
 
 Tensors = Sequence[Tensor]
@@ -49,9 +47,14 @@ class LayerNormalisation(Operator):
         norm, _ = self.first_dims(len(shape))
         return shape[:norm] + (1,) * (len(shape) - norm)
 
-    def normalised_axes(self, rank: int) -> tuple[int, ...]:
-        """Return the normalised dims, counted from the right so that they hold for any block."""
-        return tuple(range(self.first_dims(rank)[0] - rank, 0))
+    def mean(self, x: Term) -> Term:
+        """Return the mean over the normalised dims."""
+        dims = range(self.first_dims(len(x.shape))[0], len(x.shape))
+        return reduce("sum", x, dims) * (1.0 / max(prod(x.shape[dim] for dim in dims), 1))
+
+    def inverse_deviation(self, variance: Term) -> Term:
+        """Return ``1 / sqrt(variance + epsilon)``."""
+        return 1.0 / call("sqrt", variance + self.epsilon)
 
 
 @register
@@ -78,30 +81,12 @@ class LayerNorm(LayerNormalisation):
         x, mean, gamma = self.labels(rank)
         return self.rule((x, gamma, gamma), (x, mean, mean), rank)
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, (x, gamma, beta), dtype = runtime.array_module, inputs, outputs[0].dtype
-        axes = self.normalised_axes(x.ndim)
-        count = prod(x.shape[axis] for axis in axes)
-        pieces = row_blocks([x, *outputs], min(self.first_dims(x.ndim)), block_size(runtime))
-        blocks = [
-            (*block, runtime.scratch(tuple(block[2].shape), dtype, 1))
-            for block in with_scratch(runtime, pieces, 1, dtype)
-        ]
-
-        def run() -> None:
-            for part, target, mean, variance, product, scale in blocks:
-                xp.sum(part, axis=axes, keepdims=True, out=mean)
-                xp.divide(mean, count, out=mean)
-                xp.subtract(part, mean, out=target)
-                xp.multiply(target, target, out=product)
-                xp.sum(product, axis=axes, keepdims=True, out=variance)
-                xp.divide(variance, count, out=variance)
-                _reciprocal_deviation(xp, variance, self.epsilon, scale)
-                xp.multiply(target, scale, out=target)
-                xp.multiply(target, gamma, out=target)
-                xp.add(target, beta, out=target)
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        x, gamma, beta = inputs
+        mean = self.mean(x)
+        middle = x - mean
+        variance = self.mean(middle * middle)
+        return middle * self.inverse_deviation(variance) * gamma + beta, mean, variance
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         x, gamma, _ = inputs
@@ -115,12 +100,6 @@ class LayerNorm(LayerNormalisation):
         if not is_zero(of_variance):
             dx = dx + (x - mean) * (of_variance * (2.0 / count))
         return dx, dgamma, dbeta
-
-
-def _reciprocal_deviation(xp: Any, variance: Array, epsilon: float, target: Array) -> None:
-    xp.add(variance, epsilon, out=target)
-    xp.sqrt(target, out=target)
-    xp.reciprocal(target, out=target)
 
 
 @register
@@ -146,51 +125,11 @@ class LayerNormGrad(LayerNormalisation):
         x, mean, gamma = self.labels(rank)
         return self.rule((x, x, mean, mean, gamma), (x, gamma, gamma), rank)
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        (dy, x, mean, variance, gamma), (dx, dgamma, dbeta) = inputs, outputs
-        xp, dtype, axes = runtime.array_module, dx.dtype, self.normalised_axes(x.ndim)
-        pieces = row_blocks([dy, x, mean, variance, dx], min(self.first_dims(x.ndim)), block_size(runtime))
-        blocks = [
-            (*block, *(runtime.scratch(tuple(block[2].shape), dtype, slot) for slot in (2, 3)))
-            for block in with_scratch(runtime, pieces, 2, dtype)
-        ]
-        sum_of_rows = runtime.scratch(tuple(gamma.shape), dtype, 4)
-
-        def run() -> None:
-            dgamma.fill(0)
-            dbeta.fill(0)
-            for block in blocks:
-                self._normalise(xp, *block)
-                self._add_rows(xp, gamma, dgamma, dbeta, sum_of_rows, *block)
-                self._differentiate(xp, gamma, axes, *block)
-
-        return run
-
-    def _normalise(self, xp: Any, *block: Array) -> None:
-        _, x, mean, variance, _, normal, _, scale, _ = block
-        _reciprocal_deviation(xp, variance, self.epsilon, scale)
-        xp.subtract(x, mean, out=normal)
-        xp.multiply(normal, scale, out=normal)
-
-    def _add_rows(self, xp: Any, gamma: Array, dgamma: Array, dbeta: Array, sum_of_rows: Array, *block: Array) -> None:
-        dy, _, _, _, _, normal, product, _, _ = block
-        rows = tuple(range(dy.ndim - gamma.ndim))
-        xp.multiply(dy, normal, out=product)
-        xp.sum(product, axis=rows, out=sum_of_rows)
-        xp.add(dgamma, sum_of_rows, out=dgamma)
-        xp.sum(dy, axis=rows, out=sum_of_rows)
-        xp.add(dbeta, sum_of_rows, out=dbeta)
-
-    def _differentiate(self, xp: Any, gamma: Array, axes: tuple[int, ...], *block: Array) -> None:
-        dy, x, _, _, dx, normal, product, scale, row = block
-        count = prod(x.shape[axis] for axis in axes)
-        xp.multiply(product, gamma, out=product)
-        xp.sum(product, axis=axes, keepdims=True, out=row)
-        xp.divide(row, count, out=row)
-        xp.multiply(normal, row, out=normal)
-        xp.multiply(dy, gamma, out=product)
-        xp.subtract(product, normal, out=normal)
-        xp.sum(product, axis=axes, keepdims=True, out=row)
-        xp.divide(row, count, out=row)
-        xp.subtract(normal, row, out=normal)
-        xp.multiply(normal, scale, out=dx)
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        dy, x, mean, variance, gamma = inputs
+        inverse = self.inverse_deviation(variance)
+        normal = (x - mean) * inverse
+        scaled, product = dy * gamma, dy * normal
+        dx = (scaled - self.mean(scaled) - normal * self.mean(product * gamma)) * inverse
+        rows = range(len(x.shape) - len(gamma.shape))
+        return dx, reduce("sum", product, rows), reduce("sum", dy, rows)

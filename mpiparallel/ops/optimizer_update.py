@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import sqrt
 from typing import Any, ClassVar
+
+import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.expression import Term, call
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.blocks import block_size, element_blocks, with_scratch
 
 
 class Update(Operator):
@@ -26,7 +27,6 @@ class Update(Operator):
     updates: ClassVar[tuple[int, ...]] = (0,)
     scalars: ClassVar[tuple[int, ...]] = ()
     """The inputs that are 0-d."""
-    scratch_count: ClassVar[int] = 1
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         for position, spec in enumerate(inputs):
@@ -40,25 +40,18 @@ class Update(Operator):
         rule = tuple(() if position in self.scalars else labels for position in range(len(inputs)))
         return Equation(rule, (), batch=labels[0] if labels else None)
 
-    def coefficients(self, *scalars: float) -> tuple[float, ...]:
-        """Return what ``compute`` is given, from the values of the scalar inputs in this run."""
+    def coefficients(self, *scalars: Term) -> Sequence[Term]:
+        """Return what ``rule`` is given, in float64, from the scalar inputs in this run."""
         return scalars
 
-    def compute(self, xp: Any, coefficients: tuple[float, ...], *arrays: Array) -> None:
-        """Update one block, given the arrays of the inputs that are no scalars, and scratch."""
+    def rule(self, coefficients: Sequence[Term], *arrays: Term) -> Sequence[Term]:
+        """Return what the updated inputs become, from the inputs that are no scalars."""
         raise NotImplementedError(self.name)
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, scalars = runtime.array_module, [inputs[position] for position in self.scalars]
-        arrays = [array for position, array in enumerate(inputs) if position not in self.scalars]
-        blocks = with_scratch(runtime, element_blocks(arrays, block_size(runtime)), self.scratch_count, arrays[0].dtype)
-
-        def run() -> None:
-            coefficients = self.coefficients(*map(float, scalars))
-            for block in blocks:
-                self.compute(xp, coefficients, *block)
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        scalars = [inputs[position].astype(np.float64) for position in self.scalars]
+        arrays = [one for position, one in enumerate(inputs) if position not in self.scalars]
+        return self.rule([one.astype(arrays[0].dtype) for one in self.coefficients(*scalars)], *arrays)
 
 
 @register
@@ -79,27 +72,13 @@ class ApplyMomentum(Update):
     def __call__(self, variable: Any, accumulation: Any, learning_rate: Any, gradient: Any, momentum: Any) -> Any:
         return super().__call__(variable, accumulation, learning_rate, gradient, momentum)
 
-    def compute(self, xp: Any, coefficients: tuple[float, ...], *arrays: Array) -> None:
+    def rule(self, coefficients: Sequence[Term], *arrays: Term) -> Sequence[Term]:
         learning_rate, momentum = coefficients
-        variable, accumulation, gradient, step = arrays
-        xp.multiply(gradient, self.gradient_scale, out=step)
-        xp.multiply(accumulation, momentum, out=accumulation)
-        xp.add(accumulation, step, out=accumulation)
-        _descend(xp, variable, accumulation, step, learning_rate, momentum if self.use_nesterov else None)
-
-
-def _descend(
-    xp: Any, variable: Array, velocity: Array, step: Array, learning_rate: float, nesterov: float | None
-) -> None:
-    """Step along the velocity; with Nesterov's momentum along ``step``, the gradient, plus that times the velocity."""
-    if nesterov is None:
-        xp.multiply(velocity, learning_rate, out=step)
-        xp.subtract(variable, step, out=variable)
-        return
-    xp.multiply(step, learning_rate, out=step)
-    xp.subtract(variable, step, out=variable)
-    xp.multiply(velocity, learning_rate * nesterov, out=step)
-    xp.subtract(variable, step, out=variable)
+        variable, accumulation, gradient = arrays
+        scaled = gradient if self.gradient_scale == 1.0 else gradient * self.gradient_scale
+        velocity = accumulation * momentum + scaled
+        step = scaled + velocity * momentum if self.use_nesterov else velocity
+        return variable - step * learning_rate, velocity
 
 
 @register
@@ -114,7 +93,6 @@ class SGD(Update):
 
     updates = (0, 3, 5)
     scalars = (2, 4)
-    scratch_count = 2
 
     def __init__(self, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False) -> None:
         if nesterov and dampening:
@@ -126,23 +104,18 @@ class SGD(Update):
     def __call__(self, parameters: Any, gradient: Any, learning_rate: Any, accum: Any, momentum: Any, stat: Any) -> Any:
         return super().__call__(parameters, gradient, learning_rate, accum, momentum, stat)
 
-    def compute(self, xp: Any, coefficients: tuple[float, ...], *arrays: Array) -> None:
+    def rule(self, coefficients: Sequence[Term], *arrays: Term) -> Sequence[Term]:
         learning_rate, momentum = coefficients
-        variable, gradient, accumulation, first, step, started = arrays
-        xp.multiply(variable, self.weight_decay, out=step)
-        xp.add(step, gradient, out=step)
-        if momentum == 0.0:
-            _descend(xp, variable, step, step, learning_rate, None)
-            return
-        xp.less_equal(first, 0, out=started)
-        xp.multiply(accumulation, momentum, out=accumulation)
-        xp.multiply(accumulation, started, out=accumulation)
-        xp.multiply(started, -self.dampening, out=started)
-        xp.add(started, 1.0, out=started)
-        xp.multiply(started, step, out=started)
-        xp.add(accumulation, started, out=accumulation)
-        first.fill(0)
-        _descend(xp, variable, accumulation, step, learning_rate, momentum if self.nesterov else None)
+        variable, gradient, accumulation, first = arrays
+        step = variable * self.weight_decay + gradient
+        is_first, has_momentum = call("greater", first, 0.0), call("not_equal", momentum, 0.0)
+        velocity = call("where", is_first, step, accumulation * momentum + step * (1.0 - self.dampening))
+        taken = step + velocity * momentum if self.nesterov else velocity
+        return (
+            variable - call("where", has_momentum, taken, step) * learning_rate,
+            call("where", has_momentum, velocity, accumulation),
+            call("where", has_momentum, 0.0, first),
+        )
 
 
 class AdaptiveMoments(Update):
@@ -151,11 +124,9 @@ class AdaptiveMoments(Update):
     updates = (0, 1, 2)
 
     @staticmethod
-    def average(xp: Any, mean: Array, sample: Array, decay: float, scratch: Array) -> None:
-        """Set ``mean`` to ``decay * mean + (1 - decay) * sample``; the scratch may be the sample."""
-        xp.multiply(mean, decay, out=mean)
-        xp.multiply(sample, 1.0 - decay, out=scratch)
-        xp.add(mean, scratch, out=mean)
+    def averages(mean: Term, square: Term, gradient: Term, beta1: Term, beta2: Term) -> tuple[Term, Term]:
+        """Return the new means of the gradient and of its square."""
+        return mean * beta1 + gradient * (1.0 - beta1), square * beta2 + gradient * gradient * (1.0 - beta2)
 
 
 @register
@@ -168,7 +139,6 @@ class Adam(AdaptiveMoments):
     """
 
     scalars = (3, 4, 5, 6, 7, 8)
-    scratch_count = 2
 
     def __init__(self, use_locking: bool = False, use_nesterov: bool = False) -> None:
         self.use_locking = use_locking
@@ -189,27 +159,16 @@ class Adam(AdaptiveMoments):
     ) -> Any:
         return super().__call__(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient)
 
-    def coefficients(self, *scalars: float) -> tuple[float, ...]:
+    def coefficients(self, *scalars: Term) -> Sequence[Term]:
         beta1_power, beta2_power, rate, beta1, beta2, epsilon = scalars
-        return rate * sqrt(1.0 - beta2_power) / (1.0 - beta1_power), beta1, beta2, epsilon
+        return rate * call("sqrt", 1.0 - beta2_power) / (1.0 - beta1_power), beta1, beta2, epsilon
 
-    def compute(self, xp: Any, coefficients: tuple[float, ...], *arrays: Array) -> None:
+    def rule(self, coefficients: Sequence[Term], *arrays: Term) -> Sequence[Term]:
         rate, beta1, beta2, epsilon = coefficients
-        variable, mean, square, gradient, step, ahead = arrays
-        self.average(xp, mean, gradient, beta1, step)
-        xp.multiply(gradient, gradient, out=step)
-        self.average(xp, square, step, beta2, step)
-        xp.sqrt(square, out=step)
-        xp.add(step, epsilon, out=step)
-        if self.use_nesterov:
-            xp.multiply(mean, beta1 / (1.0 - beta1), out=ahead)
-            xp.add(ahead, gradient, out=ahead)
-            xp.multiply(ahead, 1.0 - beta1, out=ahead)
-            xp.divide(ahead, step, out=step)
-        else:
-            xp.divide(mean, step, out=step)
-        xp.multiply(step, rate, out=step)
-        xp.subtract(variable, step, out=variable)
+        variable, mean, square, gradient = arrays
+        mean, square = self.averages(mean, square, gradient, beta1, beta2)
+        ahead = mean * beta1 + gradient * (1.0 - beta1) if self.use_nesterov else mean
+        return variable - ahead / (call("sqrt", square) + epsilon) * rate, mean, square
 
 
 @register
@@ -229,18 +188,15 @@ class AdamWeightDecay(AdaptiveMoments):
     ) -> Any:
         return super().__call__(var, m, v, lr, beta1, beta2, epsilon, decay, gradient)
 
-    def compute(self, xp: Any, coefficients: tuple[float, ...], *arrays: Array) -> None:
-        rate, beta1, beta2, epsilon, decay = coefficients
-        variable, mean, square, gradient, step = arrays
-        self.average(xp, mean, gradient, beta1, step)
-        xp.multiply(gradient, gradient, out=step)
-        self.average(xp, square, step, beta2, step)
-        xp.sqrt(square, out=step)
-        xp.add(step, epsilon, out=step)
-        xp.divide(mean, step, out=step)
-        xp.multiply(step, rate, out=step)
-        xp.multiply(variable, 1.0 - rate * decay, out=variable)
-        xp.subtract(variable, step, out=variable)
+    def coefficients(self, *scalars: Term) -> Sequence[Term]:
+        rate, beta1, beta2, epsilon, decay = scalars
+        return rate, beta1, beta2, epsilon, 1.0 - rate * decay
+
+    def rule(self, coefficients: Sequence[Term], *arrays: Term) -> Sequence[Term]:
+        rate, beta1, beta2, epsilon, kept = coefficients
+        variable, mean, square, gradient = arrays
+        mean, square = self.averages(mean, square, gradient, beta1, beta2)
+        return variable * kept - mean / (call("sqrt", square) + epsilon) * rate, mean, square
 
 
 class Assignment(Operator):

@@ -21,6 +21,9 @@ from mpiparallel.ops.reduction import ReduceSum
 
 Tensors = Sequence[Tensor]
 
+_FEW = 4
+"""How many times longer than what is chosen of it a row must be, for choosing to be faster than sorting it."""
+
 
 class Ranking(Operator):
     """An operator along dim ``axis``, which no strategy may cut; ``keep_dims`` keeps it with one element."""
@@ -177,11 +180,10 @@ class TopK(Ranking):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, (values, indices) = runtime.array_module, inputs[0], outputs
-        last = x.shape[-1] - 1
+        find = _chosen if xp is np and self.count * _FEW <= x.shape[-1] else _sorted
 
         def run() -> None:
-            # Ascending and stable on the reversed row: read backwards, the first of equal elements comes first.
-            order = last - xp.argsort(x[..., ::-1], axis=-1, kind="stable")[..., : -self.count - 1 : -1]
+            order = find(xp, x, self.count)
             xp.copyto(indices, order, casting="same_kind")
             xp.copyto(values, xp.take_along_axis(x, order, -1))
 
@@ -192,3 +194,21 @@ class TopK(Ranking):
         on, off = np.ones((), x.dtype), np.zeros((), x.dtype)
         chosen = OneHot()(outputs[1], x.shape[-1], on, off)
         return (ReduceSum()(chosen * gradients[0].reshape((*gradients[0].shape, 1)), -2),)
+
+
+def _sorted(xp: Any, x: Array, count: int) -> Array:
+    """Return the indices of the ``count`` largest elements of each row, descending, the first of equal ones first."""
+    # Ascending and stable on the reversed row, read backwards.
+    return x.shape[-1] - 1 - xp.argsort(x[..., ::-1], axis=-1, kind="stable")[..., : -count - 1 : -1]
+
+
+def _chosen(xp: Any, x: Array, count: int) -> Array:
+    """Return what ``_sorted`` does, of rows that are long for ``count``, by sorting what is chosen only."""
+    least = xp.partition(x, -count, axis=-1)[..., -count, None]
+    if (least != least).any():
+        return _sorted(xp, x, count)
+    above, equal = ~(x <= least), x == least
+    missing = count - above.sum(-1, keepdims=True)
+    above |= equal & (xp.cumsum(equal, axis=-1, dtype=np.int32) <= missing)
+    places = above.nonzero()[-1].reshape((*x.shape[:-1], count))
+    return xp.take_along_axis(places, _sorted(xp, xp.take_along_axis(x, places, -1), count), -1)

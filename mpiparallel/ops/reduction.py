@@ -12,12 +12,14 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.expression import Term, reduce
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.layout import Reduction as Reducing
+from mpiparallel.ops.input_checks import check_bool
 from mpiparallel.ops.reshape import BroadcastTo
 
 Tensors = Sequence[Tensor]
@@ -81,7 +83,13 @@ class ReduceSum(Reduce):
     (2, 1)
     """
 
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        x = inputs[0]
+        return (reduce("sum", x, self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
+
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        if inputs[0].dtype == np.float16:
+            return super().kernel(runtime, inputs, outputs)
         dims = self.dims(inputs[0].ndim)
         return partial(runtime.array_module.add.reduce, inputs[0], axis=dims, out=outputs[0], keepdims=self.keep_dims)
 
@@ -99,8 +107,14 @@ class ReduceMean(Reduce):
         shape = inputs[0].global_shape
         return self.configured(count=prod(shape[dim] for dim in self.dims(len(shape))))
 
+    def expression(self, *inputs: Term) -> Sequence[Term] | None:
+        x = inputs[0]
+        return (reduce("sum", x * (1.0 / max(self.count, 1)), self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
+
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, target = runtime.array_module, inputs[0], outputs[0]
+        if x.dtype == np.float16:
+            return super().kernel(runtime, inputs, outputs)
         dims = self.dims(x.ndim)
         count = target.dtype.type(self.count)
 
@@ -189,8 +203,7 @@ class ReduceLogic(ReduceExtremum):
     """A reduction of booleans, which has no gradient."""
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        if inputs[0].dtype.kind != "b":
-            raise ShapeError(f"x is of dtype {inputs[0].dtype}; compare it, or cast it to bool")
+        check_bool(x=inputs[0])
         return super().infer(*inputs)
 
     def identity(self, dtype: np.dtype[Any]) -> Any:

@@ -75,5 +75,5 @@ class SingleWindow:
         if part.shape == array.shape:
             return array.reshape(len(array), -1), []
         scratch = self.runtime.scratch(part.shape, array.dtype, 2)
-        steps = [partial(array.fill, 0), partial(self.runtime.array_module.copyto, part, scratch)]
+        steps: list[Kernel] = [partial(array.fill, 0), partial(self.runtime.array_module.copyto, part, scratch)]
         return scratch.reshape(len(array), -1), steps

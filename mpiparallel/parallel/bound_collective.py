@@ -35,7 +35,7 @@ class BoundCollective:
         self.after()
 
     def start(self) -> Callable[[], None]:
-        """Begin; the outputs are there when what is returned has been called. Until then inputs must stay as they are."""
+        """Begin; the outputs are there when what is returned has been called. Until then inputs must not change."""
         self.before()
         end = getattr(self.communicator, f"start_{self.method}")(*self.arguments)
 
@@ -60,7 +60,7 @@ class Staged:
         self._backend = backend
         self._array = array
         self.in_place = self.serves(array)
-        self.host: np.ndarray[Any, Any] = array if self.in_place else np.empty(array.shape, array.dtype)
+        self.host: np.ndarray[Any, Any] = array if self.in_place else backend.host_array(array.shape, array.dtype)
 
     @staticmethod
     def serves(array: Array) -> bool:
@@ -70,7 +70,7 @@ class Staged:
     def load(self) -> None:
         """Bring the host copy up to date."""
         if not self.in_place:
-            np.copyto(self.host, self._backend.to_host(self._array))
+            self._backend.copy_to_host(self._array, self.host)
 
     def store(self) -> None:
         """Bring the array up to date with the host copy."""

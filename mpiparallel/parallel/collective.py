@@ -94,9 +94,7 @@ class AllReduce(Collective):
                 xp.copyto(target, source)
             staged.load()
 
-        return BoundCollective(
-            self.communicator(runtime), "all_reduce", (staged.host, self.op), load, staged.store
-        )
+        return BoundCollective(self.communicator(runtime), "all_reduce", (staged.host, self.op), load, staged.store)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return self.bound(runtime, inputs, outputs).run
@@ -193,12 +191,12 @@ class AlltoAll(Collective):
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator, backend = self.communicator(runtime), runtime.backend
         blocks = runtime.array_module.split(inputs[0], self.split_count, axis=self.split_dim)
-        sent = np.empty((self.split_count, *blocks[0].shape), inputs[0].dtype)
+        sent = backend.host_array((self.split_count, *blocks[0].shape), inputs[0].dtype)
         received = np.empty_like(sent)
 
         def run() -> None:
             for slot, block in zip(sent, blocks, strict=True):
-                np.copyto(slot, backend.to_host(block))
+                backend.copy_to_host(block, slot)
             communicator.all_to_all(sent, received)
             backend.copy_from_host(np.concatenate(list(received), axis=self.concat_dim), outputs[0])
 

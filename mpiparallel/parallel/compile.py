@@ -18,7 +18,6 @@ from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.program import Profile, Program
 from mpiparallel.graph.runtime import RandomState, Runtime
-from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.parallel.own_batch import shard_own_batches
@@ -43,8 +42,7 @@ class CompiledGraph:
 def lay_out(graph: Graph, configuration: ParallelConfiguration) -> ShardedGraph:
     """Return the graph with a layout for every value, as the parallel mode says."""
     if configuration.mode in ParallelMode.OWN_BATCH:
-        devices = DeviceMatrix((configuration.device_num,) if configuration.device_num > 1 else ())
-        return shard_own_batches(graph, devices, configuration.full_batch)
+        return shard_own_batches(graph, configuration)
     return shard(graph, configuration)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.expression import Term, domain, operand, widened
+from mpiparallel.graph.expression import Term, domain, inner_reductions, operand, widened
 from mpiparallel.graph.expression_kernel import expression_kernel, is_computable
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator
@@ -56,9 +56,7 @@ def fuse_elementwise(graph: Graph, smallest: int = _SMALLEST) -> None:
     gone = {node for group in groups for node in group.nodes}
     needed = _read_elsewhere(graph, groups)
     graph.nodes = [
-        _fused(last[node], needed) if node in last else node
-        for node in graph.nodes
-        if node in last or node not in gone
+        _fused(last[node], needed) if node in last else node for node in graph.nodes if node in last or node not in gone
     ]
 
 
@@ -133,7 +131,9 @@ class _Grouping:
 def _is_one_kernel(nodes: Sequence[Node]) -> bool:
     operands, terms = _terms(nodes)
     roots = [terms[value] for node in nodes for value in node.outputs]
-    return len(operands) <= _MOST_OPERANDS and is_computable(roots)
+    # Sums over other dims need all elements before anything can be made of them: nothing would stay in cache.
+    last_dims = all(term.number[-1] == -1 and len(term.number) == -term.number[0] for term in inner_reductions(roots))
+    return len(operands) <= _MOST_OPERANDS and last_dims and is_computable(roots)
 
 
 def _shape(value: Value) -> tuple[tuple[int, ...], object]:

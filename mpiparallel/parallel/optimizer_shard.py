@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.device_matrix import common_refinement
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.placement import Operands, Placement, place_by_inputs
 
 _KIB = 1024
 
@@ -52,3 +55,18 @@ def _with_axis_of(layout: Layout, size: int) -> tuple[Layout, tuple[int, ...]] |
         else:
             return None
     return (layout, tuple(taken)) if size == 1 else None
+
+
+def place_on_shards(operands: Operands, given: Sequence[Layout]) -> Placement:
+    """Return the placement of what is done to gradients before the update: where the shards are, as they are."""
+    placement = place_by_inputs(operands, given)
+    pairs = zip(given, placement.inputs, strict=True)
+    inputs = tuple(as_given if _cut_alike(as_given, made) else made for as_given, made in pairs)
+    return Placement(inputs, placement.outputs)
+
+
+def _cut_alike(given: Layout, made: Layout) -> bool:
+    """Return whether a layout with optimizer shards has the boxes of one whose dims are cut by the same axes."""
+    if not given.optimizer_axes or common_refinement(given.devices.shape, made.devices.shape) != made.devices.shape:
+        return False
+    return given.reshaped_devices(made.devices.shape).cutting_axes == made.cutting_axes

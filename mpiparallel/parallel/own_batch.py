@@ -12,28 +12,34 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.placement import Placement
-from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.parallel.sharded_graph import ShardedGraph, operands_of
 
 
-def shard_own_batches(graph: Graph, devices: DeviceMatrix, whole_inputs: bool = False) -> ShardedGraph:
+def shard_own_batches(graph: Graph, configuration: ParallelConfiguration) -> ShardedGraph:
     """Return the graph with layouts for data and hybrid parallel mode; inputs and outputs are each rank's own.
 
     Parameters are whole on every rank, but ``layerwise_parallel`` ones are each rank's own: their gradients are not
     summed. What training overwrites without a gradient, such as moving averages, is each rank's own too where it
-    depends on the batch. ``whole_inputs`` says that the inputs are no batches but the same on every rank.
+    depends on the batch. Under the parallel optimizer shared parameters are stored in shards, where they are updated.
+    With ``full_batch`` the inputs are no batches but the same on every rank.
     """
-    return _OwnBatches(graph, devices).run(whole_inputs)
+    return _OwnBatches(graph, configuration).run()
 
 
 class _OwnBatches:
-    def __init__(self, graph: Graph, devices: DeviceMatrix) -> None:
-        self._devices = devices
-        self._sharded = ShardedGraph(graph, devices)
+    def __init__(self, graph: Graph, configuration: ParallelConfiguration) -> None:
+        count = configuration.device_num
+        self._configuration = configuration
+        self._devices = DeviceMatrix((count,) if count > 1 else ())
+        self._sharded = ShardedGraph(graph, self._devices)
+        self._after_gradient: set[Value] = set()
 
-    def run(self, whole_inputs: bool) -> ShardedGraph:
+    def run(self) -> ShardedGraph:
         sharded = self._sharded
-        if not whole_inputs:
+        if not self._configuration.full_batch:
             sharded.layouts.update((value, self._own(value.spec)) for value in sharded.graph.inputs)
             for value in self._overwritten_by_batches():
                 self._store(value, self._own(value.spec))
@@ -56,15 +62,18 @@ class _OwnBatches:
     def _layout(self, value: Value) -> Layout:
         """Return the layout that a value is in; parameters and constants are met here first."""
         if value not in self._sharded.layouts:
-            own = value.parameter is not None and (value.parameter.layerwise_parallel or _is_own(value.parameter))
-            layout = self._own(value.spec) if own else Layout.replicated(value.spec.shape, self._devices)
-            if value.parameter is not None:
-                self._store(value, layout)
-            self._sharded.layouts[value] = layout
+            whole, parameter = Layout.replicated(value.spec.shape, self._devices), value.parameter
+            if parameter is None:
+                self._sharded.layouts[value] = whole
+            elif parameter.layerwise_parallel or _is_own(parameter):
+                self._store(value, self._own(value.spec))
+            else:
+                self._store(value, storage_layout(whole, parameter, self._configuration), whole)
         return self._sharded.layouts[value]
 
-    def _store(self, value: Value, layout: Layout) -> None:
-        self._sharded.layouts[value] = self._sharded.used[value.name] = self._sharded.stored[value.name] = layout
+    def _store(self, value: Value, layout: Layout, used: Layout | None = None) -> None:
+        self._sharded.layouts[value] = self._sharded.stored[value.name] = layout
+        self._sharded.used[value.name] = used or layout
 
     def _overwritten_by_batches(self) -> list[Value]:
         """Return the parameters that are overwritten by what depends on a batch but is no gradient."""
@@ -80,14 +89,12 @@ class _OwnBatches:
         return [value for value in found if not (value.parameter is not None and value.parameter.requires_grad)]
 
     def _place(self, node: Node) -> Placement:
-        for index in node.operator.updates:
-            state, first = node.inputs[index], node.inputs[node.operator.updates[0]]
-            if state not in self._sharded.layouts and self._layout(first).partial:
-                self._store(state, self._own(state.spec))
-        inputs = tuple(
-            self._layout(value) if index in node.operator.updates else self._wanted(node, value)
-            for index, value in enumerate(node.inputs)
-        )
+        if node.operator.updates:
+            self._store_states(node)
+        inputs = tuple(self._wanted(node, index) for index in range(len(node.inputs)))
+        cut = any(any(layout.cutting_axes) for layout in inputs)
+        if cut and not node.operator.updates:
+            return self._place_on_shards(node, inputs)
         own = any(layout.partial for layout in inputs)
         gradients = self._sharded.graph.gradients
         outputs = tuple(
@@ -96,17 +103,67 @@ class _OwnBatches:
         )
         return Placement(inputs, outputs)
 
-    def _wanted(self, node: Node, value: Value) -> Layout:
-        """Return the layout in which a node takes a value: that it is in, but gradients of shared parameters whole."""
-        within = node.origin is not None or node.like is not None or node.operator.keeps_terms
-        return self._layout(value) if within else self._whole_if_gradient(value)
+    def _store_states(self, node: Node) -> None:
+        """Store what an update overwrites beside its first parameter, such as moments, as that is stored."""
+        first = node.inputs[node.operator.updates[0]]
+        layout = self._layout(first)
+        for index in node.operator.updates:
+            state = node.inputs[index]
+            if state in self._sharded.layouts:
+                continue
+            if layout.partial:
+                self._store(state, self._own(state.spec))
+            elif state.spec.shape == first.spec.shape:
+                self._store(state, layout)
+
+    def _place_on_shards(self, node: Node, inputs: tuple[Layout, ...]) -> Placement:
+        """Return the placement of what is done to gradients before the update: where the shards are."""
+        self._after_gradient.update(node.outputs)
+        return place_on_shards(operands_of(node), inputs)
+
+    def _wanted(self, node: Node, index: int) -> Layout:
+        """Return the layout in which a node takes an input.
+
+        That is the one it is in, but parameters are whole outside of updates, and gradients of shared parameters are
+        summed: whole, or the shards that are updated.
+        """
+        value = node.inputs[index]
+        if node.operator.keeps_terms or node.origin is not None or node.like is not None:
+            return self._used(value) if index not in node.operator.updates else self._layout(value)
+        if node.operator.updates:
+            return self._wanted_by_update(node, index)
+        parameter = self._sharded.graph.gradients.get(value)
+        if parameter is not None and self._layout(parameter).optimizer_axes:
+            return self._layout(parameter)
+        if value in self._after_gradient:
+            return self._layout(value).reduced()
+        if value.parameter is not None and parameter is None and node.follows and not node.operator.follows:
+            return self._layout(value)
+        return (
+            self._used(value) if value.parameter is not None and parameter is None else self._whole_if_gradient(value)
+        )
+
+    def _wanted_by_update(self, node: Node, index: int) -> Layout:
+        value, first = node.inputs[index], node.inputs[node.operator.updates[0]]
+        layout = self._layout(first)
+        if index in node.operator.updates:
+            return self._layout(value)
+        if layout.optimizer_axes and value.spec.shape == first.spec.shape:
+            return layout
+        is_gradient = value in self._sharded.graph.gradients
+        return self._used(value) if value.parameter is not None and not is_gradient else self._whole_if_gradient(value)
+
+    def _used(self, value: Value) -> Layout:
+        """Return the layout in which operators use a value."""
+        layout = self._layout(value)
+        return self._sharded.used[value.name] if value.parameter is not None else layout
 
     def _whole_if_gradient(self, value: Value) -> Layout:
         """Return the layout that a value is in; of the gradient of a shared parameter, the sum over all ranks."""
         parameter = self._sharded.graph.gradients.get(value)
-        if parameter is None or self._layout(parameter).partial:
-            return self._layout(value)
-        return self._layout(value).reduced()
+        if value in self._after_gradient or (parameter is not None and not self._layout(parameter).partial):
+            return self._layout(value).reduced()
+        return self._layout(value)
 
 
 def _is_own(parameter: Parameter) -> bool:

@@ -56,7 +56,7 @@ def redistribute(source: Layout, target: Layout) -> list[Redistribution]:
         if source.partial:
             steps.append(Redistribution("reduce", source, source.reduced(), source.partial))
             source = source.reduced()
-    if source.canonical != target.canonical:
+    if source.canonical != target.canonical and not _has_boxes_of(source, target):
         steps.append(_move(source, target))
     return steps
 
@@ -95,6 +95,16 @@ def _gathered_axes(source: Layout, target: Layout) -> tuple[int, ...]:
     before, after = source.cutting_axes[shrunk[0]], target.cutting_axes[shrunk[0]]
     axes = before[len(after) :]
     return axes if before[: len(after)] == after and _has_equal_blocks(source, shrunk[0], axes) else ()
+
+
+def _has_boxes_of(source: Layout, target: Layout) -> bool:
+    """Return whether a shard of the optimizer is the very part that an even cut by the same axes leaves."""
+    if target.bounds or _changed_dims(source, target):
+        return False
+    return all(
+        _cut_of(source, dim) == _cut_of(target, dim) or extent % source.cuts[dim] == 0
+        for dim, extent in enumerate(source.global_shape)
+    )
 
 
 def _changed_dims(source: Layout, target: Layout) -> list[int]:

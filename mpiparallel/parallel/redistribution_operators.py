@@ -25,8 +25,8 @@ from mpiparallel.reshard.plan import plan_reshard
 def redistributing_operator(steps: Sequence[Redistribution], rank: int) -> Operator:
     """Return the operator that does steps on ``rank`` in one collective, each with its own input and output.
 
-    They are of one kind and one reduction, among the same ranks; what is summed or gathered has one dtype. A slice, which
-    communicates nothing, comes alone.
+    They are of one kind and one reduction, among the same ranks; what is summed or gathered has one dtype. A slice,
+    which communicates nothing, comes alone.
     """
     first = steps[0]
     if first.kind == "slice":
@@ -66,12 +66,12 @@ class FusedAllReduce(AllReduce):
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
         backend = runtime.backend
-        packed = np.empty(sum(array.size for array in inputs), inputs[0].dtype)
+        packed = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
         pieces = _pieces(packed, [array.shape for array in inputs])
 
         def pack() -> None:
             for piece, source in zip(pieces, inputs, strict=True):
-                np.copyto(piece, backend.to_host(source))
+                backend.copy_to_host(source, piece)
 
         def unpack() -> None:
             for piece, target in zip(pieces, outputs, strict=True):
@@ -122,9 +122,7 @@ class _Blocked(_Together):
 
     def blocks(self, wholes: Sequence[Array], shapes: Sequence[tuple[int, ...]], packed: Array) -> list[_Pair]:
         """Return each member's block of each tensor, and its place in a row of ``packed``."""
-        parts = [
-            np.split(whole, len(packed), step.blocked_dim) for whole, step in zip(wholes, self.steps, strict=True)
-        ]
+        parts = [np.split(whole, len(packed), step.blocked_dim) for whole, step in zip(wholes, self.steps, strict=True)]
         return [
             (slot, blocks[member])
             for member, row in enumerate(packed)
@@ -143,14 +141,14 @@ class ReduceScatterBlocks(_Blocked):
         if self.is_contiguous(inputs) and Staged.serves(outputs[0]):
             return BoundCollective(communicator, "reduce_scatter", (inputs[0], outputs[0]))
         shapes = [array.shape for array in outputs]
-        packed = np.empty((communicator.size, sum(array.size for array in outputs)), outputs[0].dtype)
-        result = np.empty(packed.shape[1], packed.dtype)
+        packed = backend.host_array((communicator.size, sum(array.size for array in outputs)), outputs[0].dtype)
+        result = backend.host_array((packed.shape[1],), packed.dtype)
         packing = self.blocks(inputs, shapes, packed)
         kept = list(zip(_pieces(result, shapes), outputs, strict=True))
 
         def pack() -> None:
             for slot, block in packing:
-                np.copyto(slot, backend.to_host(block))
+                backend.copy_to_host(block, slot)
 
         def unpack() -> None:
             for piece, target in kept:
@@ -167,14 +165,14 @@ class GatherBlocks(_Blocked):
         if self.is_contiguous(outputs) and Staged.serves(inputs[0]):
             return BoundCollective(communicator, "all_gather", (inputs[0], outputs[0]))
         shapes = [array.shape for array in inputs]
-        own = np.empty(sum(array.size for array in inputs), inputs[0].dtype)
-        packed = np.empty((communicator.size, own.size), own.dtype)
+        own = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
+        packed = backend.host_array((communicator.size, own.size), own.dtype)
         packing = list(zip(_pieces(own, shapes), inputs, strict=True))
         unpacking = self.blocks(outputs, shapes, packed)
 
         def pack() -> None:
             for piece, source in packing:
-                np.copyto(piece, backend.to_host(source))
+                backend.copy_to_host(source, piece)
 
         def unpack() -> None:
             for slot, block in unpacking:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
+from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.optimizer_shard import storage_layout
+from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs, place_by_strategy
 
 
@@ -145,7 +145,7 @@ class _Sharder:
             return self._place_sum(node, node.like)
         if node.origin is not None:
             as_origin = [self._as_origin(node.origin, value) for value in node.inputs]
-            return self._passed_through(node, node.origin) or place_by_inputs(_operands(node), as_origin)
+            return self._passed_through(node, node.origin) or place_by_inputs(operands_of(node), as_origin)
         if self._follows(node):
             return self._place_following(node)
         return self._placed_alone(node)
@@ -166,12 +166,10 @@ class _Sharder:
         landed = [self._landed(value) for value in node.inputs]
         kept = all(value.parameter is not None or value.constant is not None for value in node.inputs)
         if not any(landed) and not (kept and node.follows and not node.operator.follows):
-            return place_by_inputs(_operands(node), [self._as_used(value) for value in node.inputs])
+            return place_by_inputs(operands_of(node), [self._as_used(value) for value in node.inputs])
         given = [layout or self._own(value) for layout, value in zip(landed, node.inputs, strict=True)]
-        placement = place_by_inputs(_operands(node), given)
         self._after_gradient.update(node.outputs)
-        pairs = zip(given, placement.inputs, strict=True)
-        return Placement(tuple(as_given if _cut_alike(as_given, made) else made for as_given, made in pairs), placement.outputs)
+        return place_on_shards(operands_of(node), given)
 
     def _landed(self, value: Value) -> Layout | None:
         """Return the layout in which a finished gradient, or what was made of one, is worked on; None for others."""
@@ -194,7 +192,7 @@ class _Sharder:
         return Placement(inputs, tuple(Layout.replicated(value.spec.shape, self._devices) for value in node.outputs))
 
     def _placed_alone(self, node: Node) -> Placement:
-        operands = _operands(node)
+        operands = operands_of(node)
         strategy = self._strategy(node)
         if strategy is not None:
             return place_by_strategy(operands, strategy, self._devices)
@@ -241,7 +239,7 @@ class _Sharder:
     def _place_update(self, node: Node) -> Placement:
         first = node.inputs[node.operator.updates[0]]
         if first not in self._sharded.layouts and node.operator.strategy is not None:
-            self._store(first, place_by_strategy(_operands(node), node.operator.strategy, self._devices).inputs[0])
+            self._store(first, place_by_strategy(operands_of(node), node.operator.strategy, self._devices).inputs[0])
         layout = self._own(first)
         for index in node.operator.updates:
             value = node.inputs[index]
@@ -257,20 +255,14 @@ class _Sharder:
         return Placement(inputs, ())
 
 
-def _cut_alike(given: Layout, made: Layout) -> bool:
-    """Return whether a layout with optimizer shards has the boxes of one whose dims are cut by the same axes."""
-    if not given.optimizer_axes or common_refinement(given.devices.shape, made.devices.shape) != made.devices.shape:
-        return False
-    return given.reshaped_devices(made.devices.shape).cutting_axes == made.cutting_axes
-
-
 def saved_name(node: Node) -> str | None:
     """Return the name of a node's operator in strategy files: type, ``_`` and its first parameter; None without one."""
     names = [value.name for value in node.inputs if value.parameter is not None]
     return f"{node.operator.name}_{names[0]}" if names else None
 
 
-def _operands(node: Node) -> Operands:
+def operands_of(node: Node) -> Operands:
+    """Return what a placement of the node is made from."""
     specs = [value.spec for value in node.inputs]
     equation = node.operator.equation(*specs)
     return Operands(

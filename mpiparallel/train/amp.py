@@ -30,9 +30,7 @@ def chosen_level(level: str) -> str:
     return level
 
 
-def auto_mixed_precision(
-    network: Cell, amp_level: str = "O0", keep_batchnorm_fp32: bool | None = None
-) -> Cell:
+def auto_mixed_precision(network: Cell, amp_level: str = "O0", keep_batchnorm_fp32: bool | None = None) -> Cell:
     """Let a network compute as ``amp_level`` says, and return it; parameters stay as they are.
 
     "O0" changes nothing. "O2" computes in float16, but batch and layer norm and losses in float32; "O3" all but losses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,17 @@ from mpiparallel.parallel.configuration import ParallelMode
 Batch = list[np.ndarray[Any, Any]]
 
 
+@contextmanager
+def not_training(network: Cell) -> Iterator[Cell]:
+    """Have a network and all cells in it behave as in use; then each is as before, so that a training may go on."""
+    cells = [(cell, cell.training) for _, cell in network.cells_and_names()]
+    try:
+        yield network.set_train(False)
+    finally:
+        for cell, training in cells:
+            cell.training = training
+
+
 def make_metrics(given: Any) -> dict[str, Metric]:
     """Return metrics by name from names, or from metrics or names by the name that their result is to have.
 
@@ -28,8 +39,10 @@ def make_metrics(given: Any) -> dict[str, Metric]:
     """
     if given is None:
         return {"loss": Loss()}
-    pairs = given.items() if isinstance(given, Mapping) else [(name, name) for name in given]
-    metrics = {name: get_metric_fn(one) if isinstance(one, str) else one for name, one in pairs}
+    made = given if isinstance(given, Mapping) else {name: name for name in given}
+    # Sorted, because each process has another order of a set, and ranks add up their totals in this one.
+    ordered = sorted(made.items(), key=lambda pair: str(pair[0]))
+    metrics = {name: get_metric_fn(one) if isinstance(one, str) else one for name, one in ordered}
     for name, one in metrics.items():
         if not isinstance(one, Metric):
             raise ConfigurationError(f"Model: metrics[{name!r}] is a {type(one).__name__}; give a Metric, or its name")
@@ -89,13 +102,13 @@ class Evaluation:
         ranks = _Ranks.of_configuration()
         ranks.check(self._metrics)
         steps = ranks.agree(dataset)
-        network = self.network.set_train(False)
         for metric in self._metrics.values():
             metric.clear()
-        for batch, counts in _as_many(dataset, steps):
-            outputs = network(*batch)
-            if counts:
-                self._update(outputs, len(batch[0]))
+        with not_training(self.network) as network:
+            for batch, counts in _as_many(dataset, steps):
+                outputs = network(*batch)
+                if counts:
+                    self._update(outputs, len(batch[0]))
         ranks.add_up(self._metrics)
         return {name: metric.eval() for name, metric in self._metrics.items()}
 

@@ -21,9 +21,9 @@ from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMo
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
-from mpiparallel.train.evaluation import Evaluation
-from mpiparallel.train.loss_scale_manager import LossScaleManager
+from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
+from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
 
 Batch = list[np.ndarray[Any, Any]]
@@ -159,7 +159,8 @@ class Model:
 
     def predict(self, *predict_data: Any) -> Any:
         """Return what the network returns for these inputs, without dropout; whole on every rank."""
-        return self._network.set_train(False)(*predict_data)
+        with not_training(self._network) as network:
+            return network(*predict_data)
 
     def run_step(self, *batches: Batch) -> Tensor:
         """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""

@@ -265,6 +265,16 @@ def _dropouts() -> list[OperatorCase]:
     ]
 
 
+def _statuses() -> list[OperatorCase]:
+    sound = floats(6, 5)
+    unsound = [
+        np.where(np.arange(30).reshape(6, 5) == place, value, sound) for place, value in ((7, np.nan), (29, np.inf))
+    ]
+    large = np.full((6, 5), np.finfo(np.float64).max)
+    kinds = {"": sound, "-nan": unsound[0], "-inf": unsound[1], "-large": large, "-integers": integers(6, 5, below=9)}
+    return [OperatorCase(f"FloatStatus{kind}", P.FloatStatus, (x,)) for kind, x in kinds.items()]
+
+
 CASES: tuple[OperatorCase, ...] = tuple(
     case
     for family in (
@@ -276,6 +286,7 @@ CASES: tuple[OperatorCase, ...] = tuple(
         _picking,
         _losses,
         _dropouts,
+        _statuses,
         _updates,
         image_cases,
         array_cases,

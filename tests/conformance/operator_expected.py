@@ -164,6 +164,7 @@ FORMULAS: dict[str, Formula] = {
     "Maximum": _ufunc(np.maximum),
     "Minimum": _ufunc(np.minimum),
     "Equal": _ufunc(np.equal),
+    "FloatStatus": lambda operator, x: np.array([not np.isfinite(x).all()], np.float32),
     "NotEqual": _ufunc(np.not_equal),
     "Less": _ufunc(np.less),
     "LessEqual": _ufunc(np.less_equal),

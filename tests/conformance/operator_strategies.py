@@ -74,7 +74,11 @@ def _weights(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def legal_strategies(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
-    """Yield every strategy of the case's operator whose cuts divide the ranks among them."""
+    """Yield every strategy of the case's operator whose cuts divide the ranks among them.
+
+    Images have so many dims to cut that, on more than 4 ranks, only the strategies that leave no repeated calculation
+    are taken of operators that read over the cuts.
+    """
     node = trace_case(case).node
     equation = node.operator.equation(*(value.spec for value in node.inputs))
     factors = [factor for factor in range(1, ranks + 1) if ranks % factor == 0]
@@ -85,7 +89,8 @@ def legal_strategies(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
         for label in equation.labels
     ]
     for cuts in product(*options):
-        if ranks % prod(cuts) == 0:
+        parts = prod(cuts)
+        if ranks % parts == 0 and (parts == ranks or ranks <= 4 or not node.operator.reads_beyond):
             cut = dict(zip(equation.labels, cuts, strict=True))
             spoken = equation.strategy_inputs
             yield tuple(tuple(cut.get(label, 1) if label else 1 for label in labels) for labels in spoken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,9 +90,3 @@ def relative_errors(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> d
         name: float(np.linalg.norm(np.float64(value) - theirs[name]) / np.linalg.norm(np.float64(theirs[name])))
         for name, value in ours.items()
     }
-
-
-def largest(errors: Mapping[str, float], names: Iterable[str] | None = None) -> tuple[str, float]:
-    """Return the name of the largest error, and it."""
-    chosen = errors if names is None else {name: errors[name] for name in names}
-    return max(chosen.items(), key=lambda item: item[1])

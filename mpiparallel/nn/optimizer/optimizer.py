@@ -22,8 +22,9 @@ class Optimizer(Cell):
 
     ``parameters`` are parameters, or groups of them: dicts with ``params`` and perhaps ``lr`` and ``weight_decay``, and
     one with ``order_params`` for the order of all. ``learning_rate`` is a number, or a table with one number for each
-    step, of which the last holds on, or a LearningRateSchedule of ``global_step``. A number or a table is the parameter "learning_rate", and that of group i with its own
-    "learning_rate_group_i", so that both can be changed between steps and are saved. ``global_step`` counts the steps.
+    step, of which the last holds on, or a LearningRateSchedule of ``global_step``, which counts the steps. A number or
+    a table is the parameter "learning_rate", and that of group i with its own "learning_rate_group_i", so that both can
+    be changed between steps and are saved.
     Gradients are divided by ``loss_scale``. ``weight_decay`` is not for parameters with "beta" or "gamma" in their
     names, unless groups are given (MindSpore's rule). Raises ConfigurationError for values out of range and malformed
     groups.

@@ -69,8 +69,8 @@ def _read_group(who: str, index: int, item: Any) -> ParameterGroup:
         )
     if item.get("grad_centralization"):
         raise ConfigurationError(
-            f"{who}: group {index} has grad_centralization=True, which is not implemented; leave it out, and centre the "
-            "gradients in TrainOneStepCell.prepared"
+            f"{who}: group {index} has grad_centralization=True, which is not implemented; leave it out, and centre "
+            "the gradients in TrainOneStepCell.prepared"
         )
     for key in item:
         if key not in _KEYS and key != "grad_centralization":

@@ -74,9 +74,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
     that it used. The gradients that the optimizer is given are those of the loss itself: its ``loss_scale`` stays 1.
     """
 
-    def __init__(
-        self, network: Cell, optimizer: Optimizer, scale_sense: Any, accumulation_steps: int = 1
-    ) -> None:
+    def __init__(self, network: Cell, optimizer: Optimizer, scale_sense: Any, accumulation_steps: int = 1) -> None:
         super().__init__(network, optimizer, accumulation_steps=accumulation_steps)
         if optimizer.loss_scale != 1.0:
             raise ConfigurationError(

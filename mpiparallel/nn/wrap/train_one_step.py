@@ -58,9 +58,7 @@ class TrainOneStepCell(Cell):
     sens)`` and ``self.grad_reducer`` on, as MindSpore's users write it, or in ``prepared``, which keeps all else.
     """
 
-    def __init__(
-        self, network: Cell, optimizer: Optimizer, sens: float = 1.0, accumulation_steps: int = 1
-    ) -> None:
+    def __init__(self, network: Cell, optimizer: Optimizer, sens: float = 1.0, accumulation_steps: int = 1) -> None:
         super().__init__(auto_prefix=False)
         self.network = network
         self.optimizer = optimizer

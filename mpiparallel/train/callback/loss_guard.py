@@ -39,9 +39,9 @@ class LossGuard(Callback):
     and the first weight whose gradient is concerned. All ranks decide alike, by one small AllReduce in the program.
 
     A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
-    "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of it, and only a loss that is not
-    finite itself counts, or an overflow at the lowest scale. Over several batches a step, moving averages are not held
-    back. ``skipped_steps`` are the steps left out.
+    "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of it, and only a
+    loss that is not finite itself counts, or an overflow at the lowest scale. Over several batches a step, moving
+    averages are not held back. ``skipped_steps`` are the steps left out.
 
     >>> LossGuard("ignore")
     Traceback (most recent call last):
@@ -80,7 +80,8 @@ class LossGuard(Callback):
         self.skipped_steps.append(parameters.cur_step_num)
         if self._in_a_row >= self.limit:
             raise NonFiniteError(
-                f"{message}; that is {self._in_a_row} steps in a row (LossGuard's limit); {_before(parameters)}. {_MEND}"
+                f"{message}; that is {self._in_a_row} steps in a row (LossGuard's limit); {_before(parameters)}. "
+                f"{_MEND}"
             )
         self._say(parameters, f"{message}; the update is left out, {len(self.skipped_steps)} so far")
 
@@ -92,7 +93,7 @@ class LossGuard(Callback):
     def _is_sound(self, parameters: CallbackParameters) -> bool:
         check = parameters.train_network.finite_check
         if not check.judges:
-            # A step of the user's own making asks for no verdict: the loss is all there is to see, and ranks must agree.
+            # A step of the user's own making asks for no verdict: only the loss can be seen, and ranks must agree.
             unsound = not np.isfinite(parameters.net_outputs.asnumpy()).all()
             communicator = _communicator(parameters)
             return not (unsound if communicator is None else communicator.any_true(unsound))
@@ -111,7 +112,9 @@ _MEND: Final = (
 
 def _before(parameters: CallbackParameters) -> str:
     if not parameters.train_network.finite_check.judges:
-        return "the update was made, because this TrainOneStepCell has a construct of its own: override prepared instead"
+        return (
+            "the update was made, because this TrainOneStepCell has a construct of its own: override prepared instead"
+        )
     if parameters.train_network.accumulation_steps > 1:
         return "weights and optimizer states are those from before the step"
     return "weights, optimizer states and moving averages are those from before the step"

@@ -43,7 +43,8 @@ def test_the_command_makes_them_and_says_what_it_made(tmp_path: Path, capsys: py
     for _ in range(2):
         assert main([str(folder)]) == 0
         said = capsys.readouterr()
-        assert said.out.startswith(f"{folder}: 1541 training images") and not said.err
+        assert said.out.startswith(f"{folder}: 1541 training images")
+        assert not said.err
     assert len(list(folder.iterdir())) == 6
 
 

@@ -98,7 +98,7 @@ def test_no_more_is_read_than_the_size_says_and_only_one_item_for_the_first() ->
             yield number
 
     with closing(ReadAhead(count, size=3)) as numbers:
-        assert made == [] and not readers(), "it starts when it is asked"
+        assert (made, readers()) == ([], []), "it starts when it is asked"
         assert next(numbers) == 0
         assert made == [0]
         assert next(numbers) == 1
@@ -122,7 +122,7 @@ def test_an_error_comes_where_its_batch_would_have_come_with_its_message_and_pla
     with pytest.raises(DatasetError, match="map: fails on image in row 6: ValueError: a hole in the image") as caught:
         next(batches)
     names = {entry.name for entry in caught.traceback}
-    assert "_apply" in names and "take" in names, "both the thread's frames and the user's are shown"
+    assert {"_apply", "take"} <= names, "both the thread's frames and the user's are shown"
     assert isinstance(caught.value.__cause__, ValueError)
     assert list(batches) == []
 
@@ -149,7 +149,8 @@ def test_the_thread_ends_when_the_iterator_is_dropped_closed_or_used_up() -> Non
     batches = dataset.iterate()
     list(islice(batches, 2))
     batches.close()
-    assert not readers() and list(batches) == []
+    assert not readers()
+    assert list(batches) == []
     batches.close()
 
     for _ in dataset.create_dict_iterator(num_epochs=1):
@@ -230,7 +231,8 @@ def test_training_that_ends_stops_or_fails_leaves_no_thread() -> None:
     broken_model = model()
     with pytest.raises(DatasetError, match="broken on x in row 12: OSError: the disk is gone"):
         broken_model.train(1, broken_at_step_7)
-    assert broken_model.step == 6 and not readers()
+    assert broken_model.step == 6
+    assert not readers()
 
 
 @pytest.mark.parametrize("ending", ["pass", "raise KeyboardInterrupt", "raise SystemExit(0)"])
@@ -244,10 +246,11 @@ print(len(list(itertools.islice(rows, 3))), flush=True)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stdout == "3\n"
     assert (done.returncode == 0) == ("Keyboard" not in ending), done.stderr
-    assert "Exception ignored" not in done.stderr and "Fatal" not in done.stderr, done.stderr
+    assert "Exception ignored" not in done.stderr, done.stderr
+    assert "Fatal" not in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, True, "2"])
 def test_a_wrong_prefetch_size_is_refused(size) -> None:
-    with pytest.raises(DatasetError, match="set_prefetch_size: size is .*; give an integer of 0 or more"):
+    with pytest.raises(DatasetError, match=r"set_prefetch_size: size is .*; give an integer of 0 or more"):
         ds.config.set_prefetch_size(size)

@@ -177,6 +177,24 @@ def test_a_layout_that_fits_no_tensor_is_refused(
         Layout(shape, DeviceMatrix((2, 2)), tensor_map, partial, optimizer_axes=optimizer_axes)
 
 
+def test_bounds_overlap_leave_out_and_survive_another_device_matrix() -> None:
+    layout = Layout((2, 9), DeviceMatrix((2, 4)), ((0,), (1,))).with_bounds([(), ((0, 4), (2, 6), (5, 5), (8, 9))])
+    same = layout.reshaped_devices((2, 2, 2))
+    for one in (layout, same, same.canonical):
+        assert [(one.box(rank).start[1], one.box(rank).stop[1]) for rank in range(4)] == [*layout.bounds[1]]
+        assert sorted(one.parts_over(Box((0, 3), (1, 6)))) == [(0, 0), (0, 1)]
+    assert same.canonical == layout.canonical != layout.even().canonical
+
+
+@pytest.mark.parametrize(
+    ("bounds", "optimizer_axes"),
+    [(((), ((0, 4),)), ()), (((),), ()), ((((0, 2), (0, 2)), ()), ()), (((), ((0, 4), (4, 8))), (0,))],
+)
+def test_bounds_that_do_not_fit_the_cuts_are_refused(bounds, optimizer_axes) -> None:
+    with pytest.raises(LayoutError, match="give each dim"):
+        Layout((2, 8), DeviceMatrix((2, 2)), ((), (1,)), optimizer_axes=optimizer_axes, bounds=bounds)
+
+
 @pytest.mark.parametrize("shape", [(8,), (3, 2), (2, 1), (6, 2), (2, 3, 2), ()])
 def test_a_device_matrix_that_does_not_refine_is_refused(shape: tuple[int, ...]) -> None:
     layout = Layout((8,), DeviceMatrix((2, 3)), ((0,),))

@@ -60,3 +60,39 @@ def test_in_data_parallel_mode_statistics_are_each_ranks_own_and_weights_shared(
     first, second = run_world(2, on_rank)
     for name, value in first.items():
         assert np.array_equal(value, second[name]) == ("moving" not in name), name
+
+
+@pytest.mark.parametrize("mode", ["data_parallel", "semi_auto_parallel"])
+def test_an_evaluation_before_and_between_the_steps_changes_nothing(mode) -> None:
+    """Moving averages are each rank's own in data parallel mode; evaluating once took the programs apart from them."""
+
+    def on_rank(communicator, evaluated):
+        ms.set_seed(2)
+        full_batch = {"full_batch": True} if mode == "semi_auto_parallel" else {}
+        ms.set_auto_parallel_context(parallel_mode=mode, gradients_mean=True, **full_batch)
+        network = ResNet((1, 1, 1, 1), 4, widths=(4, 4, 4, 4), dtype=ms.float64)
+        loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+        model = ms.Model(network, loss, nn.Momentum(network.trainable_params(), 0.05, 0.9))
+        model.train_network.set_train()
+        own = slice(0, 6) if full_batch else slice(3 * communicator.rank, 3 * communicator.rank + 3)
+        outputs = []
+        for _ in range(3):
+            if evaluated:
+                outputs.append(model.predict(ms.Tensor(IMAGES)).asnumpy())
+            model.run_step([IMAGES[own], LABELS[own]])
+        outputs.append(model.predict(ms.Tensor(IMAGES)).asnumpy())
+        return outputs, {one.name: one.asnumpy().copy() for one in network.get_parameters()}
+
+    evaluated, plain = run_world(2, on_rank, True), run_world(2, on_rank, False)
+    for (outputs, found), (last, expected) in zip(evaluated, plain, strict=True):
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+        np.testing.assert_array_equal(outputs[-1], last[-1])
+        assert all(not np.allclose(one, outputs[-1]) for one in outputs[:-1])
+
+
+def test_with_a_last_gamma_of_zeros_blocks_begin_as_their_inputs() -> None:
+    ms.set_seed(2)
+    network = ResNet((2,), 4, widths=(4,), dtype=ms.float64, last_gamma="zeros").set_train(False)
+    before = network.pool(network.stem(ms.Tensor(IMAGES))).asnumpy()
+    np.testing.assert_array_equal(network.stages(ms.Tensor(before)).asnumpy(), before)

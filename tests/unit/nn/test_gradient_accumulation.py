@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ PLACES = {
     "data parallel": ("data_parallel", 4, False),
     "semi-auto": ("semi_auto_parallel", 4, False),
     "parallel optimizer": ("semi_auto_parallel", 4, True),
+    "data parallel with shards": ("data_parallel", 4, True),
 }
 
 
@@ -145,7 +147,7 @@ def own_loop(communicator):
     for columns in rows_of(communicator, "data_parallel", ROWS).iterate():
         step(*columns.values())
         weights.append(network[0].weight.asnumpy().copy())
-    return [not np.array_equal(before, after) for before, after in zip(weights, weights[1:], strict=False)]
+    return [not np.array_equal(before, after) for before, after in pairwise(weights)]
 
 
 def test_in_a_loop_of_ones_own_every_second_call_updates() -> None:
@@ -232,3 +234,85 @@ def test_wrong_use_is_refused_with_the_mend() -> None:
         model.train(1, NumpySlicesDataset((X, Y), ["x", "y"]).batch(ROWS))
     with pytest.raises(ConfigurationError, match="1 batches are given; a step takes 7"):
         model.run_step([X, Y])
+
+
+sum_op = ops.MultitypeFuncGraph("grad_sum_op")
+clear_op = ops.MultitypeFuncGraph("clear_op")
+
+
+@sum_op.register("Tensor", "Tensor")
+def _cumulative_grad(grad_sum, grad):
+    return ops.AssignAdd()(grad_sum, grad)
+
+
+@clear_op.register("Tensor", "Tensor")
+def _clear_grad_sum(grad_sum, zero):
+    return ops.depend(True, ops.assign(grad_sum, zero))
+
+
+class TrainForwardBackward(nn.Cell):
+    """The three cells in which MindSpore's users write accumulation themselves."""
+
+    def __init__(self, network, optimizer, grad_sum, sens=1.0):
+        super().__init__(auto_prefix=False)
+        self.network = network
+        self.network.set_grad()
+        self.network.add_flags(defer_inline=True)
+        self.weights = ms.ParameterTuple(network.trainable_params())
+        self.optimizer = optimizer
+        self.grad_sum = grad_sum
+        self.grad = ops.GradOperation(get_by_list=True, sens_param=True)
+        self.sens = sens
+        self.hyper_map = ops.HyperMap()
+
+    def construct(self, *inputs):
+        loss = self.network(*inputs)
+        sens = ops.Fill()(ops.DType()(loss), ops.Shape()(loss), self.sens)
+        grads = self.grad(self.network, self.weights)(*inputs, sens)
+        return ops.depend(loss, self.hyper_map(ops.partial(sum_op), self.grad_sum, grads))
+
+
+class TrainOptim(nn.Cell):
+    def __init__(self, optimizer, grad_sum):
+        super().__init__(auto_prefix=False)
+        self.optimizer, self.grad_sum = optimizer, grad_sum
+
+    def construct(self):
+        return self.optimizer(self.grad_sum)
+
+
+class TrainClear(nn.Cell):
+    def __init__(self, grad_sum, zeros):
+        super().__init__(auto_prefix=False)
+        self.grad_sum, self.zeros, self.hyper_map = grad_sum, zeros, ops.HyperMap()
+
+    def construct(self):
+        return self.hyper_map(ops.partial(clear_op), self.grad_sum, self.zeros)
+
+
+def written_by_hand(communicator, mode, optimizer_parallel):
+    set_up(communicator, mode, optimizer_parallel)
+    network = make_network(communicator.size > 1 and mode == "semi_auto_parallel")
+    optimizer = OPTIMIZERS["momentum"](network.trainable_params())
+    grad_sum = optimizer.parameters.clone(prefix="grad_sum", init="zeros")
+    zeros = optimizer.parameters.clone(prefix="zeros", init="zeros")
+    share = 1.0 / BATCHES / (communicator.size if mode == "data_parallel" else 1)
+    forward = TrainForwardBackward(nn.WithLossCell(network, nn.MSELoss()), optimizer, grad_sum, share).set_train()
+    optimize, clear = TrainOptim(optimizer, grad_sum).set_train(), TrainClear(grad_sum, zeros).set_train()
+    for _ in range(2):
+        for number, columns in enumerate(rows_of(communicator, mode, ROWS).iterate()):
+            forward(*(ms.Tensor(column) for column in columns.values()))
+            if (number + 1) % BATCHES == 0:
+                optimize()
+                clear()
+    return {one.name: (one.asnumpy().copy(), one.box) for one in network.get_parameters()}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_cells_written_by_hand_as_mindspores_users_do_train_the_same(place) -> None:
+    ((_, _, wanted),) = run_world(1, train, "", False, "momentum", 1)
+    mode, ranks, optimizer_parallel = PLACES[place]
+    for found in run_world(ranks, written_by_hand, mode, optimizer_parallel):
+        for name, (array, own) in found.items():
+            whole, box = wanted[name]
+            np.testing.assert_allclose(array, whole[own.within(box)], rtol=1e-12, atol=1e-15, err_msg=name)

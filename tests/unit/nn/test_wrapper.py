@@ -7,6 +7,7 @@ import pytest
 
 from mpiparallel import nn, ops
 from mpiparallel.context import PYNATIVE_MODE, set_context
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 
 GENERATOR = np.random.default_rng(6)
@@ -87,3 +88,50 @@ def test_dropout_differs_from_step_to_step_and_goes_on_from_a_restored_count():
     assert len(set(losses)) == 4
     restored = train(2)
     assert [float(restored(Tensor(X))) for _ in range(2)] == losses[2:]
+
+
+class MindSporesStep(nn.TrainOneStepCell):
+    """A step as MindSpore's users write it: the loss, then the gradient of the same network on the same inputs."""
+
+    def construct(self, *inputs):
+        loss = self.network(*inputs)
+        sens = ops.fill(loss.dtype, loss.shape, self.sens)
+        self.optimizer(self.grad_reducer(self.grad(self.network, self.weights)(*inputs, sens)))
+        return loss
+
+
+def test_a_step_of_ones_own_runs_the_network_once_and_dropout_alike_for_loss_and_gradient():
+    cells = []
+    for kind in (nn.TrainOneStepCell, MindSporesStep):
+        network = Dropping()
+        step = kind(network, nn.SGD(network.trainable_params(), 0.1)).set_train()
+        cells.append((step, [float(step(Tensor(X))) for _ in range(3)], network.dense.weight.asnumpy()))
+    (built_in, wanted, weight), (own, found, own_weight) = cells
+    assert found == wanted
+    np.testing.assert_allclose(own_weight, weight, rtol=1e-15)
+    kinds = [sorted(node.operator.name for node in cell.sharded_graph(X).graph.nodes) for cell in (built_in, own)]
+    assert kinds[0].count("MatMul") == kinds[1].count("MatMul")
+
+
+class Accumulating(nn.Cell):
+    """A cell that is compiled as its flag says, as in MindSpore's sample of accumulation."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Dense(3, 2, Tensor(WEIGHT), dtype=np.float64)
+        self.accumulation = False
+
+    def construct(self, x):
+        return self.inner(x) if self.accumulation else self.inner(x) * 2.0
+
+
+def test_a_flag_chooses_what_is_compiled_and_fp16_is_a_flag_too():
+    cell = Accumulating()
+    plain = cell(Tensor(X)).asnumpy()
+    flagged = cell.add_flags_recursive(accumulation=True)(Tensor(X)).asnumpy()
+    np.testing.assert_array_equal(plain, 2 * flagged)
+    np.testing.assert_array_equal(cell.add_flags_recursive(accumulation=False)(Tensor(X)).asnumpy(), plain)
+    assert cell.inner.accumulation is False
+    assert cell.add_flags_recursive(fp16=True)(Tensor(X)).dtype == np.float16
+    with pytest.raises(ConfigurationError, match="must be a number or a text"):
+        cell.add_flags(accumulation=X)

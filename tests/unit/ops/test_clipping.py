@@ -62,3 +62,47 @@ def test_the_norm_is_that_of_the_whole_gradients(ranks, cut, optimizer_parallel)
 def test_a_norm_of_zero_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"clip_norm 0.0 must be above 0"):
         ops.clip_by_global_norm((ms.Tensor([1.0]),), 0.0)
+
+
+class ClippedOneByOne(nn.TrainOneStepCell):
+    """Each gradient is clipped by its own norm, as MindSpore's users write it."""
+
+    def __init__(self, network, optimizer):
+        super().__init__(network, optimizer)
+        self.clip = nn.ClipByNorm()
+
+    def prepared(self, gradients):
+        return tuple(self.clip(gradient, ms.Tensor(np.asarray(0.1))) for gradient in gradients)
+
+
+class SumOfSquares(nn.Cell):
+    def __init__(self, cut):
+        super().__init__()
+        self.dense = nn.Dense(8, 4, weight_init="ones", dtype=ms.float64)
+        self.dense.matmul.shard(cut)
+
+    def construct(self, x):
+        return (self.dense(x) ** 2).sum()
+
+
+def clipped_one_by_one(_communicator, cut):
+    ms.set_auto_parallel_context(
+        parallel_mode="semi_auto_parallel",
+        full_batch=True,
+        enable_parallel_optimizer=True,
+        parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+    )
+    network = SumOfSquares(cut)
+    cell = ClippedOneByOne(network, nn.SGD(network.trainable_params(), 1.0))
+    cell(ms.Tensor(X))
+    weight = network.dense.weight
+    return weight.asnumpy().copy(), weight.box
+
+
+@pytest.mark.parametrize(("ranks", "cut"), [(1, ((1, 1), (1, 1))), (4, ((2, 1), (2, 1))), (4, ((1, 4), (1, 4)))])
+def test_the_norm_of_each_gradient_is_that_of_its_whole(ranks, cut) -> None:
+    gradient = 2 * (X @ np.ones((8, 4))).T @ X
+    wanted = 1.0 - 0.1 * gradient / np.linalg.norm(gradient)
+    for weight, box in run_world(ranks, clipped_one_by_one, cut):
+        rows, columns = (slice(*ends) for ends in zip(box.start, box.stop, strict=True))
+        np.testing.assert_allclose(weight, wanted[rows, columns], rtol=1e-12)

@@ -184,6 +184,9 @@ def test_what_is_not_supported_is_refused() -> None:
         F.clip_by_value(X)
     with pytest.raises(ShapeError, match="x is of dtype float64; compare it"):
         F.reduce_all(X)
+    for call in (lambda: F.logical_and(X > 1, IDS), lambda: F.logical_not(X), lambda: F.where(X, X, 0.0)):
+        with pytest.raises(ShapeError, match="compare it, or cast it to bool"):
+            call()
     with pytest.raises(ShapeError, match="there is no tensor to add"):
         F.addn([])
 

@@ -119,6 +119,17 @@ def test_an_index_of_integers_gives_a_view_that_follows_the_array() -> None:
     assert element.item() == 9.0
 
 
+@pytest.mark.parametrize("length", [5, 40])
+@pytest.mark.parametrize("nans", [1, 3])
+def test_what_is_no_number_is_the_largest_of_all(length: int, nans: int) -> None:
+    x = np.arange(length) / 7
+    x[1 : 1 + nans] = np.nan
+    values, indices = P.TopK()(x, 2)
+    wanted = [1, 2] if nans > 1 else [1, length - 1]
+    assert indices.asnumpy().tolist() == wanted
+    np.testing.assert_array_equal(values.asnumpy(), x[wanted])
+
+
 def run_program(network: Any, *arrays: Any) -> Any:
     trace = Trace()
     inputs = [trace.graph.add_input(f"x{index}", Tensor(array).spec) for index, array in enumerate(arrays)]

@@ -87,3 +87,34 @@ def test_a_parameter_used_under_two_layouts_is_refused_with_both_users() -> None
 def test_what_is_no_strategy_is_refused_at_once(strategy) -> None:
     with pytest.raises(StrategyError, match="strategy"):
         ops.ReLU().shard(strategy)
+
+
+@pytest.mark.parametrize(
+    ("build", "call"),
+    [
+        (ops.Argmax, lambda operator, x: operator(x)),
+        (lambda: ops.ArgMaxWithValue(1), lambda operator, x: operator(x)[1]),
+        (ops.TopK, lambda operator, x: operator(x, 2)[0]),
+        (ops.CumSum, lambda operator, x: operator(x, 1)),
+        (lambda: ops.Pad(((0, 0), (1, 0))), lambda operator, x: operator(x)),
+        (ops.StridedSlice, lambda operator, x: operator(x, (slice(None), slice(0, 4)))),
+        (lambda: ops.Unstack(1), lambda operator, x: operator(x)[0]),
+        (lambda: ops.ReduceProd(), lambda operator, x: operator(x, 1)),
+    ],
+)
+def test_a_dim_that_an_operator_must_see_whole_is_named(build, call) -> None:
+    class Applied(Rows):
+        def construct(self, x):
+            return call(self.operator, x)
+
+    with pytest.raises(StrategyError, match="dim 1 of input 0 must stay whole, but is cut 2 ways; give it cut 1"):
+        Applied(build().shard(((2, 2),))).sharded_graph(X)
+
+
+def test_what_is_repeated_is_cut_into_a_divisor_of_how_often() -> None:
+    class Repeated(Rows):
+        def construct(self, x):
+            return self.operator(x, (1, 6))
+
+    with pytest.raises(StrategyError, match="dim 1 of input 0 can be cut only into a number of parts that divides 6"):
+        Repeated(ops.Tile().shard(((1, 4),))).sharded_graph(X)

@@ -130,3 +130,46 @@ def test_each_rank_drops_other_elements() -> None:
         return nn.Dropout(0.5).set_train()(ms.Tensor(np.ones(200, np.float32))).asnumpy().tobytes()
 
     assert len(set(run_world(RANKS, on_rank))) == RANKS
+
+
+class ClippedMomentum(nn.Momentum):
+    """An optimizer before whose update something is done to all gradients together."""
+
+    def construct(self, gradients):
+        return super().construct(ops.clip_by_global_norm(gradients, 0.5))
+
+
+def train_with_shards(communicator, make_optimizer, shards):
+    set_mode(
+        gradients_mean=True,
+        enable_parallel_optimizer=shards != 1,
+        parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        optimizer_weight_shard_size=shards,
+    )
+    network = nn.SequentialCell(
+        [nn.Dense(5, 8, weight_init=0.2, dtype=ms.float64), nn.Dense(8, 2, weight_init=0.3, dtype=ms.float64)]
+    )
+    optimizer = make_optimizer(network.trainable_params())
+    step = nn.TrainOneStepCell(nn.WithLossCell(network, nn.MSELoss()), optimizer).set_train()
+    rows = np.array_split(np.arange(12), communicator.size)[communicator.rank]
+    losses = [float(step(ms.Tensor(x[rows]), ms.Tensor(y[rows]))) for x, y in zip(X, Y, strict=True)]
+    layouts = {one.name: (one.layout, one.array.copy()) for one in step.get_parameters()}
+    sharded = step.sharded_graph(ms.Tensor(X[0][rows]), ms.Tensor(Y[0][rows]))
+    names = [node.operator.name for node in local_graph(sharded, communicator.rank).nodes]
+    return losses, layouts, names
+
+
+@pytest.mark.parametrize("shards", [-1, 2])
+@pytest.mark.parametrize("optimizer", [*OPTIMIZERS, "clipped"])
+def test_the_parallel_optimizer_updates_shards_and_trains_to_the_same_weights(optimizer, shards) -> None:
+    make = {**OPTIMIZERS, "clipped": lambda params: ClippedMomentum(params, 0.1, 0.9)}[optimizer]
+    ((_, wanted, _),) = run_world(1, train_with_shards, make, 1)
+    for rank, (_, found, names) in enumerate(run_world(4, train_with_shards, make, shards)):
+        for name, (layout, part) in found.items():
+            whole = wanted[name][1]
+            own = tuple(map(slice, layout.box(rank).start, layout.box(rank).stop))
+            np.testing.assert_allclose(part, whole[own], rtol=1e-12, atol=1e-14, err_msg=name)
+        cut = {name for name, (layout, _) in found.items() if layout.optimizer_axes}
+        assert {"0.weight", "moments.0.weight"} & cut or {"0.weight", "moment1.0.weight"} & cut
+        assert "ReduceScatterBlocks" in names
+        assert names.count("SliceBox") == 0, "no gradient is summed whole and then cut"

@@ -137,6 +137,12 @@ def test_a_partial_layout_is_refused_by_name(side: str) -> None:
         plan_reshard({"w": (terms, whole) if side == "source" else (whole, terms)}, 0)
 
 
+def test_a_source_whose_parts_overlap_is_refused_by_name() -> None:
+    halves = Layout((8,), DeviceMatrix((2,)), ((0,),))
+    with pytest.raises(ReshardError, match=r"w: its source layout .* has parts that overlap"):
+        plan_reshard({"w": (halves.with_bounds([((0, 5), (3, 8))]), halves)}, 0)
+
+
 def test_the_digest_is_equal_for_equal_layouts_in_any_order() -> None:
     first, second = (Layout((4, 6), DeviceMatrix((2, 2)), tensor_map) for tensor_map in (((0,), (1,)), ((1,), (0,))))
     forward = {"a": (first, second), "b": (second, first)}

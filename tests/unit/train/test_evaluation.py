@@ -83,6 +83,16 @@ def test_ranks_with_batches_of_their_own_measure_all_of_them_however_many_each_h
     assert_right(run_world(len(shares), on_own_batches, shares))
 
 
+def with_metrics_in_another_order(communicator):
+    context.set_auto_parallel_context(parallel_mode="data_parallel")
+    names = ["acc", "loss"] if communicator.rank else ["loss", "acc"]
+    return model(names).eval(dataset(slice(communicator.rank, None, 2)))
+
+
+def test_ranks_may_have_their_metrics_in_any_order_as_processes_have_sets() -> None:
+    assert_right(run_world(2, with_metrics_in_another_order))
+
+
 class Together(nn.Cell):
     """A network of which the ranks compute a part together."""
 

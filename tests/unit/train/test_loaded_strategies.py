@@ -119,9 +119,9 @@ def test_training_with_a_loaded_file_is_that_of_one_rank(tmp_path) -> None:
 def test_files_that_do_not_fit_are_refused_by_name(tmp_path) -> None:
     file = tmp_path / "strategy.ckpt"
     build(TwoMatMul(CUT), strategy_ckpt_save_file=str(file))
-    with pytest.raises(StrategyFileError, match=r'strategy\.ckpt: no operator of the network is in it; it has "MatMul_w1"'):
+    with pytest.raises(StrategyFileError, match=r'ckpt: no operator of the network is in it; it has "MatMul_w1"'):
         build(TwoMatMul(names=("a", "b")), strategy_ckpt_load_file=str(file))
-    with pytest.raises(StrategyFileError, match=r'ckpt: parameter ".*w1": .* on 8 devices in the file, but there are 16'):
+    with pytest.raises(StrategyFileError, match=r'"moments\.w1": .* on 8 devices in the file, but there are 16'):
         build(TwoMatMul(), 16, strategy_ckpt_load_file=str(file))
     with pytest.raises(StrategyFileError, match=r"missing\.ckpt"):
         build(TwoMatMul(), strategy_ckpt_load_file=str(tmp_path / "missing.ckpt"))

@@ -7,6 +7,7 @@ import pytest
 
 import mpiparallel as ms
 from mpiparallel import Model, nn
+from mpiparallel.communication import world
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.dataset.text import translation_dataset
@@ -14,6 +15,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.train import Callback, DynamicLossScaleManager, FixedLossScaleManager
+from mpiparallel.train.state import move_state
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.normal(size=(16, 3, 6, 6)).astype(np.float32)
@@ -179,7 +181,7 @@ def test_the_scale_falls_with_overflows_and_rises_after_a_window_without() -> No
 
 def test_a_fixed_scale_without_a_check_needs_an_optimizer_that_takes_it_back() -> None:
     manager = FixedLossScaleManager(64.0, drop_overflow_update=False)
-    with pytest.raises(ConfigurationError, match="give it loss_scale=64.0, or drop_overflow_update=True"):
+    with pytest.raises(ConfigurationError, match=r"give it loss_scale=64\.0, or drop_overflow_update=True"):
         image_model(manager)
     losses = {}
     for scale in (1.0, 64.0):
@@ -223,3 +225,37 @@ def test_what_no_backend_computes_in_is_refused_with_what_to_use_instead() -> No
     scaled = nn.Momentum(image_network().trainable_params(), 0.1, 0.9, loss_scale=2.0)
     with pytest.raises(ConfigurationError, match=r"give Momentum loss_scale=1.0, not 2.0"):
         nn.TrainOneStepWithLossScaleCell(image_network(), scaled, 2.0)
+
+
+
+def scaled_on(ranks, batch):
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", device_num=ranks, full_batch=True)
+    model = image_model(DynamicLossScaleManager(256.0, 2, 3), "O2")
+    model.predict_network[4].matmul.shard(((1, 1), (ranks, 1)))
+    model.predict_network[4].bias_add.shard(((1, ranks), (ranks,)))
+    model.train_network.set_train()
+    return model, model.shard(batch)
+
+
+def move_to_fewer(communicator):
+    ms.set_seed(3)
+    batches = [list(columns.values()) for columns in images(communicator, "").iterate()]
+    model, source = scaled_on(4, batches[0])
+    losses = [float(model.run_step(batches[step % 2])) for step in range(7)]
+    survivors = communicator.group((0, 1)) if communicator.rank < 2 else communicator
+    with world.use(survivors):
+        target_model, target = scaled_on(2, batches[0])
+    move_state(source, target, communicator)
+    if communicator.rank >= 2:
+        return losses, None, None
+    with world.use(survivors):
+        losses += [float(target_model.run_step(batches[step % 2])) for step in range(7, 10)]
+    step = target_model.train_network
+    return losses, float(step.scale_sense.asnumpy()), int(step.loss_scaling_manager.cur_iter.asnumpy())
+
+
+def test_the_scale_and_its_counters_move_with_the_state_to_fewer_ranks() -> None:
+    losses, _ = run_world(1, train_images, "", "O2")[0]
+    for found, scale, counter in run_world(4, move_to_fewer)[:2]:
+        np.testing.assert_allclose(found, losses, rtol=TOLERANCE)
+        assert (scale, counter) == (256.0 * 2**3, 11)
