@@ -33,7 +33,7 @@ check: lint test ## lint, then test
 test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x or cuda13x)
 	.venv/bin/python -m pytest -m gpu
 
-# Gradients and times do not depend on the build of PyTorch: one for CPUs is enough, where pip is told of an index of them.
+# Any build of PyTorch will do. On Linux pip takes that for CUDA, unless PIP_EXTRA_INDEX_URL names an index of those for CPUs.
 test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in half an hour
 	.venv/bin/python -m pytest -m slow
 

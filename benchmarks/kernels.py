@@ -21,6 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import elementwise_kernels
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -177,6 +178,7 @@ def all_cases() -> list[Case]:
     """Return every case, each name once."""
     layers = [*LAYERS, *resnet50(8, 224), *resnet50(32, 32)]
     cases = [case for layer in layers for case in layer.cases]
+    cases += [Case(name, "GB/s", work, bind) for name, work, bind in elementwise_kernels.CASES]
     return list({case.name: case for case in cases}.values())
 
 

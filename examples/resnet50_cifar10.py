@@ -83,7 +83,8 @@ def read_arguments():
     )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    arguments.image_size = arguments.image_size or (32 if arguments.digits else 224)
+    if arguments.image_size is None:
+        arguments.image_size = 32 if arguments.digits else 224
     if arguments.data_path is None and not arguments.digits:
         parser.error(
             "give --data_path, or set DATA_PATH: the folder that holds cifar-10-batches-bin or -py; "

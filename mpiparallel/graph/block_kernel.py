@@ -88,7 +88,8 @@ class _BlockProgram:
                 self._release(dying)
             else:
                 self._release(dying)
-                self._place[term] = targets[term] if targets.get(term) is not None else self._scratch(term)
+                target = targets.get(term)
+                self._place[term] = self._scratch(term) if target is None else target
             self._emit(term)
         for root, target in bound.targets():
             if self._place[root] != targets[root]:

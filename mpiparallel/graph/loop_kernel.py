@@ -57,7 +57,8 @@ def _is_compilable(bound: TermArrays) -> bool:
 def _unique(arrays: Sequence[Any]) -> tuple[list[Any], list[int]]:
     """Return the arrays without those that show the same memory alike, and where each of the given ones is there."""
     found: dict[object, int] = {}
-    unique, positions = [], []
+    unique: list[Any] = []
+    positions: list[int] = []
     for array in arrays:
         key = (array.ctypes.data, array.shape, array.strides, array.dtype)
         if key not in found:

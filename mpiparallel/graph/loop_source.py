@@ -4,47 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from mpiparallel.graph.expression import REDUCTIONS, Term, walk
+from mpiparallel.graph.loop_text import COSTLY, constant_text, formula, letter_of
 from mpiparallel.graph.term_arrays import TermArrays
 
 _INDENT = "    "
 
-_TEXTS: Final = {
-    "add": "({} + {})",
-    "subtract": "({} - {})",
-    "multiply": "({} * {})",
-    "true_divide": "({} / {})",
-    "negative": "(-{})",
-    "absolute": "abs({})",
-    "sqrt": "sqrt({})",
-    "log": "log({})",
-    "log1p": "log1p({})",
-    "sin": "sin({})",
-    "cos": "cos({})",
-    "floor": "floor({})",
-    "square": "({0} * {0})",
-    "maximum": "maximum({}, {})",
-    "minimum": "minimum({}, {})",
-    "sign": "({0} if {0} != {0} else (one({0} > 0) - one({0} < 0)))",
-    "equal": "({} == {})",
-    "not_equal": "({} != {})",
-    "less": "({} < {})",
-    "less_equal": "({} <= {})",
-    "greater": "({} > {})",
-    "greater_equal": "({} >= {})",
-    "logical_and": "({} & {})",
-    "logical_or": "({} | {})",
-    "logical_not": "(not {})",
-    "where": "({1} if {0} else {2})",
-}
 _LONG = 1 << 15
 """Elements of a row above which their sum is made in float64; that of fewer is as exact as the array library's."""
-_COSTLY = frozenset(("exp", "log", "tanh"))
-"""Functions whose values are kept for the next pass over a row rather than computed again."""
 
 
 @dataclass(frozen=True)
@@ -124,29 +95,36 @@ class LoopSource:
             if self._operands[place].steps[-1] == 0:
                 self._line(depth, f"s{place} = {self._element(place)}")
                 self._numbers[term] = f"s{place}"
-        last = max(self._level.values())
-        keep = self._needed_twice(last)
-        for level in range(last + 1):
+        final = self._final()
+        keep = self._needed_twice(final)
+        for level in range(final + 1):
             self._write_rows(depth, level)
-            self._write_pass(depth, level, last, keep)
-        self._write_rows(depth, last)
+            self._write_pass(depth, level, final, keep)
+        self._write_rows(depth, final + 1)
         self._write_row_roots(depth)
 
-    def _ends(self, level: int, last: int) -> list[Term]:
-        """Return the terms for which a pass is made."""
-        if level < last:
-            return [term for term, own in self._level.items() if own == level + 1 and self._is_inner(term)]
+    def _final(self) -> int:
+        """Return the last pass: that in which the whole roots are written."""
+        inner = [own - 1 for term, own in self._level.items() if self._is_inner(term)]
+        return max([*inner, *(self._level[_summed(root, self._bound)] for root in self._whole_roots())])
+
+    def _whole_roots(self) -> list[Term]:
         return [root for root in self._bound.roots if not self._bound.is_row(_summed(root, self._bound))]
+
+    def _ends(self, level: int, final: int) -> list[Term]:
+        """Return the terms for which a pass is made."""
+        inner = [term for term, own in self._level.items() if own == level + 1 and self._is_inner(term)]
+        return [*inner, *(self._whole_roots() if level == final else ())]
 
     def _is_inner(self, term: Term) -> bool:
         return term.function in REDUCTIONS and term not in self._bound.totals
 
-    def _needed_twice(self, last: int) -> set[Term]:
+    def _needed_twice(self, final: int) -> set[Term]:
         """Return the costly terms that more than one pass needs."""
         counts: dict[Term, int] = {}
-        for level in range(last + 1):
+        for level in range(final + 1):
             seen: set[Term] = set()
-            stack = [one for end in self._ends(level, last) for one in (end.operands if level < last else (end,))]
+            stack = [self._passed_over(end) for end in self._ends(level, final)]
             while stack:
                 term = stack.pop()
                 if term in seen or self._bound.is_row(term) or term in self._leaves:
@@ -155,7 +133,7 @@ class LoopSource:
                 stack += term.operands
             for term in seen:
                 counts[term] = counts.get(term, 0) + 1
-        return {term for term, count in counts.items() if count > 1 and term.function in _COSTLY}
+        return {term for term, count in counts.items() if count > 1 and term.function in COSTLY}
 
     def _write_rows(self, depth: int, level: int) -> None:
         """Compute what has one element a row, as soon as it can be."""
@@ -163,50 +141,71 @@ class LoopSource:
             ready = self._bound.is_row(term) and own <= level and term.function not in REDUCTIONS
             if ready and term not in self._numbers and term.function != "constant":
                 name = f"q{len(self._numbers)}"
-                self._line(depth, f"{name} = {self._text(term, self._number)}")
+                self._line(depth, f"{name} = {formula(term, self._number)}")
                 self._numbers[term] = name
 
     def _number(self, term: Term) -> str:
-        return _constant(term) if term.function == "constant" else self._numbers[term]
+        return constant_text(term) if term.function == "constant" else self._numbers[term]
 
-    def _write_pass(self, depth: int, level: int, last: int, keep: set[Term]) -> None:
-        ends = self._ends(level, last)
+    def _write_pass(self, depth: int, level: int, final: int, keep: set[Term]) -> None:
+        ends = self._ends(level, final)
         if not ends:
             return
-        totals = [(index, end) for index, end in enumerate(ends) if end.function in REDUCTIONS]
-        summed = [(index, end) for index, end in totals if level < last or self._is_number(end)]
-        for index, end in summed:
-            first = f"{self._sum_letter(end)}(0)" if end.function == "sum" else f"{_letter(end.dtype)}(-inf)"
-            self._line(depth, f"t{level}_{index} = {first}")
+        sums = {end: f"t{level}_{index}" for index, end in enumerate(ends) if self._is_number(end)}
+        for end, name in sums.items():
+            first = f"{self._sum_letter(end)}(0)" if end.function == "sum" else f"{letter_of(end.dtype)}(-inf)"
+            self._line(depth, f"{name} = {first}")
         self._line(depth, f"for k in range(n{depth}):")
         body = _Pass(self, depth + 1, level, keep)
-        values = [body.value(end.operands[0] if end.function in REDUCTIONS else end) for end in ends]
-        for index, (end, value) in enumerate(zip(ends, values, strict=True)):
-            self._write_end(depth + 1, f"t{level}_{index}", end, value, (index, end) in summed)
-        for index, end in summed:
-            name = f"t{level}_{index}"
-            if level == last:
-                self._line(depth, f"{self._element(self._place(end))} += f8({name})")
-            else:
-                self._numbers[end] = name
-                self._line(depth, f"{name} = {_letter(end.dtype)}({name})")
+        values = {end: body.value(self._passed_over(end)) for end in ends}
+        apart = body.is_costly
+        columns = [self._write_end(depth + 1, end, value, sums.get(end), apart) for end, value in values.items()]
+        for end, name in sums.items():
+            self._write_sum(depth, end, name)
+        for end, column in zip(values, columns, strict=True):
+            if column:
+                self._line(depth, f"for k in range(n{depth}):")
+                self._add_to_column(depth + 1, end, f"{column}[k]")
 
-    def _write_end(self, depth: int, name: str, end: Term, value: str, is_summed: bool) -> None:
-        if not is_summed and end.function in REDUCTIONS:
-            target = self._element(self._place(end))
-            self._line(depth, f"{target} = {target} + f8({value})")
-        elif not is_summed:
-            self._line(depth, f"{self._element(self._place(end))} = {value}")
-        elif end.function == "sum":
+    def _write_end(self, depth: int, end: Term, value: str, name: str | None, apart: bool) -> str:
+        """Write what becomes of a value; return the row in which it waits to be added to sums of columns."""
+        if name is not None and end.function == "sum":
             self._line(depth, f"{name} = add_up({name}, {self._sum_letter(end)}({value}))")
-        else:
+        elif name is not None:
             self._line(depth, f"{name} = maximum({name}, {value})")
+        elif end in self._bound.totals and not apart:
+            self._add_to_column(depth, end, value)
+        elif end in self._bound.totals:
+            # In a loop of its own: beside float64 costly functions would be computed in vectors of half the length.
+            row = self._scratch_row(end.operands[0].dtype)
+            self._line(depth, f"{row}[k] = {value}")
+            return row
+        else:
+            self._line(depth, f"{self._element(self._place(end))} = {value}")
+        return ""
+
+    def _add_to_column(self, depth: int, end: Term, value: str) -> None:
+        target = self._element(self._place(end))
+        self._line(depth, f"{target} = {target} + f8({value})")
+
+    def _write_sum(self, depth: int, end: Term, name: str) -> None:
+        if end in self._bound.totals:
+            self._line(depth, f"{self._element(self._place(end))} += f8({name})")
+        else:
+            self._numbers[end] = name
+            self._line(depth, f"{name} = {letter_of(end.dtype)}({name})")
+
+    def _passed_over(self, end: Term) -> Term:
+        """Return what a pass computes for an end: what a reduction reduces, else itself."""
+        return end.operands[0] if end.function in REDUCTIONS else end
+
+    def _is_number(self, end: Term) -> bool:
+        """Return whether an end is a reduction to one number a row."""
+        in_columns = end in self._bound.totals and self._operands[self._place(end)].steps[-1] != 0
+        return end.function in REDUCTIONS and not in_columns
 
     def _sum_letter(self, term: Term) -> str:
-        return "f8" if self._bound.shape[-1] > _LONG else _letter(term.operands[0].dtype)
-
-    def _is_number(self, total: Term) -> bool:
-        return self._operands[self._place(total)].steps[-1] == 0
+        return "f8" if self._bound.shape[-1] > _LONG else letter_of(term.operands[0].dtype)
 
     def _place(self, root: Term) -> int:
         return self._outputs[self._bound.roots.index(root)]
@@ -218,25 +217,18 @@ class LoopSource:
                 text = self._number(given)
                 self._line(depth, f"{target} = {text}" if given is root else f"{target} = {target} + f8({text})")
 
-    def _text(self, term: Term, name: Any) -> str:
-        """Return the formula of a term, given the names of its operands."""
-        names = [name(one) for one in term.operands]
-        letter = _letter(term.dtype)
-        if term.function == "cast":
-            return f"({names[0]} != 0)" if term.dtype.kind == "b" else f"{letter}({names[0]})"
-        if term.function in ("exp", "tanh"):
-            return f"{term.function}_{letter}({names[0]})"
-        if term.dtype.kind == "f":
-            choice = term.function == "where"
-            names = [
-                text if one.dtype == term.dtype or (choice and not index) else f"{letter}({text})"
-                for index, (one, text) in enumerate(zip(term.operands, names, strict=True))
-            ]
-        return _TEXTS[term.function].format(*names).replace("one(", f"{letter}(")
+    def kept_row(self, term: Term) -> str:
+        """Return the name of a row in which a term is kept: that of an output which is written later, or scratch."""
+        for root in self._whole_roots():
+            place = self._place(root)
+            taken = f"r{place}" in self._kept.values() or place in self._leaves.values()
+            fits = root.dtype == term.dtype and root not in self._bound.totals
+            if fits and not taken and self._operands[place].steps[-1] == 1:
+                return f"r{place}"
+        return self._scratch_row(term.dtype)
 
-    def new_scratch(self, term: Term) -> str:
-        """Return the name of a row in which a term is kept."""
-        self.scratch.append(term.dtype)
+    def _scratch_row(self, dtype: np.dtype[Any]) -> str:
+        self.scratch.append(dtype)
         return f"w{len(self.scratch) - 1}"
 
 
@@ -257,10 +249,15 @@ class _Pass:
             self._names[term] = self._compute(term)
         return self._names[term]
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether a costly function is computed in the pass."""
+        return any(term.function in COSTLY for term in self._names)
+
     def _compute(self, term: Term) -> str:
         source = self._source
         if term.function == "constant":
-            return _constant(term)
+            return constant_text(term)
         if term in source._numbers:
             return source._numbers[term]
         if term in source._leaves:
@@ -269,12 +266,12 @@ class _Pass:
             text = f"{source._kept[term]}[k]"
         else:
             operands = [self.value(one) for one in term.operands]
-            text = source._text(term, dict(zip(term.operands, operands, strict=True)).__getitem__)
+            text = formula(term, dict(zip(term.operands, operands, strict=True)).__getitem__)
         name = f"v{self._level}_{self._count}"
         self._count += 1
         source._line(self._depth, f"{name} = {text}")
         if term in self._keep and term not in source._kept:
-            source._kept[term] = source.new_scratch(term)
+            source._kept[term] = source.kept_row(term)
             source._line(self._depth, f"{source._kept[term]}[k] = {name}")
         return name
 
@@ -282,13 +279,3 @@ class _Pass:
 def _summed(root: Term, bound: TermArrays) -> Term:
     """Return what a root that is a total adds up; other roots themselves."""
     return root.operands[0] if root in bound.totals else root
-
-
-def _letter(dtype: np.dtype[Any]) -> str:
-    return {"f": "f4", "d": "f8", "?": "bool"}.get(dtype.char, f"int{dtype.itemsize * 8}")
-
-
-def _constant(term: Term) -> str:
-    if term.dtype.kind == "b":
-        return repr(bool(term.number))
-    return f"{_letter(term.dtype)}({float(term.number) if term.dtype.kind == 'f' else int(term.number)!r})"

@@ -10,9 +10,9 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import GradientError, StrategyError
 from mpiparallel.graph.apply import apply
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.graph import Segment
 from mpiparallel.graph.expression import Term, operand, widened
 from mpiparallel.graph.expression_kernel import expression_kernel
+from mpiparallel.graph.graph import Segment
 from mpiparallel.graph.runtime import Kernel as Kernel
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
@@ -45,8 +45,8 @@ class Operator:
     follows: ClassVar[bool] = False
     """Whether, without a strategy, it takes the layout of its inputs rather than batch parallelism."""
     linear: ClassVar[bool] = False
-    """Whether the function of a sum is the sum of the functions, element by element in order of memory: then the terms
-    of the gradient of a parameter pass through it and are summed afterwards."""
+    """Whether it has one input, and the function of a sum is the sum of the functions: then the terms of the gradient
+    of a parameter pass through it and are summed afterwards."""
     keeps_terms: ClassVar[bool] = False
     """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
 

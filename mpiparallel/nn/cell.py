@@ -227,15 +227,15 @@ class Cell:
     def recompute(self, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False) -> Cell:
         """Keep nothing that this cell computes for the gradient, but compute it once more there; returns the cell.
 
-        A step then takes longer and less memory: of the cell, only its inputs are kept. Results are bit for bit the same.
-        With ``parallel_optimizer_comm_recompute`` its weights are gathered from the optimizer's shards once more too,
-        rather than kept whole. Raises ConfigurationError for ``mp_comm_recompute=False``: what collectives bring is
-        recomputed too.
+        A step then takes longer and less memory: of the cell, only its inputs are kept. Results are bit for bit the
+        same. With ``parallel_optimizer_comm_recompute`` its weights are gathered from the optimizer's shards once more
+        too, rather than kept whole. Raises ConfigurationError for ``mp_comm_recompute=False``: what collectives bring
+        is recomputed too.
         """
         if not mp_comm_recompute:
             raise ConfigurationError(
-                f"{type(self).__name__}.recompute: mp_comm_recompute=False is not offered: collectives run again with what "
-                "is recomputed; leave it out"
+                f"{type(self).__name__}.recompute: mp_comm_recompute=False is not offered: collectives run again with "
+                "what is recomputed; leave it out"
             )
         self._recompute = {"regathers": parallel_optimizer_comm_recompute}
         return self

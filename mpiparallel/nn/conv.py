@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
@@ -62,6 +62,8 @@ class Conv2d(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """Return images (n, out_channels, height, width)."""
+        if x.ndim != 4 or x.shape[1] != self.in_channels:
+            raise ShapeError(f"Conv2d: x has shape {x.shape}; it must be (images, {self.in_channels}, height, width)")
         y: Tensor = self.conv2d(x, self.weight)
         if self.has_bias:
             y = self.bias_add(y, self.bias.reshape((self.out_channels, 1, 1)))

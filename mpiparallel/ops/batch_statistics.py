@@ -86,7 +86,9 @@ class BNTrainingReduce(ChannelWise):
 
     def expression(self, *inputs: Term) -> Sequence[Term]:
         x = inputs[0]
-        return tuple(reduce("sum", one, self.summed_dims(x)) for one in (x, x * x))
+        # A mean or squares rounded to float32 are as wrong as a variance far below the squared mean is large.
+        wide = x.astype(_DOUBLE)
+        return tuple(reduce("sum", one, self.summed_dims(x)) for one in (wide, wide * wide))
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         return (BNTrainingReduceInputGrad()(inputs[0], *gradients),)

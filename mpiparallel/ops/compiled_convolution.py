@@ -33,6 +33,8 @@ _PACKED = 256 * _DEPTH
 """Elements of it that are packed at once: 384 KiB of float32, which stay in the second cache."""
 _WINDOWS = 1024
 """Windows that a block of images has at least: with fewer, too much of the last tile of a block is empty."""
+_LONG = 4
+"""Tiles that have room in a channel of an image, from which on few enough hold parts of two images."""
 _WHOLE = 256
 """Windows of an image from which on its outputs' gradient is long enough to be read where it lies."""
 
@@ -60,6 +62,15 @@ class CompiledLoops:
 
 
 @dataclass(frozen=True)
+class Gathered:
+    """A matrix gathered from images: where its rows are, and which of them are packed at once."""
+
+    images: PhasedImages
+    rows: Offsets
+    blocks: list[Pair]
+
+
+@dataclass(frozen=True)
 class CompiledConvolution:
     """A convolution in ``group`` groups, and its gradients, on arrays in C order of one dtype."""
 
@@ -71,68 +82,65 @@ class CompiledConvolution:
     def forward(self, x: Array, weight: Array, y: Array) -> Kernel:
         """Return what sets ``y``, by columns that are windows."""
         images = PhasedImages(Phases.of_windows(self.windows, 0), Phases.of_windows(self.windows, 1))
-        counts, depth = self.windows.output, prod(weight.shape[1:])
-        rows = self._rows(x.shape[1] // self.group, images)
-        begins, ends = _ranges(depth_blocks([(0, depth)], _DEPTH))
+        channels, depth = x.shape[1] // self.group, prod(weight.shape[1:])
+        gathered = Gathered(images, self._rows(channels, images), depth_blocks([(0, depth)], _DEPTH))
         steps: list[Kernel] = []
-        for block in _blocks(len(x), prod(counts)):
+        for block in _blocks(len(x), prod(self.windows.output)):
             source, fill = self._padded(images, x[block])
-            columns = images.windows(block.stop - block.start, x.shape[1] * images.plane, counts)
-            places = grid(block.stop - block.start, y[0].size, (1, prod(counts)), (0, 1))
-            multiply = partial(
-                self.loops.module.multiply,
-                *(self.group, weight.reshape(-1), depth, len(weight) // self.group, begins, ends),
-                *(source, x.shape[1] // self.group * images.plane, rows),
-                *(
-                    repeated(columns, self.loops.tile_columns),
-                    len(columns),
-                    self._together(begins, ends),
-                    images.run(counts, self.loops.lanes),
-                ),
-                *(y[block].reshape(-1), prod(counts), places, *self._memory(y.dtype)),
-            )
-            steps += [*fill, multiply]
+            steps += [*fill, *self._multiply(weight.reshape(-1), gathered, source, channels, y[block])]
         return partial(run_all, steps)
 
     def input_gradient(self, dy: Array, weight: Array, dx: Array) -> Kernel:
         """Return what sets ``dx``: for each phase of its elements, columns of outputs that they went into."""
         outputs = PhasedImages(Phases.of_outputs(self.windows, 0), Phases.of_outputs(self.windows, 1))
-        channels, taps = len(weight) // self.group, prod(weight.shape[2:])
-        places_in_window = outputs.places()
-        rows = (places_in_window[:, None] + np.arange(channels, dtype=np.int64) * outputs.plane).reshape(-1)
+        channels, depth = len(weight) // self.group, prod(weight.shape[1:])
         turned = self.runtime.scratch((weight.size,), weight.dtype, 0)
-        steps: list[Kernel] = [
-            partial(
-                self.loops.module.transpose,
-                *(self.group, weight.reshape(-1), channels, prod(weight.shape[1:])),
-                *(turned, self._line_starts(prod(weight.shape[1:]))),
-            )
-        ]
-        phases = list(output_phases(self.windows))
+        turn = partial(
+            self.loops.module.transpose,
+            *(self.group, weight.reshape(-1), channels, depth, turned, self._line_starts(depth)),
+        )
+        rows = (outputs.places()[:, None] + np.arange(channels, dtype=np.int64) * outputs.plane).reshape(-1)
+        phases, (down, across) = list(output_phases(self.windows)), self.windows.window.stride
+        steps: list[Kernel] = [turn]
         if sum(prod(phase.counts) for phase in phases) < prod(self.windows.image):
             steps.append(partial(dx.fill, 0))
         for block in _blocks(len(dx), max((prod(phase.counts) for phase in phases), default=1)):
             source, fill = self._padded(outputs, dy[block])
             steps += fill
             for phase in phases:
-                columns = outputs.windows(block.stop - block.start, dy.shape[1] * outputs.plane, phase.counts)
-                (height, width), (down, across) = self.windows.image, self.windows.window.stride
-                places = grid(block.stop - block.start, dx[0].size, phase.counts, (down * width, across))
-                places += phase.start[0] * width + phase.start[1]
-                begins, ends = _ranges(
-                    depth_blocks([(tap * channels, (tap + 1) * channels) for tap in phase.taps], _DEPTH)
-                )
-                steps.append(
-                    partial(
-                        self.loops.module.multiply,
-                        *(self.group, turned, taps * channels, weight.shape[1], begins, ends),
-                        *(source, channels * outputs.plane, rows),
-                        *(repeated(columns, self.loops.tile_columns), len(columns), self._together(begins, ends)),
-                        *(outputs.run(phase.counts, self.loops.lanes), dx[block].reshape(-1), height * width),
-                        *(places, *self._memory(dx.dtype)),
-                    )
-                )
+                taps = [(tap * channels, (tap + 1) * channels) for tap in phase.taps]
+                gathered = Gathered(outputs, rows, depth_blocks(taps, _DEPTH))
+                target = dx[block, :, phase.start[0] :: down, phase.start[1] :: across]
+                steps += self._multiply(turned, gathered, source, channels, target)
         return partial(run_all, steps)
+
+    def _multiply(self, lines: Array, gathered: Gathered, source: Array, channels: int, target: Array) -> list[Kernel]:
+        """Return what sets ``target``, images or every so-many-th element of them, to lines times gathered columns."""
+        images, outputs, *counts = target.shape
+        begins, ends = _ranges(gathered.blocks)
+        apart = channels * gathered.images.plane
+        columns = gathered.images.windows(images, self.group * apart, (counts[0], counts[1]))
+        run, wide = gathered.images.run((counts[0], counts[1]), self.loops.lanes), self.loops.tile_columns
+        together = _PACKED // int((ends - begins).max()) // wide * wide
+        given: list[Kernel] = []
+        if target.flags.c_contiguous and prod(counts) >= _LONG * wide:
+            out, pitch, places = (
+                target.reshape(-1),
+                prod(counts),
+                grid(images, target[0].size, (1, prod(counts)), (0, 1)),
+            )
+        else:
+            # Tiles that are not in one line are stored slowly, once for each block of the depth: copied, it is once.
+            product = self.runtime.scratch((outputs, images, *counts), target.dtype, 4)
+            given.append(partial(np.copyto, target, product.swapaxes(0, 1)))
+            out, pitch, places = product.reshape(-1), len(columns), np.arange(len(columns), dtype=np.int64)
+        multiply = partial(
+            self.loops.module.multiply,
+            *(self.group, lines, len(gathered.rows), outputs // self.group, begins, ends),
+            *(source, apart, gathered.rows, repeated(columns, wide), len(columns), together, run),
+            *(out, pitch, places, *self._memory(target.dtype)),
+        )
+        return [multiply, *given]
 
     def weight_gradient(self, dy: Array, x: Array, dw: Array) -> Kernel:
         """Return what sets ``dw``: the outputs' gradient times the windows as rows."""
@@ -170,11 +178,6 @@ class CompiledConvolution:
         """Return where each place of a window, channel after channel, is."""
         return (np.arange(channels, dtype=np.int64)[:, None] * images.plane + images.places()).reshape(-1)
 
-    def _together(self, begins: Offsets, ends: Offsets) -> int:
-        """Return how many columns are packed together."""
-        wide = self.loops.tile_columns
-        return _PACKED // int((ends - begins).max()) // wide * wide
-
     def _memory(self, dtype: Any) -> tuple[Array, Array]:
         """Return memory for packed columns, and for a tile or a square of vectors."""
         tile = max(self.loops.tile_size, self.loops.lanes**2)
@@ -186,13 +189,12 @@ class CompiledConvolution:
             return x.reshape(-1), []
         planes, down, across = len(x) * x.shape[1], images.down, images.across
         padded = self.runtime.scratch((planes * images.plane,), x.dtype, 1)
-        fill = partial(
-            self.loops.module.pad,
-            *(x.reshape(-1), planes, down.extent, across.extent, padded),
-            *(down.before, across.before, down.stride, across.stride),
-            *(np.array(down.phases), np.array(across.phases), down.length, across.length),
-        )
-        return padded, [fill]
+        if down.stride == 1 and across.surrounds(self.loops.lanes):
+            sizes = down.before, across.before, down.length, across.length
+            given = (planes, down.extent, across.extent, padded, *sizes, np.zeros(1, np.int64))
+            return padded, [partial(self.loops.module.pad_rows, x.reshape(-1), *given)]
+        size = down.extent * across.extent
+        return padded, [partial(self.loops.module.pad, x.reshape(-1), planes, size, padded, images.elements())]
 
     def _lines(self, y: Array) -> tuple[Array, list[Kernel]]:
         """Return some images with the elements of each channel in one line, and what copies them there if need be."""

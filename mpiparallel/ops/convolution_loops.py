@@ -12,29 +12,37 @@ from mpiparallel.backend.register_tiles import gather, product, tile_rows, trans
 
 
 @compiled
-def pad(images, count, height, width, padded, top, left, down, across, row_phases, column_phases, rows, columns):
-    """Copy ``count`` images to ``padded``, each phase of ``rows`` x ``columns`` elements after the other.
-
-    Row r of a row phase is the image's row ``r * down + phase - top``, 0 where there is none; columns alike.
-    """
+def pad(images, count, size, padded, places):
+    """Set each padded image from an image of ``size`` elements: element i is its ``places[i]``, 0 where negative."""
     target = 0
+    for begin in range(0, count * size, size):
+        for place in places:
+            padded[target] = images[begin + place] if place >= 0 else 0
+            target += 1
+
+
+@compiled
+def pad_rows(images, count, height, width, padded, top, left, rows, columns, nothing):
+    """Copy each image to ``rows`` x ``columns`` elements, ``top`` down and ``left`` across, with zeros around it.
+
+    Images are as wide as a vector at least; ``nothing`` is [0].
+    """
+    lanes, target = vector_lanes(images), 0
     for image in range(count):
-        for row_phase in row_phases:
-            for column_phase in column_phases:
-                begin = column_phase - left
-                first = min(columns, max(0, (across - 1 - begin) // across))
-                last = max(first, min(columns, (width - begin + across - 1) // across))
-                for row in range(rows):
-                    place = row * down + row_phase - top
-                    if place < 0 or place >= height:
-                        padded[target : target + columns] = 0
-                    else:
-                        padded[target : target + first] = 0
-                        source = (image * height + place) * width + begin
-                        for column in range(first, last):
-                            padded[target + column] = images[source + column * across]
-                        padded[target + last : target + columns] = 0
-                    target += columns
+        for row in range(-top, rows - top):
+            if row < 0 or row >= height:
+                for column in range(columns):
+                    padded[target + column] = 0
+            else:
+                source, start = (image * height + row) * width, target + left
+                for column in range(left):
+                    padded[target + column] = 0
+                for column in range(0, width - lanes, lanes):
+                    gather(padded, start + column, images, source + column, nothing, 0, lanes)
+                gather(padded, start + width - lanes, images, source + width - lanes, nothing, 0, lanes)
+                for column in range(left + width, columns):
+                    padded[target + column] = 0
+            target += columns
 
 
 @compiled

@@ -58,6 +58,16 @@ class Phases:
         """Whether these are the image's elements, as they lie."""
         return self.stride == 1 and self.before == 0 and self.length == self.extent
 
+    def surrounds(self, least: int) -> bool:
+        """Whether these are all elements of an image in their order, at least so many, with zeros around them."""
+        return self.stride == 1 and least <= self.extent <= self.length - self.before and self.before >= 0
+
+    def elements(self) -> Offsets:
+        """Return the image's element at each place of each phase; -1 where there is none."""
+        first = np.array(self.phases, np.int64)[:, None] - self.before
+        found = first + np.arange(self.length, dtype=np.int64) * self.stride
+        return np.where((found >= 0) & (found < self.extent), found, -1)
+
 
 def _taps(windows: WindowsOfImage, dim: int) -> list[int]:
     return [place * windows.window.dilation[dim] for place in range(windows.window.kernel[dim])]
@@ -94,6 +104,12 @@ class PhasedImages:
     def plane(self) -> int:
         """Elements of a channel."""
         return len(self.down.phases) * len(self.across.phases) * self.down.length * self.across.length
+
+    def elements(self) -> Offsets:
+        """Return the image's element at each place of a channel; negative where there is none."""
+        rows, columns = self.down.elements()[:, None, :, None], self.across.elements()[None, :, None, :]
+        found = np.where((rows < 0) | (columns < 0), -1, rows * self.across.extent + columns)
+        return found.reshape(-1)
 
     def places(self) -> Offsets:
         """Return where each place in a window is in a channel, row after row."""

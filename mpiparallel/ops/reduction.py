@@ -109,7 +109,9 @@ class ReduceMean(Reduce):
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         x = inputs[0]
-        return (reduce("sum", x * (1.0 / max(self.count, 1)), self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
+        return (
+            (reduce("sum", x * (1.0 / max(self.count, 1)), self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
+        )
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, target = runtime.array_module, inputs[0], outputs[0]

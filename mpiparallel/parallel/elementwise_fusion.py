@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.expression import Term, domain, inner_reductions, operand, widened
@@ -46,18 +49,25 @@ class _Group:
     shape: tuple[int, ...]
 
 
-def fuse_elementwise(graph: Graph, smallest: int = _SMALLEST) -> None:
-    """Merge nodes of at least ``smallest`` elements that compute over one shape and can run at one point of the order.
+def fuse_elementwise(graph: Graph, smallest: int | None = None) -> None:
+    """Merge nodes that compute over one shape and can run at one point of the order.
 
-    All other nodes keep their order, so all ranks' collectives do.
+    Only those of at least ``smallest`` elements, 1,024 by default. All other nodes keep their order, so all ranks'
+    collectives do.
     """
-    groups = _Grouping(graph, smallest).run()
+    groups = _Grouping(graph, _SMALLEST if smallest is None else smallest).run()
     last = {group.nodes[-1]: group for group in groups}
     gone = {node for group in groups for node in group.nodes}
     needed = _read_elsewhere(graph, groups)
+    alike: dict[Value, Value] = {}
     graph.nodes = [
-        _fused(last[node], needed) if node in last else node for node in graph.nodes if node in last or node not in gone
+        _fused(last[node], needed, alike) if node in last else node
+        for node in graph.nodes
+        if node in last or node not in gone
     ]
+    for node in graph.nodes:
+        node.inputs = tuple(alike.get(value, value) for value in node.inputs)
+    graph.outputs = [alike.get(value, value) for value in graph.outputs]
 
 
 def _read_elsewhere(graph: Graph, groups: Sequence[_Group]) -> set[Value]:
@@ -97,7 +107,7 @@ class _Grouping:
         """Return the shape over which a node computes; None for one that is not fused."""
         if node.operator.updates or node.operator.is_view or not node.outputs:
             return None
-        terms = _node_terms(node, [operand(place, *_shape(value)) for place, value in enumerate(node.inputs)])
+        terms = _node_terms(node, [operand(place, *_kind(value)) for place, value in enumerate(node.inputs)])
         if terms is None or not is_computable(terms):
             return None
         shape = domain(terms)
@@ -117,7 +127,7 @@ class _Grouping:
             self._group_of[one] = joined
 
     def _can_wait(self, nodes: Sequence[Node], last: Node) -> bool:
-        """Return whether all nodes can run where the last is: nobody reads them before, nothing that they read changes."""
+        """Return whether all nodes can run where the last is: nobody reads them before, and what they read stays."""
         members, point = set(nodes), self._position[last]
         for node in nodes:
             if any(self._updated.get(value, -1) > self._position[node] for value in (*node.inputs, *node.guards)):
@@ -136,7 +146,7 @@ def _is_one_kernel(nodes: Sequence[Node]) -> bool:
     return len(operands) <= _MOST_OPERANDS and last_dims and is_computable(roots)
 
 
-def _shape(value: Value) -> tuple[tuple[int, ...], object]:
+def _kind(value: Value) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return value.spec.shape, value.spec.dtype
 
 
@@ -155,16 +165,23 @@ def _terms(nodes: Sequence[Node]) -> tuple[list[Value], dict[Value, Term]]:
     for node in nodes:
         for value in node.inputs:
             if value not in terms:
-                terms[value] = operand(len(operands), *_shape(value))
+                terms[value] = operand(len(operands), *_kind(value))
                 operands.append(value)
         terms.update(zip(node.outputs, _node_terms(node, [terms[value] for value in node.inputs]) or (), strict=True))
     return operands, terms
 
 
-def _fused(group: _Group, needed: set[Value]) -> Node:
-    """Return the node that stands for a group and has those of its outputs that others read, whole ones first."""
+def _fused(group: _Group, needed: set[Value], alike: dict[Value, Value]) -> Node:
+    """Return the node that stands for a group and has those of its outputs that others read, whole ones first.
+
+    Where two outputs are the same, such as a cast to the dtype that there is, ``alike`` is told which stands for which.
+    """
     operands, terms = _terms(group.nodes)
-    outputs = [value for node in group.nodes for value in node.outputs if value in needed]
+    first: dict[Term, Value] = {}
+    for value in (value for node in group.nodes for value in node.outputs if value in needed):
+        if first.setdefault(terms[value], value) is not value:
+            alike[value] = first[terms[value]]
+    outputs = list(first.values())
     outputs.sort(key=lambda value: terms[value].shape != group.shape)
     roots = [terms[value] for value in outputs]
     reuses = tuple(place for place, value in enumerate(operands) if value.spec.shape == group.shape)

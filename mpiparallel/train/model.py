@@ -15,18 +15,24 @@ from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError, DatasetError
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
+from mpiparallel.train.batch_agreement import check_batches
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
+from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
 
 Batch = list[np.ndarray[Any, Any]]
+
+_MOST_SKIPPED = 100
+"""Steps in a row that a training with a scaled loss may leave out where no LossGuard says how many."""
 
 
 class Model:
@@ -184,14 +190,16 @@ class _TrainingRun:
     def __init__(self, model: Model, epochs: int, dataset: Dataset, callbacks: Any) -> None:
         self._model = model
         self._dataset = dataset
+        model.train_network.check_as_made()
         self._callbacks = CallbackList(callbacks)
+        watched = any(isinstance(callback, LossGuard) for callback in self._callbacks.callbacks)
+        if model.train_network.skips_unsound and not watched:
+            self._callbacks = CallbackList([*self._callbacks.callbacks, LossGuard("skip", _MOST_SKIPPED)])
         self._batches_a_step = model.train_network.accumulation_steps
         self.batch_num = dataset.get_dataset_size() // self._batches_a_step
-        if self.batch_num < 1:
-            enough = (
-                "no batch" if self._batches_a_step == 1 else f"fewer than the {self._batches_a_step} batches of a step"
-            )
-            raise DatasetError(f"Model.train: the dataset has {enough}; use a smaller batch_size")
+        self._first_batch = _first_batch(dataset) if self.batch_num else []
+        specs = [TensorSpec(column.shape, column.dtype) for column in self._first_batch]
+        check_batches(self.batch_num, specs, self._batches_a_step)
         configuration = current_configuration()
         self._parameters = CallbackParameters(
             network=model.predict_network,
@@ -211,8 +219,7 @@ class _TrainingRun:
 
     def train(self, sunk: int, initial_epoch: int) -> None:
         self._model.train_network.set_train()
-        self._model.train_network.check_as_made()
-        self._parameters.sharded = self._model.shard(_first_batch(self._dataset))
+        self._parameters.sharded = self._model.shard(self._first_batch)
         self._callbacks.at("begin", self._context)
         done = initial_epoch * self.batch_num
         first = max(self._model.step, done)

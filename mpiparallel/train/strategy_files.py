@@ -12,7 +12,7 @@ from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.redistribution import redistribute
-from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
 
 
 def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration) -> StrategyRecord:
@@ -32,10 +32,9 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
             layouts[name] = sharded.stored[name]
     strategies: dict[str, Strategy] = {}
     for node in _forward_nodes(sharded):
-        names = [value.name for value in node.inputs if value.parameter is not None]
-        strategy = sharded.placements[node].strategy
-        if names and strategy is not None:
-            strategies.setdefault(f"{node.operator.name}_{names[0]}", strategy)
+        operator, strategy = saved_name(node), sharded.placements[node].strategy
+        if operator is not None and strategy is not None:
+            strategies.setdefault(operator, strategy)
     return StrategyRecord.of(layouts, strategies, configuration.optimizer_shard_size)
 
 

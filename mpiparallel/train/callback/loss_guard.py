@@ -41,7 +41,8 @@ class LossGuard(Callback):
     A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
     "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of it, and only a
     loss that is not finite itself counts, or an overflow at the lowest scale. Over several batches a step, moving
-    averages are not held back. ``skipped_steps`` are the steps left out.
+    averages are not held back. ``skipped_steps`` are the steps left out. A training whose loss is scaled has a guard
+    that skips, with a limit of 100, unless it is given one.
 
     >>> LossGuard("ignore")
     Traceback (most recent call last):

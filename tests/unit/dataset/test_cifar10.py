@@ -217,3 +217,35 @@ def test_samples_that_are_no_bytes_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="labels int64; give both as uint8"):
         write_cifar10(tmp_path, "test_batch", np.zeros((2, 32, 32, 3), np.uint8), np.zeros(2, np.int64))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_archive(tmp_path / "here", "bin")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(np, "memmap", refused)
+    with pytest.raises(DatasetError, match=r"test_batch\.bin: cannot be read \(Permission denied\); check its perm"):
+        ds.Cifar10Dataset(folder, "test")
+
+
+def test_more_shards_than_samples_read_some_again_so_that_all_have_as_many(tmp_path: Path) -> None:
+    folder = write_archive(tmp_path / "here", "bin")
+    shards = [ds.Cifar10Dataset(folder, "test", num_shards=8, shard_id=shard) for shard in range(8)]
+    assert [len(shard) for shard in shards] == [1] * 8
+    assert {sample for shard in shards for sample in samples(shard)} == set(expected(STEMS[5:]))
+
+
+@pytest.mark.parametrize(
+    ("shards", "message"),
+    [
+        ({"num_shards": 0, "shard_id": 0}, "num_shards is 0; give an integer of 1 or more"),
+        ({"num_shards": 2, "shard_id": 2}, "shard_id is 2, but num_shards is 2; give 0 to 1"),
+        ({"num_shards": 2}, "num_shards is 2 and shard_id is None; give both or neither"),
+    ],
+)
+def test_wrong_shards_are_refused(tmp_path: Path, shards: dict[str, int], message: str) -> None:
+    folder = write_archive(tmp_path / "here", "bin")
+    with pytest.raises(DatasetError, match=f"Cifar10Dataset: {message}"):
+        ds.Cifar10Dataset(folder, **shards)

@@ -228,3 +228,16 @@ def test_wrong_use_is_refused_with_the_mend() -> None:
         LossGuard("ignore")
     with pytest.raises(ConfigurationError, match="limit 0 must be an integer of at least 1"):
         LossGuard(limit=0)
+
+
+def test_a_scaled_loss_that_stays_no_number_is_told_and_ends_the_training_though_nobody_asked(capsys) -> None:
+    model = make_model(loss_scale_manager=DynamicLossScaleManager(4.0, 2, 5))
+    with pytest.raises(NonFiniteError, match=r"step 100 .*that is 100 steps in a row"):
+        model.train(30, dataset(None, "", slice(None)))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 99
+    assert lines[0].startswith("LossGuard: step 1 (epoch 1, step 1): the loss is not finite;")
+    quiet = make_model(loss_scale_manager=DynamicLossScaleManager(4.0, 2, 5))
+    quiet.train(30, dataset(None, "", slice(None)), LossGuard("off"))
+    assert capsys.readouterr().out == ""
+    assert quiet.train_network.optimizer.step == 0

@@ -20,7 +20,7 @@ from mpiparallel.train.state import move_state
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.normal(size=(16, 3, 6, 6)).astype(np.float32)
 TARGETS = RANDOM.normal(size=(16, 4)).astype(np.float32)
-TOLERANCE = 0.02
+TOLERANCE = 0.03
 """How far losses of float16 may be from those of float32, relatively: its 11 bits over some steps."""
 
 
@@ -225,7 +225,6 @@ def test_what_no_backend_computes_in_is_refused_with_what_to_use_instead() -> No
     scaled = nn.Momentum(image_network().trainable_params(), 0.1, 0.9, loss_scale=2.0)
     with pytest.raises(ConfigurationError, match=r"give Momentum loss_scale=1.0, not 2.0"):
         nn.TrainOneStepWithLossScaleCell(image_network(), scaled, 2.0)
-
 
 
 def scaled_on(ranks, batch):

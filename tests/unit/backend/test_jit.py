@@ -1,0 +1,77 @@
+"""Compiled loops: the functions that we wrote for them, and the folder in which they are kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel.backend import jit
+
+SOURCE = "def kernel(n, x, y):\n    for k in range(n):\n        y[k] = {}(x[k])\n"
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    numba = pytest.importorskip("numba")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("MPIPARALLEL_JIT", raising=False)
+    return jit.compiler()
+
+
+@pytest.mark.parametrize(("name", "most"), [("exp", 1.1), ("tanh", 2.0)])
+def test_a_function_of_float32_is_exact_to_units_in_the_last_place_from_the_smallest_to_the_largest_number(
+    compiler: Any, name: str, most: float
+) -> None:
+    x = np.arange(0, 1 << 32, 4099, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    found = np.empty_like(x)
+    compiler.bind(SOURCE.format(f"{name}_f4"), (x.size, x, found))()
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x.astype(np.float64))
+        wanted = exact.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
+    finite = np.isfinite(wanted)
+    units = np.abs(found[finite] - exact[finite]) / np.spacing(np.abs(wanted[finite]))
+    assert units.max() <= most
+
+
+def test_a_kept_loop_that_is_damaged_is_compiled_anew(compiler: Any, tmp_path: Path) -> None:
+    x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
+    source = SOURCE.format("f4")
+    compiler.bind(source, (3, x, y))
+    kept = list(tmp_path.rglob("*.nbc"))
+    assert kept
+    for path in kept:
+        path.write_bytes(b"no loop")
+    compiler._compiled.pop(source)
+    compiler.bind(source, (3, x, y))()
+    assert y.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_folder_that_cannot_be_written_keeps_no_loop_and_hinders_none(
+    compiler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
+    compiler.bind(SOURCE.format("f4") + "        y[k] += f4(1)\n", (3, x, y))()
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_the_package_is_imported_without_numba() -> None:
+    program = "import sys, mpiparallel, mpiparallel.ops; print('numba' in sys.modules)"
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("value", ["0", "off", "No", "false"])
+def test_compilation_can_be_switched_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "MPIPARALLEL_JIT", value)
+    assert jit.compiler() is None
