@@ -33,7 +33,7 @@ def is_crowded(world: Communicator, host: Communicator) -> bool:
     usable = np.zeros(_MOST_CORES, np.uint8)
     usable[list(_usable_cores())] = 1
     host.all_reduce(usable, "max")
-    return world.any_true(np.count_nonzero(usable) < host.size)
+    return world.any_true(bool(np.count_nonzero(usable) < host.size))
 
 
 def _usable_cores() -> set[int]:

@@ -13,7 +13,9 @@ Item = TypeVar("Item")
 Given = TypeVar("Given", covariant=True)
 
 # A source that blocks for ever is left to its thread, which does not keep the interpreter from ending.
-_SECONDS_TO_STOP = 5.0
+_SECONDS_TO_STOP = 2.0
+# A signal that the kernel gives to another thread is handled only when the main thread runs.
+_SECONDS_TO_SIGNAL = 0.5
 
 
 class ClosableIterator(Protocol[Given]):
@@ -71,7 +73,8 @@ class _Shelf(Generic[Item]):
                 self._thread.start()
             self._asked += 1
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._items or self._ended or self._closed)
+            while not (self._items or self._ended or self._closed):
+                self._changed.wait(_SECONDS_TO_SIGNAL)
             if self._items:
                 return self._items.popleft()
             error, self._error = self._error, None

@@ -250,6 +250,20 @@ print(len(list(itertools.islice(rows, 3))), flush=True)
     assert "Fatal" not in done.stderr, done.stderr
 
 
+def test_an_interrupt_ends_a_program_whose_source_blocks_for_ever() -> None:
+    program = """
+import signal, threading, mpiparallel.dataset as ds
+def rows():
+    signal.raise_signal(signal.SIGINT)
+    threading.Event().wait()
+    yield 1.0
+next(ds.GeneratorDataset(rows, ["x"]).iterate())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt")
+
+
 @pytest.mark.parametrize("size", [-1, 1.5, True, "2"])
 def test_a_wrong_prefetch_size_is_refused(size) -> None:
     with pytest.raises(DatasetError, match=r"set_prefetch_size: size is .*; give an integer of 0 or more"):

@@ -53,11 +53,24 @@ def slices(part: Part) -> tuple[slice, ...]:
     return tuple(slice(start, stop) for start, stop in zip(part.box.start, part.box.stop, strict=True))
 
 
+def widened(part: Part, read: Box) -> Part:
+    """Return the part with what is read beyond it along the dims that are cut."""
+    bounds = [
+        (part.box.start[dim], part.box.stop[dim])
+        if part.box.shape[dim] == extent
+        else (read.start[dim], read.stop[dim])
+        for dim, extent in enumerate(part.global_shape)
+    ]
+    return Part(part.global_shape, Box(tuple(start for start, _ in bounds), tuple(stop for _, stop in bounds)))
+
+
 def run_part(operator: Any, rule: Equation, specs: list[TensorSpec], inputs: Any, cuts: Cuts, place: Place) -> Any:
     """Run the operator on one rank's part; return parts and arrays of the outputs, or of the updated inputs."""
     parts = [part_of(array.shape, labels, cuts, place) for array, labels in zip(inputs, rule.inputs, strict=True)]
-    arrays = [np.array(array[slices(part)]) for array, part in zip(inputs, parts, strict=True)]
     targets = [part_of(spec.shape, labels, cuts, place) for spec, labels in zip(specs, rule.outputs, strict=True)]
+    if any(label in cuts for labels in rule.inputs for label in labels[2:] if operator.reads_beyond):
+        parts = [widened(*pair) for pair in zip(parts, operator.reads(parts, targets), strict=True)]
+    arrays = [np.array(array[slices(part)]) for array, part in zip(inputs, parts, strict=True)]
     local = operator.local(parts, targets)
     if local.is_view:
         return [(targets[0], local.view(arrays[0]))]

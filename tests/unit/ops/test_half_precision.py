@@ -1,0 +1,86 @@
+"""Operators of float16 sum and exponentiate in float32 or more, and round once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel.graph.operator import Operator
+from mpiparallel.ops import operations as P
+from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdateGrad
+from mpiparallel.ops.batch_statistics import BNTrainingReduce
+from mpiparallel.ops.layer_norm import LayerNormGrad
+from mpiparallel.ops.softmax import LogSoftmaxGrad, SoftmaxGrad
+from tests.conformance.operator_case import floats, positive, probabilities
+
+ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)
+LABELS = np.arange(64, dtype=np.int32)
+
+
+def numbers(operator: Operator, inputs: list[Any], dtype: Any) -> list[Any]:
+    """Return the outputs from inputs that are float16 numbers, held in ``dtype``."""
+    given = [one.astype(np.float16).astype(dtype) if one.dtype.kind == "f" else one for one in inputs]
+    outputs = operator(*given)
+    return [one.asnumpy() for one in (outputs if isinstance(outputs, tuple) else (outputs,))]
+
+
+def summed(x: Any, axis: Any) -> Any:
+    return P.ReduceSum()(x, axis)
+
+
+def averaged(x: Any, axis: Any) -> Any:
+    return P.ReduceMean()(x, axis)
+
+
+# Sums of squares of large numbers are beyond 65,504, the largest float16.
+LARGE = 150.0
+CASES: dict[str, tuple[Any, list[Any]]] = {
+    "Softmax": (P.Softmax(), [floats(*ROWS) * 10]),
+    "SoftmaxGrad": (SoftmaxGrad(), [probabilities(*ROWS), floats(*ROWS, seed=2)]),
+    "LogSoftmax": (P.LogSoftmax(), [floats(*ROWS) * 10]),
+    "LogSoftmaxGrad": (LogSoftmaxGrad(), [-positive(*ROWS) * 3, floats(*ROWS, seed=2)]),
+    "LayerNorm": (P.LayerNorm(epsilon=1e-3), [floats(*ROWS) * LARGE, floats(300), floats(300, seed=2)]),
+    "LayerNormGrad": (
+        LayerNormGrad(epsilon=1e-3),
+        [floats(*ROWS), floats(*ROWS, seed=2), floats(64, 1), positive(64, 1), floats(300)],
+    ),
+    "BNTrainingReduce": (BNTrainingReduce(), [floats(*CHANNELS) * LARGE]),
+    "BNTrainingUpdateGrad": (
+        BNTrainingUpdateGrad(),
+        [floats(*CHANNELS) / 64, floats(*CHANNELS, seed=2), floats(3), positive(3)],
+    ),
+    "BNTrainingReduceGrad": (
+        BNTrainingReduceGrad().configured(count=6400),
+        [floats(*CHANNELS), floats(*CHANNELS, seed=2), *(floats(3, seed=seed) for seed in (3, 4, 5, 6)), positive(3)],
+    ),
+    "BNInfer": (P.BNInfer(), [floats(*CHANNELS) * LARGE, *(floats(3, seed=seed) for seed in (3, 4, 5)), positive(3)]),
+    "SoftmaxCrossEntropyWithLogits": (
+        P.SoftmaxCrossEntropyWithLogits(),
+        [floats(*ROWS) * 10, probabilities(*ROWS)],
+    ),
+    "SparseSoftmaxCrossEntropyWithLogits": (P.SparseSoftmaxCrossEntropyWithLogits(), [floats(*ROWS) * 10, LABELS]),
+    "SparseSoftmaxCrossEntropyWithLogits-gradient": (
+        P.SparseSoftmaxCrossEntropyWithLogits(is_grad=True).configured(count=64),
+        [floats(*ROWS) * 10, LABELS],
+    ),
+    "GeLU": (P.GeLU(), [floats(*ROWS) * 3]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_float16_an_operator_is_as_exact_as_rounding_its_float64_result_once(name: str) -> None:
+    operator, inputs = CASES[name]
+    for found, wanted in zip(numbers(operator, inputs, np.float16), numbers(operator, inputs, np.float64), strict=True):
+        assert np.isfinite(found).all()
+        assert found.dtype == (np.float64 if name == "BNTrainingReduce" else np.float16)
+        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3 * float(np.abs(wanted).max()))
+
+
+@pytest.mark.parametrize(("reduce", "wanted"), [(summed, 4096 * 0.25 + 4096 * 0.5), (averaged, 0.375)])
+def test_many_small_numbers_of_float16_add_up(reduce: Any, wanted: float) -> None:
+    """Added one by one in float16 they stop at 512, where 0.25 is half a unit in the last place."""
+    column = np.tile(np.array([[0.25], [0.5]], np.float16), (4096, 3))
+    assert reduce(column, 0).asnumpy().tolist() == [wanted] * 3
+    assert float(reduce(column[:, :1], ())) == wanted
