@@ -73,7 +73,8 @@ class _BlockProgram:
     def _compile(self) -> None:
         bound = self._bound
         for term, array in bound.leaves.items():
-            self._place[term] = self._add(array)
+            # Beside a number without dims the array library takes its quickest way; beside one of one dim it does not.
+            self._place[term] = self._add(array.reshape(()) if array.size == 1 else array)
         terms = [term for term in walk(bound.roots, bound.leaves) if term not in bound.leaves]
         last = {one: step for step, term in enumerate(terms) for one in term.operands}
         last.update((root, len(terms)) for root in bound.roots)
@@ -83,7 +84,11 @@ class _BlockProgram:
                 self._add_total(term)
                 continue
             dying = [one for one in dict.fromkeys(term.operands) if last[one] == step]
-            if term not in targets and not self._is_safe_in_place(term):
+            ahead = None if term in targets else self._output_ahead(term, step, terms, last, targets)
+            if ahead is not None:
+                self._release(dying)
+                self._place[term] = ahead
+            elif term not in targets and not self._is_safe_in_place(term):
                 self._place[term] = self._scratch(term)
                 self._release(dying)
             else:
@@ -108,6 +113,23 @@ class _BlockProgram:
             if last.get(term, -1) > step and _overlaps(array, target):
                 return None
         return self._add(target)
+
+    def _output_ahead(
+        self, term: Term, step: int, terms: Sequence[Term], last: dict[Term, int], targets: dict[Term, int | None]
+    ) -> int | None:
+        """Return the place of an output that is computed later, where a term can wait: scratch would fill the cache."""
+        if not self._is_safe_in_place(term) or self._bound.is_row(term):
+            return None
+        for root, place in targets.items():
+            if place is None or root.dtype != term.dtype or self._bound.is_row(root) or term not in last:
+                continue
+            waits = step < terms.index(root) and last[term] <= terms.index(root) and self._is_safe_in_place(root)
+            taken = any(self._place.get(one) == place and last[one] > step for one in terms[:step] if one in last)
+            array = self._arrays[place]
+            read = any(last.get(leaf, -1) > step and _overlaps(own, array) for leaf, own in self._bound.leaves.items())
+            if waits and not taken and not read:
+                return place
+        return None
 
     @staticmethod
     def _is_safe_in_place(term: Term) -> bool:

@@ -26,6 +26,7 @@ _GELU_CUBIC = 0.044715 * _GELU_LINEAR
 class ReLU(Unary):
     """``max(x, 0)``; its gradient at 0 is 0.
 
+    >>> import numpy as np
     >>> ReLU()(np.array([-1.0, 2.0])).asnumpy()
     array([0., 2.])
     """

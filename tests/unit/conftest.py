@@ -1,13 +1,14 @@
-"""Random layouts for property tests."""
+"""Random layouts for property tests; settings that last for one test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
 from hypothesis import strategies as st
 
+from mpiparallel.context import settings
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
@@ -57,3 +58,11 @@ def layouts() -> Callable[..., st.SearchStrategy[Layout]]:
 def shapes() -> Callable[..., st.SearchStrategy[tuple[int, ...]]]:
     """The strategy ``any_shape``, for tests that draw."""
     return any_shape
+
+
+@pytest.fixture(autouse=True)
+def settings_of_one_test() -> Iterator[None]:
+    """Let no test see the seed, mode or strategies that another has set."""
+    token = settings._SETTINGS.set(settings.Settings())
+    yield
+    settings._SETTINGS.reset(token)

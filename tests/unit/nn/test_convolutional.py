@@ -151,7 +151,7 @@ def test_float32_images_give_float32_outputs_and_gradients() -> None:
         (lambda: nn.BatchNorm2d(0), ConfigurationError, "num_features=0"),
         (lambda: nn.BatchNorm2d(3)(ms.Tensor(IMAGES)), ShapeError, r"it must be \(n, 3, h, w\)"),
         (lambda: nn.MaxPool2d(4)(ms.Tensor(IMAGES)), ShapeError, "smaller than a window"),
-        (lambda: nn.Conv2d(3, 4, 3)(ms.Tensor(IMAGES.astype(np.float32))), ShapeError, "weight has shape"),
+        (lambda: nn.Conv2d(3, 4, 3)(ms.Tensor(IMAGES.astype(np.float32))), ShapeError, "Conv2d: x has shape"),
     ],
 )
 def test_a_layer_says_what_does_not_fit(call, error, said) -> None:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph import blocks
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from mpiparallel.graph import blocks
 from mpiparallel.ops import operations as P
 from tests.conformance.operator_cases import CASES, OperatorCase
 from tests.conformance.operator_expected import expected
