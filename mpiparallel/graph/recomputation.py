@@ -12,7 +12,8 @@ class Recomputation:
     """Appends, when the gradient of a segment is about to be made, the segment's nodes once more.
 
     The gradient then reads what the twins compute, from the segment's inputs; what the first ones computed dies with
-    its last use before. Twins have the strategies and random numbers of the first nodes; parameters are overwritten once.
+    its last use before. Twins have the strategies and random numbers of the first nodes. Parameters are overwritten
+    once.
     Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
     """
 

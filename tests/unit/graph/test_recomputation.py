@@ -8,7 +8,6 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import context, nn, ops
 from mpiparallel.communication.threads import run_world
-from mpiparallel.parallel.compile import bind, lay_out
 from mpiparallel.train import Model
 
 BATCH, BLOCKS, STEPS = 64, 6, 3
