@@ -26,9 +26,12 @@ class _AbortJob:
         self._abort = abort
 
     def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        self._report(kind, error, traceback)
-        let_last_words_through()
-        self._abort()
+        try:
+            self._report(kind, error, traceback)
+            let_last_words_through()
+        finally:
+            # Also where the streams are closed or broken: the other ranks wait.
+            self._abort()
 
 
 def abort_on_uncaught_exception(abort: Callable[[], Any]) -> None:

@@ -359,19 +359,20 @@ def _already_ended() -> None:
 def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
     """Return the communicator of all MPI ranks, over a duplicate of ``MPI_COMM_WORLD``; every rank must call it.
 
-    Data of more than ``largest_message`` bytes travel in several messages. Raises CommunicationError where the
-    environment asks for an unknown kind of overlap.
+    Data of more than ``largest_message`` bytes travel in several messages. Whether collectives overlap is what the
+    environment of rank 0 says. Raises CommunicationError where it asks for an unknown kind of overlap.
     """
     root = MPI.COMM_WORLD.Dup()
     ranks = tuple(range(root.Get_size()))
     host_ranks = _host_ranks(root)
-    plain = _World(root, host_ranks, False, occupancy.overlaps(len(host_ranks) < len(ranks)), largest_message)
+    plain = _World(root, host_ranks, False, False, largest_message)
     communicator = MpiCommunicator(root, ranks, plain)
     host = communicator.group(sorted(host_ranks))
     crowded = occupancy.is_crowded(communicator, host)
+    overlaps = occupancy.agreed(communicator, occupancy.overlaps(len(host_ranks) < len(ranks)))
     if host is not communicator:
         host.free()
-    return MpiCommunicator(root, ranks, replace(plain, crowded=crowded))
+    return MpiCommunicator(root, ranks, replace(plain, crowded=crowded, overlaps=overlaps))
 
 
 def _host_ranks(root: MPI.Intracomm) -> frozenset[int]:

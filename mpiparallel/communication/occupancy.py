@@ -28,6 +28,13 @@ def overlaps(several_hosts: bool) -> bool:
     return several_hosts if asked == "auto" else asked == "on"
 
 
+def agreed(world: Communicator, answer: bool) -> bool:
+    """Return the answer of rank 0 on every rank: launchers do not carry the environment to other hosts."""
+    chosen = np.array([answer])
+    world.broadcast(chosen, 0)
+    return bool(chosen[0])
+
+
 def is_crowded(world: Communicator, host: Communicator) -> bool:
     """Return whether on some host there are more ranks than cores that they may run on; the same on every rank."""
     usable = np.zeros(_MOST_CORES, np.uint8)

@@ -41,8 +41,11 @@ _OPTIMIZER_KEYS: Final = (
     "optimizer_level",
 )
 # Accepting these and doing nothing would be a lie; each has one value that says what is done.
-_ONLY: Final[dict[str, Any]] = {"pipeline_stages": 1}
+_ONLY: Final[dict[str, Any]] = {"pipeline_stages": 1, "loss_repeated_mean": True}
 _ONLY_OF_OPTIMIZER: Final[dict[str, Any]] = {"gradient_accumulation_shard": False, "optimizer_level": "level1"}
+_FLAGS: Final = ("gradients_mean", "parameter_broadcast", "enable_parallel_optimizer", "loss_repeated_mean")
+_PATHS: Final = ("strategy_ckpt_save_file", "strategy_ckpt_load_file")
+_SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation")
 _CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
     "mode": GRAPH_MODE,
     "device_target": "CPU",
@@ -125,7 +128,7 @@ def _check_parallel_values(settings: dict[str, Any]) -> None:
     where = "set_auto_parallel_context"
     mode = settings.get("parallel_mode", ParallelMode.STAND_ALONE)
     if mode not in ParallelMode.MODE_LIST:
-        near = difflib.get_close_matches(str(mode), ParallelMode.MODE_LIST, 1, 0.3)
+        near = difflib.get_close_matches(str(mode).lower(), ParallelMode.MODE_LIST, 1, 0.3)
         raise ConfigurationError(
             f"{where}: parallel_mode {mode!r} is not one; did you mean {(near or ParallelMode.MODE_LIST)[0]!r}?"
         )
@@ -134,17 +137,49 @@ def _check_parallel_values(settings: dict[str, Any]) -> None:
             f"{where}: parallel_mode {mode!r} is not implemented yet; use 'semi_auto_parallel', in which operators "
             "without a strategy are batch parallel"
         )
-    for name in ("device_num", "pipeline_stages", "grad_accumulation_step"):
-        value = settings.get(name)
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise ConfigurationError(f"{where}: {name} {value!r} must be an integer of at least 1")
+    _check_kinds(settings, where)
     strategy = settings.get("dataset_strategy", "data_parallel")
     if strategy not in ("data_parallel", "full_batch"):
         raise ConfigurationError(f"{where}: dataset_strategy {strategy!r} is not one of 'data_parallel', 'full_batch'")
     optimizer = settings.get("parallel_optimizer_config", {})
+    if not isinstance(optimizer, dict):
+        raise ConfigurationError(
+            f"{where}: parallel_optimizer_config {optimizer!r} must be a dict, with keys of {', '.join(_OPTIMIZER_KEYS)}"
+        )
+    _check_shard_size(optimizer, f"{where}: parallel_optimizer_config")
+    _check_shard_size(settings, where)
+    _check_whole(optimizer, "parallel_optimizer_threshold", 0, f"{where}: parallel_optimizer_config")
     _check_names(optimizer, _OPTIMIZER_KEYS, f"{where}: parallel_optimizer_config")
     _check_only(settings, _ONLY, where)
     _check_only(optimizer, _ONLY_OF_OPTIMIZER, f"{where}: parallel_optimizer_config")
+
+
+def _check_kinds(settings: dict[str, Any], where: str) -> None:
+    """Raise ConfigurationError for a text where a flag is wanted, which would count as true, and the like."""
+    for name in (*_FLAGS, *(["full_batch"] if settings.get("full_batch") is not None else [])):
+        if not isinstance(settings.get(name, True), bool):
+            raise ConfigurationError(f"{where}: {name} {settings[name]!r} must be True or False")
+    for name in _PATHS:
+        if not isinstance(settings.get(name, ""), str):
+            raise ConfigurationError(f"{where}: {name} {settings[name]!r} must be a path as text, or '' for none")
+    for name, least in {"device_num": 1, "pipeline_stages": 1, "grad_accumulation_step": 1, "global_rank": 0}.items():
+        _check_whole(settings, name, least, where)
+    search = settings.get("auto_parallel_search_mode", _SEARCH_MODES[0])
+    if search not in _SEARCH_MODES:
+        near = (difflib.get_close_matches(str(search).lower(), _SEARCH_MODES, 1) or _SEARCH_MODES)[0]
+        raise ConfigurationError(f"{where}: auto_parallel_search_mode {search!r} is not one; did you mean {near!r}?")
+
+
+def _check_whole(given: dict[str, Any], name: str, least: int, where: str) -> None:
+    value = given.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise ConfigurationError(f"{where}: {name} {value!r} must be an integer of at least {least}")
+
+
+def _check_shard_size(given: dict[str, Any], where: str) -> None:
+    if given.get("optimizer_weight_shard_size", -1) == 0:
+        raise ConfigurationError(f"{where}: optimizer_weight_shard_size 0 must be at least 1, or -1 for all replicas")
+    _check_whole(given, "optimizer_weight_shard_size", -1, where)
 
 
 def _check_only(given: dict[str, Any], possible: dict[str, Any], where: str) -> None:

@@ -65,6 +65,7 @@ def _record(operator: Operator, tensors: list[Tensor], trace: Trace) -> tuple[Te
     follows = trace.differentiated or operator.follows
     segment = trace.segment or operator.segment
     node = trace.graph.add_node(operator, name, values, specs, trace.origin, trace.like, follows, trace.guards, segment)
+    trace.forget_casts({values[index].name for index in operator.updates})
     return tuple(Tensor.of_value(output) for output in node.outputs)
 
 

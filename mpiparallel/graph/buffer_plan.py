@@ -24,17 +24,46 @@ class BufferPlan:
 
 
 def find_views(graph: Graph) -> frozenset[Node]:
-    """Return the nodes whose output can show the memory of their input; some views need it in C order."""
+    """Return the nodes whose output can show the memory of their input; some views need it in C order.
+
+    What shows a parameter, and is read after that has been overwritten, is a copy instead.
+    """
     views: set[Node] = set()
     strided: set[Value] = set()
-    for node in graph.nodes:
+    shown: dict[Value, Value] = {}
+    last_read, overwritten = _last_reads(graph), _overwritings(graph)
+    for step, node in enumerate(graph.nodes):
         operator = node.operator
         if not operator.is_view or (operator.needs_order and node.inputs[0] in strided):
             continue
+        source, output = node.inputs[0], node.outputs[0]
+        base = shown.get(source, source)
+        if any(step < later <= last_read.get(output, step) for later in overwritten.get(base, ())):
+            continue
         views.add(node)
+        shown[output] = base
         if not operator.needs_order:
-            strided.add(node.outputs[0])
+            strided.add(output)
     return frozenset(views)
+
+
+def _last_reads(graph: Graph) -> dict[Value, int]:
+    """Return the last step that reads a value or a view of it."""
+    last = dict.fromkeys(graph.outputs, len(graph.nodes))
+    for step, node in reversed([*enumerate(graph.nodes)]):
+        until = max((last.get(output, step) for output in node.outputs), default=step)
+        for value in node.inputs:
+            last[value] = max(last.get(value, step), until if node.operator.is_view else step)
+    return last
+
+
+def _overwritings(graph: Graph) -> dict[Value, list[int]]:
+    """Return the steps that overwrite a value."""
+    found: dict[Value, list[int]] = {}
+    for step, node in enumerate(graph.nodes):
+        for index in node.operator.updates:
+            found.setdefault(node.inputs[index], []).append(step)
+    return found
 
 
 @dataclass

@@ -8,6 +8,7 @@ import numpy as np
 
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.overwritten import Overwritten
 from mpiparallel.graph.recomputation import Recomputation
 from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.tensor import Tensor
@@ -20,7 +21,8 @@ def differentiate(
     """Append the gradient of ``sum(outputs * seeds)`` to the graph; return it for each wanted value.
 
     A wanted value that the outputs do not depend on has gradient zero. Raises GradientError when an operator on the way
-    has no gradient, or an output is not of floating point.
+    has no gradient, an output is not of floating point, or a gradient depends on what a parameter was before it was
+    overwritten.
     """
     for output in outputs:
         if output.spec.dtype.kind not in "fc":
@@ -31,9 +33,10 @@ def differentiate(
         terms = _Terms(trace)
         for output, seed in zip(outputs, seeds, strict=True):
             terms.add(output, seed)
-        recomputation = Recomputation(trace)
+        recomputation, overwritten = Recomputation(trace), Overwritten(trace.graph)
         for node in reversed(_dependent_nodes(trace.graph.nodes, wanted)):
-            _differentiate_node(trace, node, terms, recomputation)
+            made = _differentiate_node(trace, node, terms, recomputation)
+            _refuse_overwritten(node, made, overwritten)
         gradients = [terms.total(value) or _zeros(trace, value) for value in wanted]
     pairs = zip(gradients, wanted, strict=True)
     trace.graph.gradients.update((gradient, value) for gradient, value in pairs if value.parameter is not None)
@@ -51,11 +54,13 @@ def _dependent_nodes(nodes: Iterable[Node], wanted: Sequence[Value]) -> list[Nod
     return dependent
 
 
-def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: Recomputation) -> None:
+def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: Recomputation) -> list[Node]:
+    """Append the gradient of a node; return the nodes that it is made of."""
     cotangents = tuple(terms.total(output) for output in node.outputs)
     if all(cotangent is None for cotangent in cotangents):
-        return
+        return []
     origin = recomputation.twin(node)
+    first = len(trace.graph.nodes)
     trace.graph.cotangents[origin] = cotangents
     with trace.making(origin=origin):
         filled = [
@@ -69,6 +74,18 @@ def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: 
     for value, gradient in zip(node.inputs, gradients, strict=True):
         if gradient is not None and gradient.value is not None:
             terms.add(value, gradient.value)
+    return trace.graph.nodes[first:]
+
+
+def _refuse_overwritten(node: Node, made: Sequence[Node], overwritten: Overwritten) -> None:
+    """Raise GradientError where what the gradient of a node is made from is there no more."""
+    for one in made:
+        value = overwritten.since(node, one.inputs)
+        if value is not None:
+            raise GradientError(
+                f"{node.name}: its gradient depends on what {value.name!r} was when it ran, but that parameter is "
+                "overwritten after it; overwrite it after the gradient has been taken"
+            )
 
 
 def _zeros(trace: Trace, value: Value) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -90,6 +91,10 @@ class Program:
             self._arrays[node.outputs[0]] = node.operator.view(inputs[0])
             return
         outputs = [self._array(value) for value in node.outputs]
+        if node.operator.is_view and not node.operator.needs_order:
+            copied = partial(self._runtime.array_module.copyto, outputs[0], node.operator.view(inputs[0]))
+            self._steps.append((node, copied))
+            return
         self._steps.append((node, node.operator.kernel(self._runtime, inputs, outputs)))
 
     def _by_guards(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]]]]:

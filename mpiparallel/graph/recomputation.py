@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mpiparallel.graph.graph import Node, Segment, Value
+from mpiparallel.graph.overwritten import Overwritten
 from mpiparallel.graph.trace import Trace
 
 
@@ -13,12 +14,13 @@ class Recomputation:
 
     The gradient then reads what the twins compute, from the segment's inputs; what the first ones computed dies with
     its last use before. Twins have the strategies and random numbers of the first nodes. Parameters are overwritten
-    once.
+    once; a node that read one which has been overwritten since has no twin: what it computed is kept.
     Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
     """
 
     def __init__(self, trace: Trace) -> None:
         self._graph = trace.graph
+        self._overwritten = Overwritten(trace.graph)
         self._twins: dict[Node, Node] = {}
         self._nodes: dict[Segment, list[Node]] = {}
         for node in trace.graph.nodes:
@@ -35,6 +37,8 @@ class Recomputation:
         again: dict[Value, Value] = {}
         second_time = replace(segment, recomputed=True)
         for node in self._nodes.pop(segment, []):
+            if self._overwritten.since(node, node.inputs) is not None:
+                continue
             inputs = [again.get(value, value) for value in node.inputs]
             specs = [value.spec for value in node.outputs]
             twin = self._graph.add_node(node.operator, f"recomputed/{node.name}", inputs, specs, follows=node.follows)

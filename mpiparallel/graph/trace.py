@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -53,6 +53,12 @@ class Trace:
         """Return what a function returned on these inputs; None when it is not known, or parameters changed since."""
         result, made = self._results.get((function, inputs, self.guards), (None, 0))
         return None if any(node.operator.updates for node in self.graph.nodes[made:]) else result
+
+    def forget_casts(self, names: Collection[str]) -> None:
+        """Cast parameters of these names anew where they are used next: they have been overwritten."""
+        if names:
+            known = self.cast_parameters.items()
+            self.cast_parameters = {key: cast for key, cast in known if key[0] not in names}
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

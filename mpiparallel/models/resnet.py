@@ -94,13 +94,17 @@ def _steps(width: int, stride: int, expansion: int) -> list[tuple[int, int, int]
     return [(width, 1, 1), (width, 3, stride), (width * expansion, 1, 1)]
 
 
-def resnet18(num_classes: int = 10, dtype: Any = float32, last_gamma: Any = "ones") -> ResNet:
-    """Return ResNet-18."""
+def resnet18(num_classes: int = 10, dtype: Any = float32, last_gamma: Any = "zeros") -> ResNet:
+    """Return ResNet-18, whose blocks begin as the identity unless ``last_gamma`` is "ones"."""
     return ResNet((2, 2, 2, 2), num_classes, dtype=dtype, last_gamma=last_gamma)
 
 
 def resnet50(
-    batch_size: int | None = None, num_classes: int = 10, dtype: Any = float32, last_gamma: Any = "ones"
+    batch_size: int | None = None, num_classes: int = 10, dtype: Any = float32, last_gamma: Any = "zeros"
 ) -> ResNet:
-    """Return ResNet-50; ``batch_size`` is the tutorial's argument, and any batch will do."""
+    """Return ResNet-50, whose blocks begin as the identity unless ``last_gamma`` is "ones".
+
+    ``batch_size`` is the tutorial's argument, and any batch will do. From "ones", on small images, the tutorial's
+    learning rate drives the logits so far apart that its loss is no number.
+    """
     return ResNet((3, 4, 6, 3), num_classes, expansion=4, dtype=dtype, last_gamma=last_gamma)

@@ -96,3 +96,6 @@ class _Localizer:
         specs = [TensorSpec(part.shape, value.spec.dtype) for part, value in zip(parts_out, node.outputs, strict=True)]
         local = self._graph.add_node(operator, node.name, inputs, specs, guards=self._guards)
         self._local.update(zip(node.outputs, local.outputs, strict=True))
+        overwritten = {node.inputs[index] for index in operator.updates}
+        if overwritten:
+            self._converted = {key: one for key, one in self._converted.items() if key[0] not in overwritten}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 
-from mpiparallel.errors import ConfigurationError
-from mpiparallel.train.callback.callback import Callback, RunContext
+import numpy as np
+
+from mpiparallel.errors import ConfigurationError, NonFiniteError
+from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
+from mpiparallel.train.callback.loss_guard import LossGuard
 
 
 class LossMonitor(Callback):
     """Print the loss every ``per_print_times`` steps: ``epoch: 1 step: 77, loss is 7.187697``.
 
-    In sink mode a step is as many as are sunk at once, so a line is printed for each epoch.
+    In sink mode a step is as many as are sunk at once, so a line is printed for each epoch. Raises NonFiniteError for a
+    loss that is infinite or no number, unless there is a LossGuard, which looks in time and decides.
     """
 
     def __init__(self, per_print_times: int = 1) -> None:
@@ -22,11 +26,22 @@ class LossMonitor(Callback):
 
     def step_end(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
+        _refuse_if_not_finite(parameters)
         step = parameters.cur_step_num
         if self._per_print_times and step - self._last_step >= self._per_print_times:
             self._last_step = step
             loss = parameters.net_outputs.asnumpy()
             print(f"epoch: {parameters.cur_epoch_num} step: {parameters.step_in_epoch}, loss is {loss!s}", flush=True)
+
+
+def _refuse_if_not_finite(parameters: CallbackParameters) -> None:
+    guarded = any(isinstance(callback, LossGuard) for callback in parameters.list_callback)
+    if not guarded and not np.isfinite(parameters.net_outputs.asnumpy()).all():
+        raise NonFiniteError(
+            f"epoch: {parameters.cur_epoch_num} step: {parameters.step_in_epoch}: the loss is "
+            f"{parameters.net_outputs.asnumpy()!s}, and the weights may be too; train on from the last checkpoint with "
+            "LossGuard() among the callbacks, which stops in time and names rank and weight"
+        )
 
 
 class TimeMonitor(Callback):

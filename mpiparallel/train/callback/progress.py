@@ -29,7 +29,7 @@ def describe_progress(parameters: CallbackParameters, seconds: float, steps: int
 
 
 class ProgressMonitor(Callback):
-    """Show loss, step time, samples a second and the time left, on rank 0 only.
+    """Show loss, step time, samples a second and the time left, on rank 0 only, also of steps that are sunk.
 
     On a terminal one line is kept up to date (by rich, where the extra ``ui`` is installed); elsewhere a plain line is
     printed every ``seconds``, and after the last step.
@@ -39,20 +39,20 @@ class ProgressMonitor(Callback):
         self._seconds = seconds
         self._stream = stream or sys.stdout
         self._begin = self._shown = 0.0
-        self._first_step = 0
+        self._first_step = self._shown_step = 0
         self._bar: Any = None
 
     def begin(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
         self._begin = self._shown = time.perf_counter()
-        self._first_step = parameters.cur_step_num
+        self._first_step = self._shown_step = parameters.cur_step_num
         if parameters.rank == 0 and self._stream.isatty() and importlib.util.find_spec("rich"):
             from rich.status import Status  # an optional extra that only rank 0 needs
 
             self._bar = Status("compiling", spinner="dots")
             self._bar.start()
 
-    def step_end(self, run_context: RunContext) -> None:
+    def every_step(self, run_context: RunContext) -> None:
         now = time.perf_counter()
         if self._bar is not None or now - self._shown >= self._seconds:
             self._show(run_context.original_args(), now)
@@ -62,13 +62,14 @@ class ProgressMonitor(Callback):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-        if parameters.net_outputs is not None:
+            self._shown_step = self._first_step
+        if parameters.cur_step_num > self._shown_step:
             self._show(parameters, time.perf_counter())
 
     def _show(self, parameters: CallbackParameters, now: float) -> None:
         if parameters.rank != 0:
             return
-        self._shown = now
+        self._shown, self._shown_step = now, parameters.cur_step_num
         line = describe_progress(parameters, now - self._begin, parameters.cur_step_num - self._first_step)
         if self._bar is not None:
             self._bar.update(line)

@@ -1,4 +1,4 @@
-"""What the launchers of the image example say to wrong arguments, and when asked for help."""
+"""What the launchers say to wrong arguments, and when asked for help."""
 
 from __future__ import annotations
 
@@ -21,9 +21,22 @@ def test_help_tells_every_argument_and_starts_nothing(name, asked, launch, tmp_p
     assert not list(tmp_path.glob("device*"))
 
 
+@pytest.mark.parametrize("name", ["run_local.sh", "run_hosts.sh", "run_slurm.sh", "run_grad_accu.sh"])
+@pytest.mark.parametrize("asked", ["-h", "--help"])
+def test_each_launcher_tells_its_usage(name, asked, launch) -> None:
+    ended = launch(name, asked, python="/no/python")
+    assert ended.returncode == 0
+    assert not ended.stderr
+    assert ended.stdout.startswith("usage: ")
+    assert name in ended.stdout.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
+        ("run_local.sh", ("2",), "RANKS and a script are needed"),
+        ("run_hosts.sh", ("hosts", "2"), "HOSTFILE, RANKS and a script are needed"),
+        ("run_slurm.sh", (), "start it by sbatch, with --ntasks or --ntasks-per-node, and give a script"),
         ("run.sh", (), "DATA_PATH and RANK_SIZE are needed"),
         ("run.sh", ("data",), "DATA_PATH and RANK_SIZE are needed"),
         ("run.sh", ("data", "two"), 'RANK_SIZE is "two"; give a whole number from 1'),

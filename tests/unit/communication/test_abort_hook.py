@@ -4,6 +4,14 @@ import select
 import subprocess
 import sys
 
+BROKEN = """
+import os, sys
+from mpiparallel.communication.abort_hook import abort_on_uncaught_exception
+abort_on_uncaught_exception(lambda: os._exit(7))
+sys.stdout.close()
+raise ValueError
+"""
+
 PROGRAM = """
 import os, sys
 from mpiparallel.communication.abort_hook import let_last_words_through
@@ -21,3 +29,7 @@ def test_a_rank_waits_until_its_last_words_are_read() -> None:
         assert not select.select([process.stdout], [], [], 0.5)[0]
         assert process.stderr.read(4096) == b"x" * 4096
         assert process.stdout.read() == b"through"
+
+
+def test_a_rank_whose_streams_are_closed_ends_the_job_all_the_same() -> None:
+    assert subprocess.run([sys.executable, "-c", BROKEN], stderr=subprocess.DEVNULL, timeout=60).returncode == 7

@@ -96,3 +96,10 @@ def test_with_a_last_gamma_of_zeros_blocks_begin_as_their_inputs() -> None:
     network = ResNet((2,), 4, widths=(4,), dtype=ms.float64, last_gamma="zeros").set_train(False)
     before = network.pool(network.stem(ms.Tensor(IMAGES))).asnumpy()
     np.testing.assert_array_equal(network.stages(ms.Tensor(before)).asnumpy(), before)
+
+
+@pytest.mark.parametrize("make", [resnet18, resnet50])
+def test_the_tutorials_networks_begin_with_blocks_that_are_the_identity(make) -> None:
+    last = [block.body[-1].gamma.asnumpy() for block in make(num_classes=4).stages]
+    assert all((one == 0.0).all() for one in last)
+    assert all((block.body[-1].gamma.asnumpy() == 1.0).all() for block in make(last_gamma="ones").stages)

@@ -12,8 +12,8 @@ import mpiparallel.ops as ops
 from mpiparallel import Model, Parameter, Tensor, context, nn
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
-from mpiparallel.errors import ConfigurationError, DatasetError, LayoutError
-from mpiparallel.train import Callback, LossMonitor, ProgressMonitor, TimeMonitor
+from mpiparallel.errors import ConfigurationError, DatasetError, LayoutError, NonFiniteError
+from mpiparallel.train import Callback, LossGuard, LossMonitor, ProgressMonitor, TimeMonitor
 
 
 def line_data(count=24):
@@ -63,6 +63,24 @@ def test_in_sink_mode_a_line_comes_each_epoch(capsys) -> None:
     line_model().train(3, line_dataset(), LossMonitor())
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in lines] == [f"epoch: {epoch} step: 6" for epoch in (1, 2, 3)]
+
+
+def test_a_loss_that_is_no_number_ends_a_training_that_has_no_guard(capsys) -> None:
+    x, y = line_data()
+    x[0] = np.nan
+    data = NumpySlicesDataset((x, y), ["x", "y"], shuffle=False).batch(8, drop_remainder=True)
+    for sunk in (False, True):
+        with pytest.raises(NonFiniteError, match=r"^epoch: 1 step: \d: the loss is nan, .* LossGuard\(\)"):
+            line_model().train(2, data, [LossMonitor(0)], dataset_sink_mode=sunk)
+    line_model().train(1, data, [LossGuard("skip", stream=io.StringIO()), LossMonitor()])
+    assert capsys.readouterr().out.startswith("epoch: 1 step: ")
+
+
+def test_progress_of_sunk_steps_is_shown_once_each() -> None:
+    stream = io.StringIO()
+    line_model().train(2, line_dataset(), ProgressMonitor(0.0, stream))
+    shown = [line.split("  ")[0] for line in stream.getvalue().splitlines()]
+    assert shown == [f"epoch {epoch}/2 step {step}/6" for epoch in (1, 2) for step in range(1, 7)]
 
 
 def test_progress_is_plain_where_there_is_no_terminal_and_rank_0_only() -> None:
