@@ -100,6 +100,13 @@ def set_context(**settings: Any) -> None:
         raise ConfigurationError(
             f"set_context: device_target {target!r} is not one of 'CPU', 'GPU' ('Ascend' means 'CPU' here)"
         )
+    if settings.get("save_graphs"):
+        raise ConfigurationError(
+            "set_context: save_graphs=True is not implemented yet; print(cell.sharded_graph(x).graph)"
+        )
+    device = settings.get("device_id")
+    if device is not None and (not isinstance(device, int) or device < 0):
+        raise ConfigurationError(f"set_context: device_id {device!r} must be an integer of at least 0")
     now = _settings()
     _SETTINGS.set(replace(now, general={**now.general, **settings}))
 
@@ -144,7 +151,7 @@ def _check_parallel_values(settings: dict[str, Any]) -> None:
     optimizer = settings.get("parallel_optimizer_config", {})
     if not isinstance(optimizer, dict):
         raise ConfigurationError(
-            f"{where}: parallel_optimizer_config {optimizer!r} must be a dict, with keys of {', '.join(_OPTIMIZER_KEYS)}"
+            f"{where}: parallel_optimizer_config {optimizer!r} must be a dict of {', '.join(_OPTIMIZER_KEYS)}"
         )
     _check_shard_size(optimizer, f"{where}: parallel_optimizer_config")
     _check_shard_size(settings, where)

@@ -212,6 +212,7 @@ class _TrainingRun:
             epoch_num=epochs,
             batch_num=self.batch_num,
             batch_size=dataset.get_batch_size() * self._batches_a_step,
+            pieces=1 if configuration.full_batch else configuration.device_num,
             cur_step_num=model.step,
             list_callback=self._callbacks.callbacks,
         )

@@ -14,7 +14,8 @@ class CallbackParameters:
     """What a callback may look at: MindSpore's names.
 
     ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch; ``net_outputs`` is the loss tensor of
-    the step that ended, or the mean of those of its batches, and ``cur_batches`` what this rank was fed in it.
+    the step that ended, or the mean of those of its batches, and ``cur_batches`` what this rank was fed in it. The
+    batch of all ranks is ``pieces`` times ``batch_size``.
     """
 
     network: Any = None
@@ -27,6 +28,7 @@ class CallbackParameters:
     epoch_num: int = 1
     batch_num: int = 0
     batch_size: int = 0
+    pieces: int = 1
     cur_epoch_num: int = 1
     cur_step_num: int = 0
     net_outputs: Any = None

@@ -13,18 +13,21 @@ from mpiparallel.train.callback.callback import Callback, CallbackParameters, Ru
 def describe_progress(parameters: CallbackParameters, seconds: float, steps: int) -> str:
     """Return a progress line after ``steps`` steps in ``seconds``: loss, step time, samples a second, time left.
 
+    The samples are those of all ranks.
+
     >>> parameters = CallbackParameters(epoch_num=2, batch_num=10, batch_size=32, cur_step_num=5, net_outputs=7.5)
     >>> describe_progress(parameters, 1.0, 5)
     'epoch 1/2 step 5/10  loss 7.5000  200.0 ms/step  160 samples/s  0:00:03 left'
     """
     per_step = seconds / max(steps, 1)
+    samples = parameters.batch_size * parameters.pieces
     left = max(parameters.epoch_num * parameters.batch_num - parameters.cur_step_num, 0) * per_step
     hours, minutes, rest = int(left // 3600), int(left % 3600 // 60), int(left % 60)
     return (
         f"epoch {parameters.cur_epoch_num}/{parameters.epoch_num} step "
         f"{parameters.step_in_epoch}/{parameters.batch_num}  "
         f"loss {float(parameters.net_outputs):.4f}  {per_step * 1000:.1f} ms/step  "
-        f"{parameters.batch_size / per_step if per_step else 0:.0f} samples/s  {hours}:{minutes:02d}:{rest:02d} left"
+        f"{samples / per_step if per_step else 0:.0f} samples/s  {hours}:{minutes:02d}:{rest:02d} left"
     )
 
 

@@ -56,6 +56,10 @@ def test_wrong_settings_are_refused() -> None:
         context.set_context(device_taget="CPU")
     with pytest.raises(ConfigurationError, match="'TPU' is not one of"):
         context.set_context(device_target="TPU")
+    with pytest.raises(ConfigurationError, match="device_id 'zero' must be an integer"):
+        context.set_context(device_id="zero")
+    with pytest.raises(ConfigurationError, match="save_graphs=True is not implemented yet"):
+        context.set_context(save_graphs=True)
     with pytest.raises(ConfigurationError, match="must be an integer"):
         context.set_seed(-1)
 

@@ -99,6 +99,27 @@ def test_progress_is_plain_where_there_is_no_terminal_and_rank_0_only() -> None:
     assert run_world(2, on_rank) == [True, False]
 
 
+class Samples(Callback):
+    """Notes how many samples of all ranks a step takes."""
+
+    def begin(self, run_context):
+        parameters = run_context.original_args()
+        self.a_step = parameters.batch_size * parameters.pieces
+
+
+@pytest.mark.parametrize(
+    ("mode", "full_batch", "times"), [("data_parallel", False, 2), ("semi_auto_parallel", True, 1)]
+)
+def test_progress_counts_the_samples_of_all_ranks(mode, full_batch, times) -> None:
+    def samples(communicator):
+        context.set_auto_parallel_context(parallel_mode=mode, full_batch=full_batch)
+        noted = Samples()
+        line_model().train(1, line_dataset(), noted)
+        return noted.a_step
+
+    assert run_world(2, samples) == [times * line_dataset().get_batch_size()] * 2
+
+
 class StopAt(Callback):
     def __init__(self, step):
         self.step = step
