@@ -34,7 +34,7 @@ test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x 
 	.venv/bin/python -m pytest -m gpu
 
 # Any build of PyTorch will do. On Linux pip takes that for CUDA, unless PIP_EXTRA_INDEX_URL names an index of those for CPUs.
-test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in half an hour
+test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in a few minutes
 	.venv/bin/python -m pytest -m slow
 
 test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of its own

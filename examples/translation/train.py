@@ -8,6 +8,7 @@ from typing import Any
 import mpiparallel as ms
 from mpiparallel import context, nn, ops
 from mpiparallel.communication import get_group_size, get_rank, init
+from mpiparallel.dataset import config as dataset_config
 from mpiparallel.dataset import text
 from mpiparallel.nn.initializer import Normal
 from mpiparallel.nn.transformer import (
@@ -127,6 +128,7 @@ def main() -> None:
     arguments = parse_arguments()
     init()
     context.set_seed(arguments.seed)
+    dataset_config.set_prefetch_size(0)  # sentences are made in Python, of which one thread runs at a time
     context.set_auto_parallel_context(
         parallel_mode=ms.ParallelMode.SEMI_AUTO_PARALLEL,
         full_batch=True,

@@ -38,7 +38,8 @@ def get_seed() -> int:
 def set_prefetch_size(size: int) -> None:
     """Let a thread of each iterator that is made from now on read ``size`` rows ahead, batches after ``batch``.
 
-    With 0 there is no such thread. So many rows (batches) are held in memory besides the one in use.
+    With 0 there is no such thread: better where rows are made by Python alone, of which one thread runs at a time. So
+    many rows (batches) are held in memory besides the one in use.
 
     Raises:
         DatasetError: if the size is not an integer of 0 or more.

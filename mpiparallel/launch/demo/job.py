@@ -19,6 +19,7 @@ import numpy as np
 from mpiparallel import context
 from mpiparallel.communication import init, world
 from mpiparallel.context.settings import current_configuration
+from mpiparallel.dataset import config
 from mpiparallel.dataset.text import catalogue_pairs, load_pairs, translation_dataset
 from mpiparallel.launch.demo.arguments import add_size_arguments, count
 from mpiparallel.layout.layout import Layout
@@ -132,6 +133,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     init()
     everyone = world.current()
     context.set_seed(arguments.seed)
+    # Sentences are made in Python, of which one thread runs at a time: a second one would only be in the way.
+    config.set_prefetch_size(0)
     moving = arguments.target_mp > 0
     if moving:
         folder = arguments.out / f"device{everyone.rank}"
