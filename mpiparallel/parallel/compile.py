@@ -15,7 +15,6 @@ from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph
-from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.program import Profile, Program
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -64,33 +63,25 @@ def bind(
     if configuration.mode != ParallelMode.STAND_ALONE:
         _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
     backend = make_backend(configuration)
-    fresh = _place_parameters(sharded, configuration.rank, backend)
-    if configuration.parameter_broadcast and communicator is not None:
-        _broadcast(fresh, communicator, backend)
+    _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
     overlaps = communicator is not None and communicator.overlaps
     return CompiledGraph(sharded, Program(local_graph(sharded, configuration.rank, overlaps), runtime), runtime)
 
 
-def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend) -> list[Parameter]:
-    """Place the parameters and return those that are whole on every rank and were not placed before."""
-    fresh = []
+def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadcasting: Communicator | None) -> None:
+    """Place the parameters; with a communicator, those that operators use whole start from the values of rank 0."""
     for name, value in sharded.graph.parameters.items():
-        parameter, layout = value.parameter, sharded.stored[name]
+        parameter = value.parameter
         if parameter is None:
             continue
-        if parameter.layout is None and layout.replica_count == layout.devices.size:
-            fresh.append(parameter)
-        parameter.place(layout, rank, backend)
-    return fresh
-
-
-def _broadcast(parameters: list[Parameter], communicator: Communicator, backend: Backend) -> None:
-    """Give every rank the values of rank 0."""
-    for parameter in parameters:
-        host = backend.to_host(parameter.array)
-        communicator.broadcast(host, 0)
-        backend.copy_from_host(host, parameter.array)
+        used = sharded.used.get(name, sharded.stored[name])
+        if broadcasting is not None and parameter.layout is None and used.replica_count == used.devices.size:
+            # Whole, though a rank may keep a shard: shards of different values would make one that no rank had.
+            whole = np.array(parameter.asnumpy(), order="C")
+            broadcasting.broadcast(whole, 0)
+            parameter.set_data(whole)
+        parameter.place(sharded.stored[name], rank, backend)
 
 
 def _seed(configuration: ParallelConfiguration) -> int:

@@ -124,6 +124,26 @@ def test_parameter_broadcast_gives_all_ranks_the_values_of_rank_0() -> None:
     assert run_world(RANKS, on_rank, False) == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("shards", [-1, 2])
+def test_parameter_broadcast_gives_shards_of_the_values_of_rank_0(shards) -> None:
+    def on_rank(communicator):
+        set_mode(
+            parameter_broadcast=True,
+            enable_parallel_optimizer=True,
+            parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+            optimizer_weight_shard_size=shards,
+        )
+        values = np.arange(24.0).reshape(8, 3) + 100 * communicator.rank
+        network = nn.Dense(3, 8, weight_init=ms.Tensor(values), dtype=ms.float64)
+        network(ms.Tensor(np.ones((1, 3))))
+        return network.weight.layout, network.weight.asnumpy().copy()
+
+    for rank, (layout, part) in enumerate(run_world(4, on_rank)):
+        assert layout.optimizer_axes
+        own = slice(layout.box(rank).start[0], layout.box(rank).stop[0])
+        np.testing.assert_array_equal(part, np.arange(24.0).reshape(8, 3)[own])
+
+
 def test_each_rank_drops_other_elements() -> None:
     def on_rank(_communicator):
         set_mode()
