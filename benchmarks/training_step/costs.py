@@ -7,7 +7,7 @@ from typing import Any
 
 from mpiparallel.graph.buffer_plan import find_views
 from mpiparallel.graph.graph import Graph, Node
-from mpiparallel.ops.convolution import Conv2D, Conv2DBackpropFilter, Convolution
+from mpiparallel.ops.convolution.convolution import Conv2D, Conv2DBackpropFilter, Convolution
 
 
 def gemm_operations(node: Node) -> int:

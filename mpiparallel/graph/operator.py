@@ -10,8 +10,8 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import GradientError, StrategyError
 from mpiparallel.graph.apply import apply
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.expression import Term, operand, widened
-from mpiparallel.graph.expression_kernel import expression_kernel
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import Term, operand, widened
 from mpiparallel.graph.graph import Segment
 from mpiparallel.graph.runtime import Kernel as Kernel
 from mpiparallel.graph.runtime import Runtime

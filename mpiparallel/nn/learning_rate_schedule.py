@@ -25,10 +25,6 @@ class LearningRateSchedule(Cell):
     has one element. It is given to an optimizer, or to a group of parameters, as learning rate.
     """
 
-    def construct(self, global_step: Tensor) -> Tensor:
-        """Return the learning rate of a step, 0-d."""
-        raise NotImplementedError(f"{type(self).__name__}: define construct(self, global_step)")
-
 
 class RateOfStep(Operator):
     """A function of one integer as a 0-d float32 tensor, in double precision until it is stored."""

@@ -9,7 +9,7 @@ from typing import Any
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.expression import Term
+from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

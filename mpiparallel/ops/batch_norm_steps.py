@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.expression import Term, call, reduce
+from mpiparallel.graph.expression.term import Term, call, reduce
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec

@@ -10,7 +10,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.expression import Term, reduce
+from mpiparallel.graph.expression.term import Term, reduce
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

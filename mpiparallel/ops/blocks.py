@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.blocks import block_size as block_size
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.expression.blocks import block_size as block_size
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.expression import Term, call
+from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

@@ -9,8 +9,8 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import GradientError, ShapeError
 from mpiparallel.graph.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.expression import Term, call, operand, reduce, widened
-from mpiparallel.graph.expression_kernel import expression_kernel
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import Term, call, operand, reduce, widened
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

@@ -11,7 +11,7 @@ from mpiparallel.backend.counter_random import RandomBox, stream_key
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.expression import Term
+from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

@@ -10,7 +10,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.expression import ARITHMETIC, PREDICATES, Term, call
+from mpiparallel.graph.expression.term import ARITHMETIC, PREDICATES, Term, call
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

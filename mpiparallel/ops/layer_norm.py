@@ -8,7 +8,7 @@ from typing import Any
 
 from mpiparallel.graph.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.expression import Term, call, reduce
+from mpiparallel.graph.expression.term import Term, call, reduce
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor

@@ -11,7 +11,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.expression import Term, call
+from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiparallel.graph.expression import Term, call
+from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.activation import Sigmoid

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.expression import Term, call, reduce
+from mpiparallel.graph.expression.term import Term, call, reduce
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.expression import Term, domain, inner_reductions, operand, widened
-from mpiparallel.graph.expression_kernel import expression_kernel, is_computable
+from mpiparallel.graph.expression.kernel import expression_kernel, is_computable
+from mpiparallel.graph.expression.term import Term, domain, inner_reductions, operand, widened
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.runtime import Kernel, Runtime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from mpiparallel.nn.metrics.metric import Array, Ratio, as_array
 class Deviation(Ratio):
     """The sum of what an element's difference costs, divided by the number of samples: MindSpore's definition."""
 
+    @abstractmethod
     def cost(self, difference: Array) -> float:
         """Return the sum over the elements of a batch."""
-        raise NotImplementedError(type(self).__name__)
 
     def update(self, *inputs: Any) -> None:
         """Take predictions and labels with as many elements; their first dim counts the samples."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mpiparallel.graph.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 
-class Metric:
+class Metric(ABC):
     """A number that an evaluation gives: ``clear`` before it, ``update`` with each batch, ``eval`` at its end.
 
     ``totals`` are the numbers that ``eval`` computes from, where those of several batches, and of several ranks with
@@ -21,17 +22,17 @@ class Metric:
 
     totals: Array | None = None
 
+    @abstractmethod
     def clear(self) -> None:
         """Forget all batches."""
-        raise NotImplementedError(f"{type(self).__name__} has no clear")
 
+    @abstractmethod
     def update(self, *inputs: Any) -> None:
         """Take a batch: the outputs of the network and the labels, as tensors or arrays."""
-        raise NotImplementedError(f"{type(self).__name__} has no update")
 
+    @abstractmethod
     def eval(self) -> Any:
         """Return the number for all batches since ``clear``."""
-        raise NotImplementedError(f"{type(self).__name__} has no eval")
 
 
 class Ratio(Metric):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.errors import ConfigurationError, ShapeError
-from mpiparallel.graph import blocks
+from mpiparallel.graph.expression import blocks
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.registry import OPERATORS

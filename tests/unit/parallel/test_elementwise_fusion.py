@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mpiparallel as ms
 from mpiparallel import nn
-from mpiparallel.graph import loop_kernel
+from mpiparallel.graph.expression import loop_kernel
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import Runtime

@@ -93,3 +93,15 @@ def test_wrong_use_is_refused_with_the_mend() -> None:
         nn.get_metric_fn("acuracy")
     with pytest.raises(ShapeError, match="do not fit labels"):
         nn.MAE().update(np.ones(3), np.ones(2))
+
+
+def test_a_metric_that_lacks_a_part_is_refused_when_it_is_made() -> None:
+    class Half(nn.Metric):
+        def clear(self):
+            pass
+
+        def eval(self):
+            return 0.0
+
+    with pytest.raises(TypeError, match="update"):
+        Half()

@@ -9,7 +9,7 @@ from math import prod
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops.columns import Columns, run_all
+from mpiparallel.ops.convolution.columns import Columns, run_all
 from mpiparallel.ops.window import WindowsOfImage
 
 

@@ -9,7 +9,7 @@ from math import prod
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops.columns import run_all
+from mpiparallel.ops.convolution.columns import run_all
 from mpiparallel.ops.window import WindowsOfImage
 
 _LEFT_OUT = 3

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend import jit
-from mpiparallel.graph.expression import walk
-from mpiparallel.graph.loop_source import LoopSource, Operand
+from mpiparallel.graph.expression.loop_source import LoopSource, Operand
+from mpiparallel.graph.expression.term import walk
+from mpiparallel.graph.expression.term_arrays import TermArrays
 from mpiparallel.graph.runtime import Kernel, Runtime
-from mpiparallel.graph.term_arrays import TermArrays
 
 _SMALLEST = 1 << 12
 """Elements below which the array library's calls cost less than a loop's compilation is worth."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.graph.expression import Term
+from mpiparallel.graph.expression.term import Term
 
 _TEXTS: Final = {
     "add": "({} + {})",

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops import convolution_kernels
-from mpiparallel.ops.column_convolution import ColumnConvolution
-from mpiparallel.ops.compiled_convolution import CompiledConvolution, CompiledLoops
-from mpiparallel.ops.single_window import SingleWindow
+from mpiparallel.ops.convolution import kernels
+from mpiparallel.ops.convolution.by_columns import ColumnConvolution
+from mpiparallel.ops.convolution.compiled import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.convolution.single_window import SingleWindow
 from mpiparallel.ops.window import Window, WindowsOfImage
 
 Array = Any
@@ -26,9 +26,9 @@ needs_numba = pytest.mark.skipif(
 )
 
 KERNELS = {
-    "forward": convolution_kernels.forward,
-    "input_gradient": convolution_kernels.input_gradient,
-    "weight_gradient": convolution_kernels.weight_gradient,
+    "forward": kernels.forward,
+    "input_gradient": kernels.input_gradient,
+    "weight_gradient": kernels.weight_gradient,
 }
 
 
@@ -229,7 +229,7 @@ def test_the_environment_switches_compiled_loops_off(
 def test_the_way_is_chosen_by_threads_and_sizes(threads: int, channels: int, extents: Any, way: Any) -> None:
     windows = Window((3, 3), (1, 1), pad_mode="same").over(extents)
     with threadpool_limits(threads, user_api="blas"):
-        assert isinstance(convolution_kernels.choose_way(Runtime(), windows, 1, np.float32, channels), way)
+        assert isinstance(kernels.choose_way(Runtime(), windows, 1, np.float32, channels), way)
 
 
 @needs_numba

@@ -14,7 +14,7 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
-from mpiparallel.ops.convolution_kernels import forward, input_gradient, weight_gradient
+from mpiparallel.ops.convolution.kernels import forward, input_gradient, weight_gradient
 from mpiparallel.ops.input_checks import check_floating, check_shape
 from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
 from mpiparallel.ops.window_parts import (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.blocks import Place, block_places, block_size
-from mpiparallel.graph.expression import REDUCTIONS, Term, walk
+from mpiparallel.graph.expression.blocks import Place, block_places, block_size
+from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
+from mpiparallel.graph.expression.term_arrays import TermArrays
 from mpiparallel.graph.runtime import Kernel, Runtime
-from mpiparallel.graph.term_arrays import TermArrays
 
 Step = tuple[Callable[..., object], tuple[int, ...], int]
 """A function, where its operands are in a block, and where its result goes."""

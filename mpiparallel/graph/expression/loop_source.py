@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.graph.expression import REDUCTIONS, Term, walk
-from mpiparallel.graph.loop_text import COSTLY, constant_text, formula, letter_of
-from mpiparallel.graph.term_arrays import TermArrays
+from mpiparallel.graph.expression.loop_text import COSTLY, constant_text, formula, letter_of
+from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
+from mpiparallel.graph.expression.term_arrays import TermArrays
 
 _INDENT = "    "
 

@@ -12,10 +12,10 @@ from mpiparallel.backend.blas_threads import blas_threads
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops.column_convolution import ColumnConvolution
-from mpiparallel.ops.columns import run_all
-from mpiparallel.ops.compiled_convolution import CompiledConvolution, CompiledLoops
-from mpiparallel.ops.single_window import SingleWindow
+from mpiparallel.ops.convolution.by_columns import ColumnConvolution
+from mpiparallel.ops.convolution.columns import run_all
+from mpiparallel.ops.convolution.compiled import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.convolution.single_window import SingleWindow
 from mpiparallel.ops.window import WindowsOfImage
 
 _FEW_LINES = 4

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.block_kernel import block_kernel
-from mpiparallel.graph.expression import REDUCTIONS, Term, domain, inner_reductions, uncast, walk
-from mpiparallel.graph.loop_kernel import loop_kernel
+from mpiparallel.graph.expression.block_kernel import block_kernel
+from mpiparallel.graph.expression.loop_kernel import loop_kernel
+from mpiparallel.graph.expression.term import REDUCTIONS, Term, domain, inner_reductions, uncast, walk
+from mpiparallel.graph.expression.term_arrays import TermArrays, merged
 from mpiparallel.graph.runtime import Kernel, Runtime
-from mpiparallel.graph.term_arrays import TermArrays, merged
 
 _WIDE = np.dtype(np.float64)
 

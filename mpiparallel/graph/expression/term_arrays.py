@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.expression import Term
+from mpiparallel.graph.expression.term import Term
 
 
 @dataclass

@@ -15,8 +15,8 @@ from mpiparallel.backend import jit
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops.columns import run_all
-from mpiparallel.ops.gathered_images import (
+from mpiparallel.ops.convolution.columns import run_all
+from mpiparallel.ops.convolution.gathered_images import (
     Offsets,
     PhasedImages,
     Phases,
@@ -55,10 +55,10 @@ class CompiledLoops:
             return None
         # An optional extra, and slow to import: only when a convolution is bound.
         from mpiparallel.backend.register_tiles import TileShape
-        from mpiparallel.ops import convolution_loops
+        from mpiparallel.ops.convolution import loops
 
         tile = TileShape.here(np.dtype(dtype).itemsize)
-        return cls(convolution_loops, tile.lanes, tile.columns, tile.rows * tile.columns)
+        return cls(loops, tile.lanes, tile.columns, tile.rows * tile.columns)
 
 
 @dataclass(frozen=True)

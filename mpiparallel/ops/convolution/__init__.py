@@ -1,0 +1,1 @@
+"""Convolution of images: its operators, and the ways in which their kernels compute."""
