@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import mpiparallel as ms
 from mpiparallel import nn
 from mpiparallel.communication.threads import run_world
 from mpiparallel.models.resnet import ResNet, resnet18, resnet50
+from mpiparallel.parallel.local_graph import local_graph
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 3, 32, 32))
 LABELS = np.random.default_rng(1).integers(0, 4, 6).astype(np.int32)
@@ -103,3 +106,17 @@ def test_the_tutorials_networks_begin_with_blocks_that_are_the_identity(make) ->
     last = [block.body[-1].gamma.asnumpy() for block in make(num_classes=4).stages]
     assert all((one == 0.0).all() for one in last)
     assert all((block.body[-1].gamma.asnumpy() == 1.0).all() for block in make(last_gamma="ones").stages)
+
+
+def test_no_gradient_of_the_images_is_computed() -> None:
+    network = ResNet((1, 1, 1, 1), 4, expansion=2, widths=(4, 6, 8, 8), dtype=ms.float64)
+    loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9)
+    step = nn.TrainOneStepCell(nn.WithLossCell(network, loss), optimizer).set_train()
+    graph = local_graph(step.sharded_graph(ms.Tensor(IMAGES), ms.Tensor(LABELS)), 0)
+    count = Counter(node.operator.name for node in graph.nodes)
+    assert count["Conv2D"] == count["Conv2DBackpropFilter"] == count["Conv2DBackpropInput"] + 1
+    assert not any(
+        node.operator.name == "Conv2DBackpropInput" and node.outputs[0].spec.shape == IMAGES.shape
+        for node in graph.nodes
+    )
