@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.cache_folder import cache_folder
+
 _CACHE_FAILURES = (OSError, EOFError, ImportError, AttributeError, ValueError, pickle.UnpicklingError)
 _OFF = ("0", "off", "no", "false")
 
@@ -25,16 +27,6 @@ def wanted(variables: Mapping[str, str] = os.environ) -> bool:
     False
     """
     return variables.get("MPIPARALLEL_JIT", "").lower() not in _OFF
-
-
-def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
-    """Return where compiled loops are kept for other processes: in numba's cache where that is set, else the user's.
-
-    >>> cache_folder({"NUMBA_CACHE_DIR": "/scratch/numba"}).as_posix()
-    '/scratch/numba/mpiparallel'
-    """
-    chosen = variables.get("NUMBA_CACHE_DIR") or variables.get("XDG_CACHE_HOME")
-    return Path(chosen or Path(variables.get("HOME", "/nonexistent"), ".cache"), "mpiparallel")
 
 
 @dataclass

@@ -87,10 +87,12 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
     if layout.partial:
         raise CheckpointError(f"{layout}: a partial sum cannot be saved; reduce it first")
     layout = layout.canonical
+    permuted = {"ranks": list(layout.devices.ranks)} if layout.devices.ranks else {}
     return {
         "global_shape": list(layout.global_shape),
         "device_matrix": list(layout.devices.shape),
         "first_rank": layout.devices.first_rank,
+        **permuted,
         "tensor_map": [list(axes) for axes in layout.tensor_map],
         "optimizer_axes": list(layout.optimizer_axes),
     }
@@ -100,7 +102,9 @@ def layout_from_json(entry: Mapping[str, Any]) -> Layout:
     """Return the layout that ``layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
     return Layout(
         _integers(entry["global_shape"]),
-        DeviceMatrix(_integers(entry["device_matrix"]), *_integers([entry["first_rank"]])),
+        DeviceMatrix(
+            _integers(entry["device_matrix"]), *_integers([entry["first_rank"]]), _integers(entry.get("ranks", []))
+        ),
         tuple(_integers(axes) for axes in entry["tensor_map"]),
         optimizer_axes=_integers(entry["optimizer_axes"]),
     )

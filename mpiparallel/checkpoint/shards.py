@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
-from mpiparallel.checkpoint.failing_together import failing_together
 from mpiparallel.checkpoint.hdf5 import describe_shard, read_shard, write_shard
 from mpiparallel.checkpoint.manifest import MANIFEST_NAME, Manifest, ShardEntry, TensorEntry, layout_to_json
+from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.layout import Layout
@@ -50,7 +50,7 @@ def save_shards(
     ``folder`` still holds the checkpoint that it held before.
     """
     folder, names = Path(folder), sorted(layouts)
-    with failing_together(communicator):
+    with failing_together(communicator, CheckpointError):
         path = shard_path(folder, communicator.rank, prefix, epoch, step)
         _check_state(arrays, layouts, communicator.rank)
         _check_replaceable(folder, path)
@@ -58,7 +58,7 @@ def save_shards(
         fingerprint = crc32(json.dumps(described).encode())
     _check_same(fingerprint, communicator)
     try:
-        with failing_together(communicator):
+        with failing_together(communicator, CheckpointError):
             _make_folder(path.parent)
             digests = write_shard(path, arrays, attributes)
     except CheckpointError:
@@ -67,7 +67,7 @@ def save_shards(
         raise
     gathered = _gather_digests(names, arrays, digests, communicator)
     # From here on shards stay, even after a failure: the manifest may be there although writing it failed.
-    with failing_together(communicator):
+    with failing_together(communicator, CheckpointError):
         if communicator.rank == 0:
             _manifest(names, layouts, gathered, path.name, epoch, step).write(folder)
     return folder
@@ -80,7 +80,7 @@ def load_shards(
 
     If anything fails on any rank, every rank raises ``CheckpointError`` that says where and why.
     """
-    with failing_together(communicator):
+    with failing_together(communicator, CheckpointError):
         return load_rank(folder, layouts, communicator.rank, communicator.size)
 
 

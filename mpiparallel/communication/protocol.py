@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -11,6 +11,33 @@ from numpy.typing import NDArray
 Reduction = Literal["sum", "max", "min", "prod"]
 Ending = Callable[[], None]
 """What ends a collective that was started: it waits until the result is there."""
+
+
+class StridedExchange(Protocol):
+    """Views of arrays that are to travel between members, once or many times; it keeps the arrays alive."""
+
+    def run(self) -> None:
+        """Move what the views show now; all members call it."""
+
+    def free(self) -> None:
+        """Give back what it holds; it must not be run afterwards. Needs nobody else."""
+
+
+class SharedMemory(Protocol):
+    """One block of bytes of each member on this host, which all of them see."""
+
+    @property
+    def own(self) -> NDArray[np.uint8]:
+        """The block of this member. It lives until the last array over it dies, here or on a peer."""
+
+    def of(self, member: int) -> NDArray[np.uint8]:
+        """Return the block of a member on this host; what it writes there is seen here at the latest after a barrier.
+
+        Raises ``CommunicationError`` for members of other hosts, and after ``release``.
+        """
+
+    def release(self) -> None:
+        """Forget the blocks of the peers; needs nobody else. Arrays over them that the caller keeps stay valid."""
 
 
 class Communicator(Protocol):
@@ -36,12 +63,24 @@ class Communicator(Protocol):
         """The world ranks of the members, ascending."""
 
     @property
+    def hosts(self) -> tuple[int, ...]:
+        """For each member the lowest world rank on its host, a member or not."""
+
+    @property
     def host_ranks(self) -> tuple[int, ...]:
         """The world ranks of those members that run on this host, ascending."""
 
     @property
     def overlaps(self) -> bool:
         """Whether it pays to start collectives early and compute meanwhile; the same on every rank of the world."""
+
+    @property
+    def library(self) -> str:
+        """The name and version of what carries the messages, as one line; what was measured with it holds for it."""
+
+    @property
+    def can_share(self) -> bool:
+        """Whether ``share`` works: on every host the ranks can see each other's memory; the same on every rank."""
 
     def barrier(self) -> None:
         """Wait until every member is here."""
@@ -85,6 +124,38 @@ class Communicator(Protocol):
 
         ``source_counts[k]`` bytes go to member ``k``, ``target_counts[k]`` bytes come from it. Totals may
         exceed 2 GiB where the blocks are multiples of 16 bytes.
+        """
+
+    def exchange(self, sends: Mapping[int, NDArray[np.uint8]], receives: Mapping[int, NDArray[np.uint8]]) -> None:
+        """Send ``sends[k]`` to member ``k`` and fill ``receives[k]`` from it: contiguous bytes, of any length.
+
+        All members call it; one that has no traffic passes empty mappings, and only those named wait for each other.
+        Who names a member must be named by it. A member may name itself. Lengths that differ at the two ends raise
+        ``CommunicationError`` where they are received at the latest.
+        """
+
+    def strided_exchange(
+        self, sends: Mapping[int, Sequence[NDArray[Any]]], receives: Mapping[int, Sequence[NDArray[Any]]]
+    ) -> StridedExchange:
+        """Prepare to send the views ``sends[k]`` to member ``k`` and to fill the views ``receives[k]`` from it.
+
+        All members call it. Views have any strides, dtype and length, and are not copied to other memory on their way
+        where the library can do without. Both ends list equal shapes and dtypes in one order, or
+        ``CommunicationError`` is raised on all members.
+        """
+
+    def share(self, nbytes: int) -> SharedMemory:
+        """Return memory that the members of a host share: a block of ``nbytes`` bytes of each, not initialised.
+
+        All members call it; lengths may differ. If a block cannot be had, ``MemoryError`` is raised on all members,
+        before any of them waits for the block. Raises ``CommunicationError`` where ``can_share`` is false.
+        """
+
+    def world_of(self, ranks: Sequence[int]) -> Communicator:
+        """Return a new world whose rank ``i`` is ``ranks[i]`` of this one, in any order.
+
+        The ranks are world ranks of members. Only they call it, all with the same list; each call makes another world,
+        which lives until its ``free``.
         """
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:

@@ -24,6 +24,23 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph
 Arrays = list[np.ndarray[Any, Any]]
 
 
+@dataclass(frozen=True)
+class Feed:
+    """What a function was compiled for: global shapes and dtypes, and how its arguments are made of them."""
+
+    specs: tuple[TensorSpec, ...]
+    structure: Structure
+
+    def arguments(self, configuration: ParallelConfiguration) -> tuple[Any, ...]:
+        """Return what one rank would feed under a configuration: arrays that take up no memory."""
+        pieces = 1 if global_specs(self.specs, configuration) == list(self.specs) else configuration.device_num
+        arrays = []
+        for spec in self.specs:
+            shape = (spec.shape[0] // pieces, *spec.shape[1:]) if spec.shape else ()
+            arrays.append(np.broadcast_to(np.zeros((), spec.dtype), shape))
+        return tuple(rebuild(self.structure, arrays))
+
+
 @dataclass
 class Traced:
     """A function's graph, and how its outputs make up what the function returns."""
@@ -63,6 +80,7 @@ class CompiledFunction:
         self._whole_inputs = whole_inputs
         self._compiled: dict[object, tuple[CompiledGraph, Structure]] = {}
         self.step = 0
+        self.feed: Feed | None = None
 
     def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
         """Return the function's graph with its layouts, made without data, MPI or devices."""
@@ -90,6 +108,7 @@ class CompiledFunction:
             communicator = world.current() if world.initialised() else None
             compiled = bind(lay_out(traced.graph, configuration), configuration, communicator)
             self._compiled[key] = compiled, traced.structure
+            self.feed = Feed(tuple(global_specs(specs, configuration)), inputs)
         return self._compiled[key]
 
     def forget(self) -> None:

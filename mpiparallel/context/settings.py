@@ -69,7 +69,8 @@ class Settings:
 _SETTINGS: ContextVar[Settings] = ContextVar("settings")
 
 
-def _settings() -> Settings:
+def all_settings() -> Settings:
+    """Return what the user has set."""
     return _SETTINGS.get(Settings())
 
 
@@ -107,14 +108,14 @@ def set_context(**settings: Any) -> None:
     device = settings.get("device_id")
     if device is not None and (not isinstance(device, int) or device < 0):
         raise ConfigurationError(f"set_context: device_id {device!r} must be an integer of at least 0")
-    now = _settings()
+    now = all_settings()
     _SETTINGS.set(replace(now, general={**now.general, **settings}))
 
 
 def get_context(name: str) -> Any:
     """Return what ``set_context`` has set for ``name``."""
     _check_names({name: None}, _CONTEXT_DEFAULTS, "get_context")
-    return _settings().general[name]
+    return all_settings().general[name]
 
 
 def set_auto_parallel_context(**settings: Any) -> None:
@@ -127,7 +128,7 @@ def set_auto_parallel_context(**settings: Any) -> None:
     """
     _check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
     _check_parallel_values(settings)
-    now = _settings()
+    now = all_settings()
     _SETTINGS.set(replace(now, parallel={**now.parallel, **settings}))
 
 
@@ -198,12 +199,12 @@ def _check_only(given: dict[str, Any], possible: dict[str, Any], where: str) -> 
 def get_auto_parallel_context(name: str) -> Any:
     """Return what ``set_auto_parallel_context`` has set for ``name``."""
     _check_names({name: None}, _PARALLEL_DEFAULTS, "get_auto_parallel_context")
-    return _settings().parallel[name]
+    return all_settings().parallel[name]
 
 
 def reset_auto_parallel_context() -> None:
     """Set all parallel settings back to their defaults."""
-    _SETTINGS.set(replace(_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
+    _SETTINGS.set(replace(all_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
 
 
 def set_seed(seed: int) -> None:
@@ -213,24 +214,32 @@ def set_seed(seed: int) -> None:
     """
     if not isinstance(seed, int) or seed < 0:
         raise ConfigurationError(f"set_seed: {seed!r} must be an integer of at least 0")
-    _SETTINGS.set(replace(_settings(), seed=seed))
+    _SETTINGS.set(replace(all_settings(), seed=seed))
 
 
 def get_seed() -> int:
     """Return the seed of initial weights and dropout."""
-    return _settings().seed
+    return all_settings().seed
 
 
 def take_strategies(path: str, strategies: tuple[tuple[str, Strategy], ...]) -> None:
-    """Take what the ``strategy_ckpt_load_file`` of that path says of operators; who can read such files calls this."""
-    _SETTINGS.set(replace(_settings(), loaded_strategies=(path, strategies)))
+    """Take what the ``strategy_ckpt_load_file`` of that path says of operators; who can read such files calls this.
+
+    Without a path they are not from a file, and hold as long as none is set.
+    """
+    _SETTINGS.set(replace(all_settings(), loaded_strategies=(path, strategies)))
+
+
+def take_settings(settings: Settings) -> None:
+    """Put what is set aside for ``settings``, which ``all_settings`` returned here or on another rank."""
+    _SETTINGS.set(settings)
 
 
 def _loaded_strategies(settings: Settings) -> tuple[tuple[str, Strategy], ...]:
     wanted = settings.parallel["strategy_ckpt_load_file"]
-    if not wanted or settings.parallel["parallel_mode"] != ParallelMode.SEMI_AUTO_PARALLEL:
-        return ()
     path, strategies = settings.loaded_strategies
+    if settings.parallel["parallel_mode"] != ParallelMode.SEMI_AUTO_PARALLEL or (path and not wanted):
+        return ()
     if path != wanted:
         raise ConfigurationError(
             f"strategy_ckpt_load_file {wanted!r} has not been read, which Model does; set it before making the Model, "
@@ -244,7 +253,7 @@ def current_configuration() -> ParallelConfiguration:
 
     Raises ConfigurationError when ``device_num`` or ``global_rank`` do not fit.
     """
-    settings = _settings()
+    settings = all_settings()
     parallel = settings.parallel
     communicator = world.current() if world.initialised() else None
     alone = parallel["parallel_mode"] == ParallelMode.STAND_ALONE

@@ -14,6 +14,16 @@ from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
 
+class _Absent:
+    """The values of a parameter on a rank that has handed them over."""
+
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> np.ndarray[Any, Any]:
+        raise LayoutError(
+            f"parameter {name!r} of shape {shape} is held by other ranks, to which Model.reshard has moved it; read it "
+            "there, where model.active is true, or reshard to this rank again"
+        )
+
+
 class Parameter(Tensor):
     """A tensor that training changes and that is saved: weights, moments, counters.
 
@@ -77,6 +87,14 @@ class Parameter(Tensor):
     def move(self, layout: Layout, rank: int, array: Array) -> None:
         """Take over the slice of another layout, as resharding made it."""
         self.layout, self.rank, self._array = layout, rank, array
+
+    def forget(self) -> None:
+        """Give the slice of a transient parameter back; where it is placed next, it begins anew."""
+        self.layout, self._array = None, None
+
+    def leave(self) -> None:
+        """Give the slice back, because other ranks hold the parameter now; until it is moved here it has no values."""
+        self.layout, self._array, self._initial = None, None, _Absent()
 
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
         """Overwrite the values with a tensor or an array and return the parameter.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from operator import gt
 
 from mpiparallel.errors import LayoutError
 
@@ -48,7 +49,7 @@ class Box:
     stop: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if len(self.start) != len(self.stop) or any(a > b for a, b in zip(self.start, self.stop, strict=False)):
+        if len(self.start) != len(self.stop) or any(map(gt, self.start, self.stop)):
             raise LayoutError(f"box {self.start}:{self.stop} is not one: give each dim a start not above its stop")
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -13,46 +13,85 @@ from mpiparallel.errors import LayoutError
 
 @dataclass(frozen=True)
 class DeviceMatrix:
-    """Ranks ``first_rank`` to ``first_rank + size - 1`` arranged on axes, the last axis fastest.
+    """Ranks arranged on axes, the last axis fastest: ``first_rank`` to ``first_rank + size - 1``, or ``ranks``.
 
-    A pure value: it needs no devices and no MPI.
+    A pure value: it needs no devices and no MPI. ``ranks`` gives the rank at each place, distinct and in any order;
+    where they only count up they are left out, so equal matrices are equal values. ``first_rank`` is the rank at the
+    first place.
+
+    Raises LayoutError for an axis without a device, a negative rank, and ``ranks`` that repeat or do not fill the axes.
 
     >>> DeviceMatrix((2, 4)).coordinates(6)
     (1, 2)
+    >>> DeviceMatrix((2, 2), ranks=(3, 1, 0, 2)).coordinates(0)
+    (1, 0)
     """
 
     shape: tuple[int, ...]
     first_rank: int = 0
+    ranks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if any(extent < 1 for extent in self.shape) or self.first_rank < 0:
             raise LayoutError(f"device matrix {self.shape}: give each axis at least one device")
+        if self.ranks:
+            self._check_ranks()
+            object.__setattr__(self, "first_rank", self.ranks[0])
+            if self.ranks[-1] - self.ranks[0] == self.size - 1 and self.ranks == tuple(self.members):
+                object.__setattr__(self, "ranks", ())
+
+    def _check_ranks(self) -> None:
+        told = f"{self.ranks[:8]}{'...' if len(self.ranks) > 8 else ''}"
+        if len(self.ranks) != self.size or len(set(self.ranks)) != self.size or min(self.ranks) < 0:
+            raise LayoutError(f"device matrix {self.shape}, ranks {told}: give {self.size} distinct ranks from 0")
+        if self.first_rank not in (0, self.ranks[0]):
+            raise LayoutError(f"device matrix {self.shape}, ranks {told}: give ranks or first_rank, not both")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.first_rank, self.ranks))
 
     @cached_property
     def size(self) -> int:
         """Number of ranks."""
         return prod(self.shape)
 
+    @property
+    def members(self) -> Sequence[int]:
+        """The ranks in the order of their places; a range where they count up.
+
+        >>> DeviceMatrix((2,), 3).members
+        range(3, 5)
+        """
+        return self.ranks or range(self.first_rank, self.first_rank + self.size)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {rank: place for place, rank in enumerate(self.ranks)}
+
     def __contains__(self, rank: int) -> bool:
         """Return whether ``rank`` is one of the ranks."""
-        return 0 <= rank - self.first_rank < self.size
+        return rank in self._places if self.ranks else 0 <= rank - self.first_rank < self.size
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """Distance in ranks of two neighbours on each axis."""
+        """Distance in places of two neighbours on each axis."""
         return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
         """Return the place of ``rank`` on each axis."""
-        local = rank - self.first_rank
         if rank not in self:
-            last = self.first_rank + self.size - 1
-            raise LayoutError(f"rank {rank} is not in device matrix {self.shape} of ranks {self.first_rank} to {last}")
+            raise LayoutError(f"rank {rank} is not in device matrix {self.shape} of ranks {self.ranks_text}")
+        local = self._places[rank] if self.ranks else rank - self.first_rank
         return tuple(local // stride % extent for stride, extent in zip(self.strides, self.shape, strict=True))
 
     def rank_at(self, coordinates: Iterable[int]) -> int:
         """Return the rank at ``coordinates``."""
-        return self.first_rank + sum(map(int.__mul__, coordinates, self.strides))
+        place = sum(map(int.__mul__, coordinates, self.strides))
+        return self.ranks[place] if self.ranks else self.first_rank + place
 
     def group(self, rank: int, axes: Iterable[int]) -> tuple[int, ...]:
         """Return the ranks, ascending, that differ from ``rank`` only in ``axes``.
@@ -63,7 +102,19 @@ class DeviceMatrix:
         here = self.coordinates(rank)
         moving = set(axes)
         ranges = [range(n) if axis in moving else (here[axis],) for axis, n in enumerate(self.shape)]
-        return tuple(self.rank_at(place) for place in product(*ranges))
+        group = tuple(self.rank_at(place) for place in product(*ranges))
+        return tuple(sorted(group)) if self.ranks else group
+
+    def reshaped(self, shape: tuple[int, ...]) -> DeviceMatrix:
+        """Return the same ranks, in the same order, on other axes."""
+        return DeviceMatrix(shape, self.first_rank, self.ranks)
+
+    @property
+    def ranks_text(self) -> str:
+        """The ranks for a message, a few of them where they do not count up."""
+        if not self.ranks:
+            return f"{self.first_rank} to {self.first_rank + self.size - 1}"
+        return ", ".join(map(str, self.ranks[:8])) + (", ..." if self.size > 8 else "")
 
 
 def common_refinement(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:

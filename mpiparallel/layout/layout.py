@@ -10,7 +10,8 @@ from math import prod
 from typing import Literal
 
 from mpiparallel.errors import LayoutError
-from mpiparallel.layout.box import Box, part_at, part_bounds
+from mpiparallel.layout.box import Box
+from mpiparallel.layout.cut import Cut
 from mpiparallel.layout.device_matrix import DeviceMatrix
 
 TensorMap = tuple[tuple[int, ...], ...]
@@ -86,6 +87,14 @@ class Layout:
         return tuple(prod(self.devices.shape[axis] for axis in axes) for axes in self.cutting_axes)
 
     @cached_property
+    def dim_cuts(self) -> tuple[Cut, ...]:
+        """How each dim is cut."""
+        shards = prod(self.devices.shape[axis] for axis in self.optimizer_axes)
+        bounds = self.bounds or ((),) * len(self.cuts)
+        pairs = zip(self.cuts, bounds, strict=True)
+        return tuple(Cut(parts, 1 if dim else shards, given) for dim, (parts, given) in enumerate(pairs))
+
+    @cached_property
     def replica_axes(self) -> tuple[int, ...]:
         """The axes along which ranks hold equal boxes, partial ones left out."""
         used = {axis for axes in self.cutting_axes for axis in axes} | set(self.partial)
@@ -121,7 +130,8 @@ class Layout:
 
     def box_of_parts(self, parts: tuple[int, ...]) -> Box:
         """Return the box of the part with index ``parts[dim]`` in each dim."""
-        bounds = [self._bounds(dim, part) for dim, part in enumerate(parts)]
+        dims = zip(self.dim_cuts, self.global_shape, parts, strict=True)
+        bounds = [cut.bounds(extent, part) for cut, extent, part in dims]
         return Box(tuple(start for start, _ in bounds), tuple(stop for _, stop in bounds))
 
     def box(self, rank: int) -> Box:
@@ -135,39 +145,8 @@ class Layout:
     def parts_over(self, box: Box) -> Iterator[tuple[int, ...]]:
         """Yield the parts that share an element with ``box``, found by arithmetic, not by a walk over ranks."""
         if not box.empty:
-            bounds = zip(box.start, box.stop, strict=True)
-            yield from product(*(self._parts_between(dim, *ends) for dim, ends in enumerate(bounds)))
-
-    @cached_property
-    def _shards(self) -> int:
-        """Into how many optimizer shards each part of dim 0 is cut."""
-        return prod(self.devices.shape[axis] for axis in self.optimizer_axes)
-
-    def _bounds(self, dim: int, part: int) -> tuple[int, int]:
-        extent, parts = self.global_shape[dim], self.cuts[dim]
-        if self.bounds and self.bounds[dim]:
-            return self.bounds[dim][part]
-        if dim or not self.optimizer_axes:
-            return part_bounds(extent, parts, part)
-        outer, shard = divmod(part, self._shards)
-        start, stop = part_bounds(extent, parts // self._shards, outer)
-        first, last = part_bounds(stop - start, self._shards, shard)
-        return start + first, start + last
-
-    def _part_at(self, dim: int, element: int) -> int:
-        extent, parts = self.global_shape[dim], self.cuts[dim]
-        if dim or not self.optimizer_axes:
-            return part_at(extent, parts, element)
-        outer = part_at(extent, parts // self._shards, element)
-        start, stop = part_bounds(extent, parts // self._shards, outer)
-        return outer * self._shards + part_at(stop - start, self._shards, element - start)
-
-    def _parts_between(self, dim: int, start: int, stop: int) -> list[int]:
-        """Return the parts of ``dim`` with an element in ``[start, stop)``; empty shards may lie in between."""
-        if self.bounds and self.bounds[dim]:
-            return [part for part, (first, last) in enumerate(self.bounds[dim]) if max(first, start) < min(last, stop)]
-        spanned = range(self._part_at(dim, start), self._part_at(dim, stop - 1) + 1)
-        return [part for part in spanned if len(range(*self._bounds(dim, part)))]
+            dims = zip(self.dim_cuts, self.global_shape, box.start, box.stop, strict=True)
+            yield from product(*(cut.between(extent, start, stop) for cut, extent, start, stop in dims))
 
     def replica_group(self, rank: int) -> tuple[int, ...]:
         """Return the ranks, ascending, whose box is that of ``rank``."""
@@ -196,7 +175,16 @@ class Layout:
 
     def dim_bounds(self, dim: int) -> Bounds:
         """Return the ``[start, stop)`` of each part of a dim."""
-        return tuple(self._bounds(dim, part) for part in range(self.cuts[dim]))
+        cut, extent = self.dim_cuts[dim], self.global_shape[dim]
+        return tuple(cut.bounds(extent, part) for part in range(cut.parts))
+
+    def on_ranks(self, ranks: Sequence[int]) -> Layout:
+        """Return this layout with ``ranks`` at the places of its device matrix, in order.
+
+        >>> Layout((8,), DeviceMatrix((2,)), ((0,),)).on_ranks([5, 3]).box(3)
+        Box(start=(4,), stop=(8,))
+        """
+        return replace(self, devices=DeviceMatrix(self.devices.shape, ranks=tuple(ranks)))
 
     def reshaped_devices(self, shape: tuple[int, ...]) -> Layout:
         """Return the same layout over a device matrix whose axes merge to this one's.
@@ -222,7 +210,7 @@ class Layout:
 
         return replace(
             self,
-            devices=DeviceMatrix(shape, self.devices.first_rank),
+            devices=self.devices.reshaped(shape),
             tensor_map=tuple(spread(axes) for axes in self.tensor_map),
             partial=spread(self.partial),
             optimizer_axes=spread(self.optimizer_axes),
@@ -257,7 +245,7 @@ class Layout:
 
         return Layout(
             self.global_shape,
-            DeviceMatrix(tuple(prod(extent for extent, _ in members) for members in merged), self.devices.first_rank),
+            self.devices.reshaped(tuple(prod(extent for extent, _ in members) for members in merged)),
             tuple(axes("cut", dim) for dim in range(len(self.global_shape))),
             axes("partial", 0),
             self.reduction if axes("partial", 0) else "sum",

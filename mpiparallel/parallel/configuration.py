@@ -28,7 +28,8 @@ class ParallelConfiguration:
 
     ``full_batch`` means that every rank is fed the global batch, else each its own equal piece of it.
     ``optimizer_threshold`` is in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas.
-    ``loaded_strategies`` are those of a strategy file, by the names that such files give operators.
+    ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
+    ``laid_out_anew`` parameters are laid out as if no rank held any of them yet.
     """
 
     mode: str = ParallelMode.STAND_ALONE
@@ -47,3 +48,4 @@ class ParallelConfiguration:
     seed: int = 0
     device_target: str = "CPU"
     device_id: int = 0
+    laid_out_anew: bool = False

@@ -120,7 +120,7 @@ def _place(operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, s
     labels = [label for label in equation.labels if cuts.get(label, 1) > 1]
     shape = [cuts[label] for label in labels]
     repeated = devices.size // prod(shape)
-    matrix = DeviceMatrix((*shape, repeated) if repeated > 1 else tuple(shape), devices.first_rank)
+    matrix = devices.reshaped((*shape, repeated) if repeated > 1 else tuple(shape))
     axes = {label: (axis,) for axis, label in enumerate(labels)}
     made = _lay_out(operands, axes, matrix)
     if strategy is not None:
@@ -170,14 +170,15 @@ def place_by_inputs(operands: Operands, given: Sequence[Layout]) -> Placement:
 
 def on_common_devices(layouts: Sequence[Layout]) -> tuple[DeviceMatrix, list[Layout]]:
     """Return the layouts over one device matrix; those that do not fit the first ones' become replicated there."""
-    shape = layouts[0].devices.shape
-    first_rank = layouts[0].devices.first_rank
+    devices = layouts[0].devices
+    shape = devices.shape
     fitting = []
     for layout in layouts:
-        refined = common_refinement(shape, layout.devices.shape)
+        same = layout.devices.members == devices.members
+        refined = common_refinement(shape, layout.devices.shape) if same else None
         fitting.append(refined is not None)
         shape = refined if refined is not None else shape
-    matrix = DeviceMatrix(shape, first_rank)
+    matrix = devices.reshaped(shape)
     return matrix, [
         layout.reshaped_devices(shape) if fits else Layout.replicated(layout.global_shape, matrix)
         for layout, fits in zip(layouts, fitting, strict=True)

@@ -18,7 +18,7 @@ from mpiparallel.layout.box import Box
 from mpiparallel.parallel.bound_collective import BoundCollective, Staged
 from mpiparallel.parallel.collective import AllReduce
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
-from mpiparallel.reshard.live import Exchange as LiveExchange
+from mpiparallel.reshard.exchange import Exchange as LiveExchange
 from mpiparallel.reshard.plan import plan_reshard
 
 
@@ -193,9 +193,7 @@ class ExchangeBoxes(_Together):
         sources = {name: one.host for name, one in zip(names, sent, strict=True)}
         targets = {name: one.host for name, one in zip(names, received, strict=True)}
         plan = plan_reshard(pairs, communicator.rank)
-        exchange = LiveExchange(
-            plan, pairs, sources, targets, communicator, ranks=range(communicator.size), verify=False
-        )
+        exchange = LiveExchange(plan, pairs, sources, targets, communicator, ranks=range(communicator.size))
         # This rank's box stays as it is there, but its peers may need parts of it.
         staying = [(targets[name], sources[name]) for name in plan.kept]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
+from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
@@ -109,12 +110,16 @@ class _Sharder:
     def _store(self, value: Value, layout: Layout) -> None:
         parameter = value.parameter
         self._sharded.used[value.name] = layout
-        placed = parameter.layout if parameter is not None else None
+        placed = self._placed(parameter)
         if placed is not None and placed.devices.size == self._devices.size:
             stored = placed
         else:
             stored = layout if parameter is None else storage_layout(layout, parameter, self._configuration)
         self._sharded.stored[value.name] = self._sharded.layouts[value] = stored
+
+    def _placed(self, parameter: Parameter | None) -> Layout | None:
+        """Return the layout of what the ranks hold of a parameter already, if that is to count."""
+        return None if parameter is None or self._configuration.laid_out_anew else parameter.layout
 
     def _own(self, value: Value) -> Layout:
         """Return the layout that a value is in; a parameter or constant nobody has placed is whole on every rank."""
@@ -225,7 +230,7 @@ class _Sharder:
     def _place_terms(self, node: Node) -> Placement:
         """Return the placement of a sum over steps: a parameter that is laid out, terms and all, as what is added."""
         total, layout = node.inputs[0], self._own(node.inputs[1])
-        placed = None if total.parameter is None else total.parameter.layout
+        placed = self._placed(total.parameter)
         if placed is not None and placed.devices.size == layout.devices.size and placed.canonical != layout.canonical:
             raise StrategyError(
                 f"{total.name}: a gradient laid out as {layout} cannot be added to one laid out as {placed}; give all "

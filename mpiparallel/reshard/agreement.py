@@ -1,9 +1,9 @@
-"""What all ranks must agree on before bytes move; a refusal by one rank is raised on every rank, so none waits."""
+"""What all ranks must agree on before bytes move."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -11,58 +11,57 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
+from mpiparallel.reshard.bound_plan import shape_text
+from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.plan import LayoutPair, plan_digest
 
-_MESSAGE_BYTES = 1024
 _DTYPE_NAME_BYTES = 24
 
 
-def raise_together(problem: str | None, communicator: Communicator) -> None:
-    """Raise the ``problem`` of the lowest rank that has one as ReshardError on every rank; return if none has.
-
-    >>> from mpiparallel.communication.threads import alone
-    >>> raise_together(None, alone())
-    >>> raise_together("w on rank 0: no array was given", alone())
-    Traceback (most recent call last):
-        ...
-    mpiparallel.errors.ReshardError: w on rank 0: no array was given
-    """
-    first = np.array([communicator.size if problem is None else communicator.rank])
-    communicator.all_reduce(first, "min")
-    if first[0] == communicator.size:
-        return
-    text = np.zeros(_MESSAGE_BYTES, np.uint8)
-    encoded = np.frombuffer((problem or "").encode()[:_MESSAGE_BYTES], np.uint8)
-    text[: encoded.size] = encoded
-    communicator.broadcast(text, root=int(first[0]))
-    raise ReshardError(text.tobytes().rstrip(b"\0").decode(errors="replace"))
-
-
-@contextmanager
-def failing_together(communicator: Communicator) -> Iterator[None]:
-    """Let ranks work alone in a ``with`` block; if one lacks the memory, ReshardError is raised on every rank."""
-    problem = None
-    try:
-        yield
-    except MemoryError as error:
-        rank = communicator.ranks[communicator.rank]
-        problem = f"rank {rank} has not enough memory; nothing was moved: {error}"
-    raise_together(problem, communicator)
-
-
-def agree_on_layouts(layouts: Mapping[str, LayoutPair], communicator: Communicator) -> None:
-    """Raise ReshardError on every rank unless all ranks were given equal layouts."""
-    digest = np.frombuffer(plan_digest(layouts), np.uint64)
+def agree_on_layouts(layouts: Mapping[str, LayoutPair], options: ReshardOptions, communicator: Communicator) -> None:
+    """Raise ReshardError on every rank unless all were given equal layouts and options, of ranks that are members."""
+    given = sha256(plan_digest(layouts) + repr(options).encode()).digest()
+    digest = np.frombuffer(given, np.uint64)
     _, equal = _compare(digest, communicator)
-    if equal.all():
-        return
-    digests = np.empty((communicator.size, digest.size), np.uint64)
-    communicator.all_gather(digest, digests)
-    unlike = [communicator.ranks[member] for member in np.flatnonzero((digests != digests[0]).any(axis=1))]
-    raise ReshardError(
-        f"ranks {unlike} were given other layouts than rank {communicator.ranks[0]}; nothing was moved: "
-        "give every rank the same tensors, source layouts and target layouts"
-    )
+    if not equal.all():
+        digests = np.empty((communicator.size, digest.size), np.uint64)
+        communicator.all_gather(digest, digests)
+        unlike = [communicator.ranks[member] for member in np.flatnonzero((digests != digests[0]).any(axis=1))]
+        raise ReshardError(
+            f"ranks {unlike} were given other layouts or options than rank {communicator.ranks[0]}; nothing was moved: "
+            "give every rank the same tensors, source layouts, target layouts and options"
+        )
+    _check_ranks(layouts, communicator)
+
+
+def _check_ranks(layouts: Mapping[str, LayoutPair], communicator: Communicator) -> None:
+    members = set(communicator.ranks)
+    matrices = {layout.devices: tensor for tensor, pair in sorted(layouts.items(), reverse=True) for layout in pair}
+    for devices, tensor in matrices.items():
+        if not members.issuperset(devices.members):
+            raise ReshardError(
+                f"{tensor}: its layout is over ranks {devices.ranks_text}, the communicator over "
+                f"{list(communicator.ranks)}; call reshard on a communicator of all ranks before and after"
+            )
+
+
+def misfit(arrays: Mapping[str, NDArray[Any]], layouts: Mapping[str, LayoutPair], rank: int) -> str | None:
+    """Return what is wrong with the first array that does not fit its source layout, None if all do."""
+    for tensor in sorted({*arrays, *layouts}):
+        array, source = arrays.get(tensor), layouts[tensor][0] if tensor in layouts else None
+        expected = source.local_shape(rank) if source and rank in source.devices else None
+        found = None if array is None else array.shape
+        if found != expected:
+            wanted, given = shape_text(expected), shape_text(found)
+            return f"{tensor}: its source layout {source} gives this rank {wanted}, got {given}"
+        if array is not None and not _movable(array.dtype):
+            return f"{tensor}: dtype {array.dtype} cannot be moved; use a numeric dtype of NumPy"
+    return None
+
+
+def _movable(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements of ``dtype`` are bytes that mean the same on a rank that knows it by its code alone."""
+    return dtype.itemsize > 0 and not dtype.hasobject and np.dtype(dtype.str) == dtype
 
 
 def agree_on_dtypes(

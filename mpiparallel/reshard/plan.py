@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from itertools import chain
 
+from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-
-LayoutPair = tuple[Layout, Layout]
+from mpiparallel.reshard.frame import Frame
+from mpiparallel.reshard.layout_digest import LayoutPair as LayoutPair
+from mpiparallel.reshard.layout_digest import plan_digest as plan_digest
+from mpiparallel.reshard.overlaps import Overlaps
+from mpiparallel.reshard.replica_rule import ReplicaRule
+from mpiparallel.reshard.tensor_move import FramePair, TensorMove
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +48,29 @@ class ReshardPlan:
     kept: tuple[str, ...]
 
 
-def plan_reshard(layouts: Mapping[str, LayoutPair], rank: int) -> ReshardPlan:
+def plan_reshard(
+    layouts: Mapping[str, LayoutPair],
+    rank: int,
+    itemsizes: Mapping[str, int] | None = None,
+    hosts: Hosts | None = None,
+) -> ReshardPlan:
     """Return the part of ``rank`` in moving each tensor from its source to its target layout.
 
     The two layouts of a tensor may live on different ranks: a rank outside the source holds nothing before, a rank
-    outside the target nothing after. Each rank plans alone, from the same layouts, and the plans agree: every element
-    a rank holds after reaches it exactly once. A rank that holds an element already takes its own; else the source
-    replicas take turns. The work is that of the overlaps of this rank's boxes, whatever the number of ranks. The parts
-    of a target may overlap: an element then reaches every rank whose part has it.
+    outside the target nothing after. Each rank plans alone, from the same arguments, and the plans agree: every element
+    a rank holds after reaches it exactly once. The parts of a target may overlap: an element then reaches every rank
+    whose part has it.
 
-    Raises ReshardError when the global shapes of a tensor differ, one of its layouts is partial or the parts of its
-    source overlap.
+    A rank that holds an element already takes its own; else a holder on its host gives it, where ``hosts`` are given
+    and there is one; else all holders take turns, balanced over all tensors by their bytes: ``itemsizes`` has the bytes
+    of an element of each tensor, the same for all where it is left out.
+
+    The work is that of the overlaps of this rank's boxes, whatever the number of ranks. Only where a source has
+    replicas, and strides do not tell that all who want a part hold it, its takers are walked over, once for all tensors
+    that are cut alike.
+
+    Raises ReshardError when the global shapes of a tensor differ, one of its layouts is partial, the parts of its
+    source overlap or its itemsize is missing; RankTableError when the host of a rank is not known.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> halves = Layout((6,), DeviceMatrix((2,)), ((0,),))
@@ -64,43 +81,84 @@ def plan_reshard(layouts: Mapping[str, LayoutPair], rank: int) -> ReshardPlan:
     >>> [(transfer.source, transfer.box.start) for transfer in plan.receives]
     [(0, (2,))]
     """
-    sends: list[Transfer] = []
-    receives: list[Transfer] = []
-    copies: list[Transfer] = []
-    kept: list[str] = []
-    for tensor, (source, target) in sorted(layouts.items()):
-        _check_pair(tensor, source, target)
-        held = rank in source.devices
-        wanted = rank in target.devices
-        if held and wanted and source.box(rank) == target.box(rank):
-            kept.append(tensor)
-        elif wanted:
-            for transfer in _arrivals(tensor, source, target, rank):
-                (copies if transfer.source == rank else receives).append(transfer)
-        if held:
-            sends.extend(_departures(tensor, source, target, rank))
-    sends.sort(key=lambda transfer: (transfer.target, transfer.tensor, transfer.box.start))
-    receives.sort(key=lambda transfer: (transfer.source, transfer.tensor, transfer.box.start))
-    copies.sort(key=lambda transfer: (transfer.tensor, transfer.box.start))
-    return ReshardPlan(rank, tuple(sends), tuple(receives), tuple(copies), tuple(kept))
+    moves = _moves(layouts)
+    if itemsizes is not None and not moves.keys() <= itemsizes.keys():
+        missing = min(moves.keys() - itemsizes.keys())
+        raise ReshardError(f"{missing}: itemsizes has no entry for it; give the bytes of an element of each tensor")
+    planner = _Planner(rank, ReplicaRule(moves, itemsizes, hosts))
+    for tensor, move in moves.items():
+        planner.add(tensor, move)
+    return planner.plan()
 
 
-def plan_digest(layouts: Mapping[str, LayoutPair]) -> bytes:
-    """Return 32 bytes that are equal on two ranks when, and in practice only when, their layouts are equal."""
-    fields = [
-        (tensor, [_fields(layout) for layout in (source, target)])
-        for tensor, (source, target) in sorted(layouts.items())
-    ]
-    return sha256(json.dumps(fields, default=int).encode()).digest()
+class _Planner:
+    """What one rank does, gathered tensor by tensor in a list for each peer, so that nothing need be sorted."""
+
+    def __init__(self, rank: int, rule: ReplicaRule) -> None:
+        self._rank = rank
+        self._rule = rule
+        self._overlaps: dict[TensorMove, Overlaps] = {}
+        self._sends: dict[int, list[Transfer]] = defaultdict(list)
+        self._receives: dict[int, list[Transfer]] = defaultdict(list)
+        self._copies: list[Transfer] = []
+        self._kept: list[str] = []
+
+    def add(self, tensor: str, move: TensorMove) -> None:
+        """Enter what this rank does with ``tensor``; tensors come in ascending order, each box in one piece."""
+        rank, overlaps = self._rank, self._overlaps.get(move)
+        if overlaps is None:
+            overlaps = self._overlaps[move] = Overlaps(move, rank)
+        if overlaps.kept:
+            self._kept.append(tensor)
+        if overlaps.copy is not None:
+            self._copies.append(Transfer(tensor, rank, rank, overlaps.copy))
+        for giver, box in overlaps.arrivals:
+            self._receives[giver].append(Transfer(tensor, giver, rank, box))
+        for taker, box in overlaps.departures:
+            self._sends[taker].append(Transfer(tensor, rank, taker, box))
+        for parts, box in overlaps.lacking:
+            giver = self._rule.giver(tensor, parts, rank)
+            self._receives[giver].append(Transfer(tensor, giver, rank, box))
+        if overlaps.dealt is not None:
+            for taker, parts in self._rule.takers(tensor, overlaps.dealt, rank):
+                self._sends[taker].append(Transfer(tensor, rank, taker, overlaps.box_for(parts)))
+
+    def plan(self) -> ReshardPlan:
+        """Return the plan of what has been added."""
+        sends, receives = (
+            tuple(chain.from_iterable(peers[peer] for peer in sorted(peers))) for peers in (self._sends, self._receives)
+        )
+        return ReshardPlan(self._rank, sends, receives, tuple(self._copies), tuple(self._kept))
 
 
-def _fields(layout: Layout) -> tuple[object, ...]:
-    devices = layout.devices
-    cut = (layout.tensor_map, layout.optimizer_axes, layout.partial, layout.reduction, layout.bounds)
-    return (layout.global_shape, devices.shape, devices.first_rank, *cut)
+def _moves(layouts: Mapping[str, LayoutPair]) -> dict[str, TensorMove]:
+    """Return what moves each tensor, by name, ascending; tensors that are alike share it."""
+    frames: dict[Hashable, Frame] = {}
+    pairs: dict[tuple[Frame, Frame], FramePair] = {}
+    moves: dict[tuple[FramePair, tuple[int, ...]], TensorMove] = {}
+    found = {}
+    for tensor in sorted(layouts):
+        source, target = layouts[tensor]
+        check_pair(tensor, source, target)
+        ends = []
+        for layout in (source, target):
+            key = (layout.devices, layout.tensor_map, layout.optimizer_axes, layout.bounds)
+            frame = frames.get(key)
+            if frame is None:
+                frame = frames[key] = Frame(layout)
+            ends.append(frame)
+        before, after = ends
+        pair = pairs.get((before, after))
+        if pair is None:
+            pair = pairs[before, after] = FramePair(before, after)
+        move = moves.get((pair, source.global_shape))
+        if move is None:
+            move = moves[pair, source.global_shape] = TensorMove(pair, source.global_shape)
+        found[tensor] = move
+    return found
 
 
-def _check_pair(tensor: str, source: Layout, target: Layout) -> None:
+def check_pair(tensor: str, source: Layout, target: Layout) -> None:
     if source.global_shape != target.global_shape:
         raise ReshardError(
             f"{tensor}: the source layout is of shape {source.global_shape}, the target layout of "
@@ -115,42 +173,3 @@ def _check_pair(tensor: str, source: Layout, target: Layout) -> None:
         raise ReshardError(
             f"{tensor}: its source layout {source} has parts that overlap; move it from where it is whole"
         )
-
-
-def _arrivals(tensor: str, source: Layout, target: Layout, rank: int) -> Iterator[Transfer]:
-    """Yield what makes up the box of ``rank`` after: one transfer for each source part that overlaps it."""
-    wanted = target.box(rank)
-    if wanted.empty:
-        return
-    turn = _turn(target.parts(rank), target.replica(rank))
-    own_parts = source.parts(rank) if rank in source.devices else None
-    for parts in source.parts_over(wanted):
-        box = source.box_of_parts(parts).intersection(wanted)
-        if box is not None:
-            giver = rank if parts == own_parts else source.rank_at(parts, turn % source.replica_count)
-            yield Transfer(tensor, giver, rank, box)
-
-
-def _departures(tensor: str, source: Layout, target: Layout, rank: int) -> Iterator[Transfer]:
-    """Yield what ``rank`` gives away: the target replicas whose turn is its own, but for those that hold it already."""
-    held = source.box(rank)
-    if held.empty:
-        return
-    own_parts, own_replica = source.parts(rank), source.replica(rank)
-    for parts in target.parts_over(held):
-        box = target.box_of_parts(parts).intersection(held)
-        if box is None:
-            continue
-        first = (own_replica - _turn(parts, 0)) % source.replica_count
-        for replica in range(first, target.replica_count, source.replica_count):
-            taker = target.rank_at(parts, replica)
-            if not (taker in source.devices and source.parts(taker) == own_parts):
-                yield Transfer(tensor, rank, taker, box)
-
-
-def _turn(target_parts: tuple[int, ...], target_replica: int) -> int:
-    """Return which source replica serves a target rank, modulo their number.
-
-    The sum over the parts spreads the load where a replicated tensor becomes a cut one, along whichever dim.
-    """
-    return sum(target_parts) + target_replica

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import chain, islice
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,27 +10,26 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset
-from mpiparallel.errors import ConfigurationError, DatasetError
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
-from mpiparallel.train.batch_agreement import check_batches
-from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
-from mpiparallel.train.callback.loss_guard import LossGuard
+from mpiparallel.train.elastic.order import Order
+from mpiparallel.train.elastic.proposal import Networks, Wish
+from mpiparallel.train.elastic.resharding import Resharding
+from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
+from mpiparallel.train.training_run import TrainingRun, first_batch
 
 Batch = list[np.ndarray[Any, Any]]
-
-_MOST_SKIPPED = 100
-"""Steps in a row that a training with a scaled loss may leave out where no LossGuard says how many."""
 
 
 class Model:
@@ -84,6 +81,8 @@ class Model:
         self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
         self.step = 0
         self.profile: Profile | None = None
+        self._resharding: Resharding | None = None
+        self._run: TrainingRun | None = None
 
     @property
     def train_network(self) -> TrainOneStepCell:
@@ -96,6 +95,97 @@ class Model:
     def predict_network(self) -> Cell:
         """The network that ``predict`` runs."""
         return self._network
+
+    @property
+    def resharding(self) -> Resharding:
+        """Who trains and who waits, and how that changes."""
+        if self._resharding is None:
+            training = self._train_network
+            cells = (training, self._network, self._evaluation.network) if training is not None else (
+                self._network,
+                self._evaluation.network,
+            )
+            self._resharding = Resharding(Networks(self._network, training, cells), Team.of_current_world())
+        return self._resharding
+
+    @property
+    def active(self) -> bool:
+        """Whether this rank trains: not where it waits as a spare, or has left, by ``reshard``."""
+        return self._resharding is None or self._resharding.team.active
+
+    @property
+    def has_left(self) -> bool:
+        """Whether this rank has left the job by ``reshard(retire="end")``."""
+        return self._resharding is not None and self._resharding.team.has_left
+
+    @property
+    def generation(self) -> int:
+        """How many times ``reshard`` has moved the training."""
+        return 0 if self._resharding is None else self._resharding.team.generation
+
+    def reshard(
+        self,
+        strategy: Any = None,
+        ranks: int | Sequence[int] | None = None,
+        retire: str = "wait",
+        **options: Any,
+    ) -> ReshardReport:
+        """Move the training to other ranks or another strategy, between two steps, and return what moved.
+
+        All that training needs goes along: parameters, optimizer states, counters, moving averages, the scale of the
+        loss, the position in the data and the masks of dropout. It is called by all ranks alike, also in a callback of
+        ``train``, which goes on with the next batch on the ranks that then train.
+
+        ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began; the order
+        of the list is that of their new ranks. ``strategy`` is a strategy file; or a dict of strategies, by the names
+        that such files give operators or by the operators' places in the network; or a network made as the model's, but
+        for its cuts. Without one, operators keep their strategies; those that have none are cut by the batch.
+        ``options`` are settings of ``set_auto_parallel_context``, and ``mode``, ``scratch_bytes``, ``wave_bytes``,
+        ``verify``, ``digest`` and ``executor`` of ``mpiparallel.reshard.reshard``.
+
+        Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends; out
+        of ``train`` they call ``reshard`` as the others do. With ``retire="end"`` their ``train`` returns, and they may
+        run to their end. ``active`` says whether this rank trains. After it ``get_rank()`` and ``get_group_size()`` are
+        those of the ranks that train, and groups that were made by name are gone.
+
+        Raises on all ranks, before anything moves, ConfigurationError, StrategyError, StrategyFileError or ReshardError
+        for what cannot be; ReshardError also when the move fails. The training can then go on as it was.
+
+        >>> from mpiparallel import Model, context, nn
+        >>> from mpiparallel.communication.threads import run_world
+        >>> from mpiparallel.dataset import NumpySlicesDataset
+        >>> def job(communicator):
+        ...     context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        ...     data = NumpySlicesDataset((np.ones((12, 3)), np.ones((12, 1))), ["x", "y"]).batch(6)
+        ...     network = nn.Dense(3, 1).to_float("float64")
+        ...     model = Model(network, nn.MSELoss(), nn.Adam(network.trainable_params()))
+        ...     model.train(1, data)
+        ...     model.reshard(ranks=3)
+        ...     model.train(2, data)
+        ...     return model.active, model.step
+        >>> run_world(4, job)
+        [(True, 4), (True, 4), (True, 4), (False, 2)]
+        """
+        position = None if self._run is None else self._run.position()
+        report = self.resharding.ask(Wish(strategy, ranks, retire, options), self.step, position)
+        self._take_step()
+        return report
+
+    def follow(self, order: Order) -> None:
+        """Take part, as a rank that waits, in a reshard that those who train have ordered."""
+        self.resharding.carry_out(order)
+        self._take_step()
+
+    def _take_step(self) -> None:
+        if self.active:
+            self.step = self.resharding.step
+
+    def _check_active(self, method: str) -> None:
+        if not self.active:
+            raise ConfigurationError(
+                f"Model.{method}: this rank does not train since Model.reshard, and holds nothing of the network; call "
+                "it where model.active is true, or reshard to this rank first"
+            )
 
     def train(
         self,
@@ -115,9 +205,12 @@ class Model:
             raise ConfigurationError(f"Model.train: epoch {epoch!r} must be an integer of at least 1")
         if sink_size == 0 or sink_size < -1:
             raise ConfigurationError(f"Model.train: sink_size {sink_size} must be -1 or at least 1")
-        run = _TrainingRun(self, epoch, train_dataset, callbacks)
-        sunk = (run.batch_num if sink_size == -1 else sink_size) if dataset_sink_mode else 1
-        run.train(sunk, initial_epoch)
+        sunk = (None if sink_size == -1 else sink_size) if dataset_sink_mode else 1
+        self._run = TrainingRun(self, epoch, train_dataset, callbacks, sunk, initial_epoch)
+        try:
+            self._run.train()
+        finally:
+            self._run = None
 
     def build(
         self,
@@ -133,13 +226,13 @@ class Model:
         """
         sharded = None
         if train_dataset is not None:
-            batch = _first_batch(train_dataset)
+            batch = first_batch(train_dataset)
             sharded = self.shard(batch)
             network = self.train_network.set_train()
             if _world_fits():
                 network.compile(*batch)
         if valid_dataset is not None and _world_fits():
-            self._evaluation.network.set_train(False).compile(*_first_batch(valid_dataset))
+            self._evaluation.network.set_train(False).compile(*first_batch(valid_dataset))
         return sharded
 
     def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
@@ -161,15 +254,18 @@ class Model:
 
         Where ranks have batches of their own, it is those of all ranks together. Raises DatasetError without a batch.
         """
+        self._check_active("eval")
         return self._evaluation.run(valid_dataset)
 
     def predict(self, *predict_data: Any) -> Any:
         """Return what the network returns for these inputs, without dropout; whole on every rank."""
+        self._check_active("predict")
         with not_training(self._network) as network:
             return network(*predict_data)
 
     def run_step(self, *batches: Batch) -> Tensor:
         """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""
+        self._check_active("run_step")
         network = self.train_network
         steps = network.accumulation_steps
         if len(batches) != steps:
@@ -182,84 +278,6 @@ class Model:
             losses.append(returned[0] if isinstance(returned, tuple) else returned)
         self.step += 1
         return losses[0] if steps == 1 else Tensor(np.mean([loss.asnumpy() for loss in losses], axis=0))
-
-
-class _TrainingRun:
-    """One call of ``Model.train``."""
-
-    def __init__(self, model: Model, epochs: int, dataset: Dataset, callbacks: Any) -> None:
-        self._model = model
-        self._dataset = dataset
-        model.train_network.check_as_made()
-        self._callbacks = CallbackList(callbacks)
-        watched = any(isinstance(callback, LossGuard) for callback in self._callbacks.callbacks)
-        if model.train_network.skips_unsound and not watched:
-            self._callbacks = CallbackList([*self._callbacks.callbacks, LossGuard("skip", _MOST_SKIPPED)])
-        self._batches_a_step = model.train_network.accumulation_steps
-        self.batch_num = dataset.get_dataset_size() // self._batches_a_step
-        self._first_batch = _first_batch(dataset) if self.batch_num else []
-        specs = [TensorSpec(column.shape, column.dtype) for column in self._first_batch]
-        check_batches(self.batch_num, specs, self._batches_a_step)
-        configuration = current_configuration()
-        self._parameters = CallbackParameters(
-            network=model.predict_network,
-            train_network=model.train_network,
-            optimizer=getattr(model.train_network, "optimizer", None),
-            train_dataset=dataset,
-            parallel_mode=configuration.mode,
-            device_number=configuration.device_num,
-            rank=configuration.rank,
-            epoch_num=epochs,
-            batch_num=self.batch_num,
-            batch_size=dataset.get_batch_size() * self._batches_a_step,
-            pieces=1 if configuration.full_batch else configuration.device_num,
-            cur_step_num=model.step,
-            list_callback=self._callbacks.callbacks,
-        )
-        self._context = RunContext(self._parameters)
-
-    def train(self, sunk: int, initial_epoch: int) -> None:
-        self._model.train_network.set_train()
-        self._parameters.sharded = self._model.shard(self._first_batch)
-        self._callbacks.at("begin", self._context)
-        done = initial_epoch * self.batch_num
-        first = max(self._model.step, done)
-        self._model.step = first
-        for epoch in range(first // self.batch_num, initial_epoch + self._parameters.epoch_num):
-            self._parameters.cur_epoch_num = epoch + 1
-            self._callbacks.at("epoch_begin", self._context)
-            self._train_epoch(epoch, sunk)
-            self._callbacks.at("epoch_end", self._context)
-            if self._context.get_stop_requested():
-                break
-        self._callbacks.at("end", self._context)
-
-    def _train_epoch(self, epoch: int, sunk: int) -> None:
-        skip = self._model.step - epoch * self.batch_num
-        # The thread that reads ahead ends with the epoch, also where a step fails or the training is stopped.
-        with closing(self._dataset.iterate(epoch, skip * self._batches_a_step)) as batches:
-            steps = self._steps(batches)
-            while block := list(islice(steps, 1)):
-                self._callbacks.at("step_begin", self._context)
-                for step in chain(block, islice(steps, sunk - 1)):
-                    self._parameters.net_outputs = self._model.run_step(*step)
-                    self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
-                    self._callbacks.at("every_step", self._context)
-                self._callbacks.at("step_end", self._context)
-                if self._context.get_stop_requested():
-                    return
-
-    def _steps(self, batches: Iterator[Any]) -> Iterator[list[Batch]]:
-        """Yield the batches of each step; too few for a step are left out."""
-        while step := [list(columns.values()) for columns in islice(batches, self._batches_a_step)]:
-            if len(step) == self._batches_a_step:
-                yield step
-
-
-def _first_batch(dataset: Dataset) -> Batch:
-    for columns in dataset.iterate():
-        return list(columns.values())
-    raise DatasetError("the dataset has no batch; use a smaller batch_size or drop_remainder=False")
 
 
 def _world_fits() -> bool:

@@ -12,7 +12,8 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.sharded_graph import ShardedGraph
-from mpiparallel.reshard.live import ReshardReport, reshard
+from mpiparallel.reshard.movement import Movement
+from mpiparallel.reshard.report import ReshardReport
 
 
 def state_of(sharded: ShardedGraph) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Layout]]:
@@ -54,12 +55,13 @@ def move_state(source: ShardedGraph, target: ShardedGraph, communicator: Communi
     rank = communicator.ranks[communicator.rank]
     holds = rank in source.devices
     arrays = {name: np.asarray(parameter.asnumpy()) for name, parameter in before.items()} if holds else {}
-    layouts = {name: (source.stored[name], target.stored[name]) for name in before}
-    moved, report = reshard(arrays, layouts, communicator)
+    old, new = ({name: graph.stored[name] for name in before} for graph in (source, target))
+    movement = Movement(arrays, old, new, communicator)
+    report = movement.forward()
     if rank in target.devices:
         for name, parameter in after.items():
             # What stays is handed over as it is: the source network must not go on training.
-            parameter.move(target.stored[name], rank, moved[name])
+            parameter.move(target.stored[name], rank, movement.arrays[name])
     return report
 
 

@@ -15,7 +15,8 @@ class CallbackParameters:
 
     ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch; ``net_outputs`` is the loss tensor of
     the step that ended, or the mean of those of its batches, and ``cur_batches`` what this rank was fed in it. The
-    batch of all ranks is ``pieces`` times ``batch_size``.
+    batch of all ranks is ``pieces`` times ``batch_size``. ``joins`` says that this rank enters a training that the
+    others are in already.
     """
 
     network: Any = None
@@ -34,6 +35,7 @@ class CallbackParameters:
     net_outputs: Any = None
     cur_batches: Sequence[Any] = ()
     sharded: Any = None
+    joins: bool = False
     list_callback: Sequence[Any] = field(default_factory=tuple)
 
     @property
@@ -86,8 +88,17 @@ class Callback:
     def end(self, run_context: RunContext) -> None:
         """Act after the last step."""
 
+    def resharded(self, run_context: RunContext) -> None:
+        """Act after ``Model.reshard`` in a training, on all ranks that train from now on.
 
-MOMENTS = ("begin", "epoch_begin", "step_begin", "every_step", "step_end", "epoch_end", "end")
+        On a rank that joins, ``begin`` and ``epoch_begin`` come first, for that rank alone: ``joins`` is true then.
+        """
+
+    def retired(self, run_context: RunContext) -> None:
+        """Act after ``Model.reshard`` in a training, on a rank that trains no longer, for that rank alone."""
+
+
+MOMENTS = ("begin", "epoch_begin", "step_begin", "every_step", "step_end", "epoch_end", "end", "resharded", "retired")
 
 
 class CallbackList:
@@ -102,8 +113,13 @@ class CallbackList:
 
     def at(self, moment: str, run_context: RunContext) -> None:
         """Tell each callback that a moment has come."""
-        for callback in self.callbacks:
-            getattr(callback, moment)(run_context)
-            extra = getattr(callback, f"on_train_{moment}", None)
-            if extra is not None:
-                extra(run_context)
+        for index in range(len(self.callbacks)):
+            self.one_at(index, moment, run_context)
+
+    def one_at(self, index: int, moment: str, run_context: RunContext) -> None:
+        """Tell one callback that a moment has come."""
+        callback = self.callbacks[index]
+        getattr(callback, moment)(run_context)
+        extra = getattr(callback, f"on_train_{moment}", None)
+        if extra is not None:
+            extra(run_context)

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mpiparallel.communication.protocol import Communicator
 from tests.conformance.communicator import CLAIMS, Run, all_to_all_v_moves_uneven_and_empty_blocks
+from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
 
 Claim = Callable[[Run], None]
 
 # Smaller than most arrays of the claims, and no multiple of their items: what is longer travels in pieces.
 SMALL_MESSAGE = 19
+
+ALL_CLAIMS = CLAIMS + EXCHANGE_CLAIMS
 
 
 def on_part_of(world: Communicator, first: bool) -> Run:
@@ -30,7 +33,7 @@ def on_part_of(world: Communicator, first: bool) -> Run:
 
 def worlds(make: Callable[..., Communicator], in_pieces: list[Claim]) -> Iterator[tuple[Communicator, Sequence[Claim]]]:
     """Yield a world as the machine has it, then one whose ranks share a core and send small messages."""
-    yield make(), CLAIMS
+    yield make(), ALL_CLAIMS
     if sys.platform == "linux":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     yield make(SMALL_MESSAGE), in_pieces
@@ -42,14 +45,14 @@ def main() -> None:
 
     mpi.abort_job_on_uncaught_exception()
     # Blocks of any length are for totals that one message can hold.
-    in_pieces = [claim for claim in CLAIMS if claim is not all_to_all_v_moves_uneven_and_empty_blocks]
+    in_pieces = [claim for claim in ALL_CLAIMS if claim is not all_to_all_v_moves_uneven_and_empty_blocks]
     for world, claims in worlds(mpi.world, in_pieces):
         for claim in claims:
             for first in (True, False):
                 claim(on_part_of(world, first))
         rank, size = world.rank, world.size
         world.free()
-    sys.stdout.write(f"rank {rank} of {size} holds {len(CLAIMS)} claims\n")
+    sys.stdout.write(f"rank {rank} of {size} holds {len(ALL_CLAIMS)} claims\n")
 
 
 if __name__ == "__main__":

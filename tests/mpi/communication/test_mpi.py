@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.communicator import CLAIMS
+from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
 
 pytestmark = pytest.mark.mpi
 
@@ -17,7 +18,7 @@ MANAGEMENT = "tests.mpi.communication.management_ranks"
 def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
     output = mpi_run(size, CONFORMANCE)
     for rank in range(size):
-        assert f"rank {rank} of {size} holds {len(CLAIMS)} claims" in output
+        assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS)} claims" in output
 
 
 def test_ranks_and_groups_have_their_names_under_mpi(mpi_run: Callable[..., str]) -> None:

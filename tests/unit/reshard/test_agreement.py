@@ -6,30 +6,7 @@ import pytest
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard.agreement import agree_on_dtypes, failing_together, raise_together
-
-
-@pytest.mark.parametrize("problems", [["", "", "too short"], ["", "x" + "\u00e9" * 2000, "later"], ["first", "", ""]])
-def test_the_problem_of_the_lowest_rank_is_raised_on_all(problems: list[str]) -> None:
-    def check(communicator: Communicator) -> str:
-        with pytest.raises(ReshardError) as caught:
-            raise_together(problems[communicator.rank] or None, communicator)
-        return str(caught.value)
-
-    lowest = next(problem for problem in problems if problem)
-    assert run_world(3, check) == [lowest.encode()[:1024].decode(errors="replace")] * 3
-
-
-def test_without_a_problem_all_ranks_go_on() -> None:
-    assert run_world(3, lambda communicator: raise_together(None, communicator)) == [None] * 3
-
-
-def test_an_error_of_the_program_is_not_taken_for_a_lack_of_memory() -> None:
-    def check(communicator: Communicator) -> None:
-        with pytest.raises(ZeroDivisionError), failing_together(communicator):
-            raise ZeroDivisionError
-
-    run_world(2, check)
+from mpiparallel.reshard.agreement import agree_on_dtypes
 
 
 def test_ranks_without_a_tensor_learn_its_dtype() -> None:

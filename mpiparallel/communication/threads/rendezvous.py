@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -115,22 +116,27 @@ class Mailbox(Waiting):
 
 
 class ThreadWorld:
-    """What the thread ranks of one world share."""
+    """What the thread ranks of one world share; ``hosts`` gives each rank the number of a host, by default one."""
 
-    def __init__(self, size: int, overlaps: bool = False) -> None:
+    def __init__(self, size: int, overlaps: bool = False, hosts: Sequence[int] | None = None) -> None:
         self.size = size
         self.overlaps = overlaps
-        self.waits: dict[int, str] = {}
+        numbers = list(hosts or [0] * size)
+        self.hosts = tuple(numbers.index(number) for number in numbers)
+        self._waits: dict[int, str] = {}
         self._ended: dict[int, str] = {}
         self._lock = threading.Lock()
         self._meetings: dict[tuple[int, ...], Meeting] = {}
         self._mailboxes: dict[tuple[int, int, tuple[int, ...], int], Mailbox] = {}
+        self._outer: ThreadWorld | None = None
+        self._inner: list[InnerWorld] = []
+        self._left: set[int] = set()
 
     def meeting(self, ranks: tuple[int, ...]) -> Meeting:
         """Return the meeting point of a group of world ranks."""
         with self._lock:
             if ranks not in self._meetings:
-                self._meetings[ranks] = Meeting(ranks, self._ended, self.waits)
+                self._meetings[ranks] = Meeting(ranks, self._ended, self._waits)
             return self._meetings[ranks]
 
     def mailbox(self, source: int, target: int, ranks: tuple[int, ...], tag: int) -> Mailbox:
@@ -138,13 +144,56 @@ class ThreadWorld:
         key = (source, target, ranks, tag)
         with self._lock:
             if key not in self._mailboxes:
-                self._mailboxes[key] = Mailbox(source, target, self._ended, self.waits)
+                self._mailboxes[key] = Mailbox(source, target, self._ended, self._waits)
             return self._mailboxes[key]
+
+    def inner(self, ranks: tuple[int, ...], rank: int) -> ThreadWorld:
+        """Return the world in which place ``i`` is ``ranks[i]``; its n-th, where ``rank`` asks for the n-th time."""
+        with self._lock:
+            for inner in self._inner:
+                if inner.ranks == ranks and rank not in inner.entered:
+                    break
+            else:
+                world = ThreadWorld(len(ranks), self.overlaps, [self.hosts[place] for place in ranks])
+                world._ended.update((ranks.index(place), how) for place, how in self._ended.items() if place in ranks)
+                world._outer = self
+                inner = InnerWorld(ranks, world, set())
+                self._inner.append(inner)
+            inner.entered.add(rank)
+        return inner.world
+
+    def leave(self, rank: int) -> None:
+        """Note that ``rank`` has freed this world; the one it lies in forgets it when all have."""
+        self._left.add(rank)
+        if self._outer is not None and len(self._left) == self.size:
+            self._outer._forget(self)
+
+    def _forget(self, inner: ThreadWorld) -> None:
+        with self._lock:
+            self._inner = [known for known in self._inner if known.world is not inner]
+
+    def activity(self, rank: int) -> str | None:
+        """Say what ``rank`` waits in, in this world or in one inside it; None where it does not wait."""
+        with self._lock:
+            inner = [(world, ranks.index(rank)) for ranks, world, _ in self._inner if rank in ranks]
+        activities = [self._waits.get(rank), *(world.activity(place) for world, place in inner)]
+        return next((activity for activity in activities if activity), None)
 
     def end(self, rank: int, how: str) -> None:
         """Tell everyone who waits for ``rank`` that it will not come."""
-        self._ended.setdefault(rank, how)
         with self._lock:
+            self._ended.setdefault(rank, how)
             waitings: list[Waiting] = [*self._meetings.values(), *self._mailboxes.values()]
+            inner = [(world, ranks.index(rank)) for ranks, world, _ in self._inner if rank in ranks]
         for waiting in waitings:
             waiting.wake()
+        for world, place in inner:
+            world.end(place, how)
+
+
+class InnerWorld(NamedTuple):
+    """A world made of ranks of another one; ``entered`` are those that have come in."""
+
+    ranks: tuple[int, ...]
+    world: ThreadWorld
+    entered: set[int]

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from mpiparallel.checkpoint.failing_together import failing_together
+from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, ReshardError
 
 
 def messages(size: int, failing: set[int], error: Exception) -> list[str | None]:
     def run(communicator: Communicator) -> str | None:
         try:
-            with failing_together(communicator):
+            with failing_together(communicator, CheckpointError):
                 if communicator.rank in failing:
                     raise error
         except CheckpointError as raised:
@@ -42,3 +42,20 @@ def test_of_many_failures_some_are_shown() -> None:
 def test_an_error_of_the_program_itself_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
         messages(1, {0}, ZeroDivisionError())
+
+
+def test_a_problem_that_a_rank_found_is_raised_on_all_with_its_rank() -> None:
+    def check(communicator: Communicator) -> str:
+        with pytest.raises(ReshardError) as caught:
+            raise_together("too short" if communicator.rank else None, communicator.group([1, 3]), ReshardError)
+        return str(caught.value)
+
+    def outer(communicator: Communicator) -> str | None:
+        return check(communicator) if communicator.rank in (1, 3) else None
+
+    text = "rank 1: too short\nrank 3: too short"
+    assert run_world(4, outer) == [None, text, None, text]
+
+
+def test_without_a_problem_all_ranks_go_on() -> None:
+    assert run_world(3, lambda communicator: raise_together(None, communicator, ReshardError)) == [None] * 3

@@ -1,0 +1,54 @@
+"""All that is measured, by name; a method's library is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Protocol
+
+from resharding.work import Arrays, Unsuited, Work
+
+MEMCPY, FLOOR, BY_HAND = "memcpy", "shared window", "pack+Alltoallv"
+
+
+class Method(Protocol):
+    """A case made ready on this rank; ``run`` moves it once.
+
+    It may also have ``reset``, which all ranks call before each run, and ``close``.
+    """
+
+    def run(self) -> None:
+        """Move everything; the time of this is taken."""
+
+    def results(self) -> Arrays | None:
+        """Return what this rank holds after a run; None from a method that moves nothing."""
+
+
+METHODS: Mapping[str, str] = {
+    MEMCPY: "floors:Memcpy",
+    FLOOR: "floors:SharedWindow",
+    BY_HAND: "by_hand:PackedAlltoallv",
+    "ours packed": "ours:packed",
+    "ours packed unchecked": "ours:packed_unchecked",
+    "ours datatypes": "ours:datatypes",
+    "ours datatypes unchecked": "ours:datatypes_unchecked",
+    "ours shared": "ours:shared",
+    "ours shared unchecked": "ours:shared_unchecked",
+    "ours": "ours:chosen",
+    "ours reshard()": "ours:whole_call",
+    "mpi4py-fft Transfer": "fft_transfer:FftTransfer",
+    "Heat resplit_": "heat_resplit:HeatResplit",
+    "DTensor redistribute": "torch_dtensor:DTensorRedistribute",
+    "DCP save+load": "torch_checkpoint:DistributedCheckpoint",
+    "HDF5 write+read": "hdf5_files:Hdf5Files",
+}
+
+
+def factory(name: str) -> Callable[[Work], Method]:
+    """Return what makes a method ready; raise Unsuited where its library is not installed."""
+    module, _, attribute = METHODS[name].partition(":")
+    try:
+        made: Callable[[Work], Method] = getattr(import_module(f"resharding.{module}"), attribute)
+    except ImportError as error:
+        raise Unsuited(f"not installed: {error.name or error}") from error
+    return made

@@ -1,0 +1,71 @@
+"""One rank's failure, raised on all of them, so that none waits for one that has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import MpiParallelError
+
+_REASON_BYTES = 512
+_REASONS_SHOWN = 8
+
+
+def raise_together(problem: str | None, communicator: Communicator, kind: type[Exception]) -> None:
+    """Raise ``kind`` on every member if any has a ``problem``; it names the world ranks and gives their reasons.
+
+    A reason is cut after 512 bytes, and eight are shown.
+
+    >>> from mpiparallel.communication.threads import alone
+    >>> from mpiparallel.errors import ReshardError
+    >>> raise_together(None, alone(), ReshardError)
+    >>> raise_together("w: no array was given", alone(), ReshardError)
+    Traceback (most recent call last):
+        ...
+    mpiparallel.errors.ReshardError: rank 0: w: no array was given
+    """
+    if communicator.any_true(problem is not None):
+        raise kind(_reasons(problem, communicator))
+
+
+@contextmanager
+def failing_together(communicator: Communicator, kind: type[Exception]) -> Iterator[None]:
+    """Let every member run the body, without collectives; raise ``kind`` on all of them if it fails on any.
+
+    Errors of mpiparallel and of the system, and a lack of memory, are failures; others are errors of the program.
+
+    >>> from mpiparallel.communication.threads import alone
+    >>> from mpiparallel.errors import CheckpointError
+    >>> with failing_together(alone(), CheckpointError):
+    ...     raise OSError("rank_0/net-1_77.h5: the disk is full")
+    Traceback (most recent call last):
+        ...
+    mpiparallel.errors.CheckpointError: rank 0: rank_0/net-1_77.h5: the disk is full
+    """
+    cause: Exception | None = None
+    try:
+        yield
+    except (MpiParallelError, OSError, MemoryError) as error:
+        cause = error
+    if communicator.any_true(cause is not None):
+        problem = None if cause is None else str(cause) or type(cause).__name__
+        raise kind(_reasons(problem, communicator)) from cause
+
+
+def _reasons(problem: str | None, communicator: Communicator) -> str:
+    own = np.zeros(_REASON_BYTES, np.uint8)
+    text = (problem or "").encode(errors="replace")[:_REASON_BYTES]
+    own[: len(text)] = np.frombuffer(text, np.uint8)
+    gathered = np.zeros((communicator.size, _REASON_BYTES), np.uint8)
+    communicator.all_gather(own, gathered)
+    failed = np.flatnonzero(gathered.any(axis=1)).tolist()
+    lines = [
+        f"rank {communicator.ranks[member]}: {gathered[member].tobytes().rstrip(bytes(1)).decode(errors='replace')}"
+        for member in failed[:_REASONS_SHOWN]
+    ]
+    if len(failed) > len(lines):
+        lines.append(f"and {len(failed) - len(lines)} ranks more")
+    return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""The ways into a world of MPI ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.communication import abort_hook, occupancy
+from mpiparallel.communication.mpi import shared_memory
+from mpiparallel.communication.mpi.communicator import MpiCommunicator
+from mpiparallel.communication.mpi.library import MPI, reporting
+from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CommunicationError
+
+# Open MPI before 6 counts bytes and displacements of one call in 32 bits.
+_LARGEST_MESSAGE = 1 << 30
+
+
+def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
+    """Return the communicator of all MPI ranks, over a duplicate of ``MPI_COMM_WORLD``; every rank must call it.
+
+    Data of more than ``largest_message`` bytes travel in several messages. Whether collectives overlap is what the
+    environment of rank 0 says. Raises CommunicationError where it asks for an unknown kind of overlap.
+    """
+    return opened(MPI.COMM_WORLD.Dup(), largest_message)
+
+
+@reporting
+def communicator_of(comm: Any, largest_message: int = _LARGEST_MESSAGE) -> Communicator:
+    """Return a world over a duplicate of an mpi4py intracommunicator; all its ranks call it and keep their numbers.
+
+    ``free`` gives the duplicate back; ``comm`` itself is left alone. Raises CommunicationError for what is no
+    intracommunicator.
+    """
+    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+        raise CommunicationError(
+            f"communicator_of: got {type(comm).__name__}, not an intracommunicator of mpi4py that this rank is in"
+        )
+    return opened(comm.Dup(), largest_message)
+
+
+def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE) -> Communicator:
+    """Return the world over ``comm``, which it takes over; all its ranks call it."""
+    ranks = tuple(range(comm.Get_size()))
+    plain = Root(comm, _hosts(comm), largest_message)
+    communicator = MpiCommunicator(comm, ranks, plain)
+    host = communicator.group(communicator.host_ranks)
+    crowded = occupancy.is_crowded(communicator, host)
+    overlaps = occupancy.agreed(communicator, occupancy.overlaps(host.size < len(ranks)))
+    can_share = shared_memory.can_share(communicator, host)
+    if host is not communicator:
+        host.free()
+    return MpiCommunicator(comm, ranks, replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share))
+
+
+def _hosts(comm: MPI.Intracomm) -> tuple[int, ...]:
+    """Return for each rank the lowest one on its host."""
+    lowest = np.array([comm.Get_rank()], np.int64)
+    host = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    host.Allreduce(MPI.IN_PLACE, lowest, MPI.MIN)
+    host.Free()
+    hosts = np.empty(comm.Get_size(), np.int64)
+    comm.Allgather(lowest, hosts)
+    return tuple(hosts.tolist())
+
+
+def abort_job_on_uncaught_exception() -> None:
+    """Let an uncaught exception on any rank print its traceback and end the whole job with status 1."""
+    abort_hook.abort_on_uncaught_exception(lambda: MPI.COMM_WORLD.Abort(1))

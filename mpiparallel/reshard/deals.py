@@ -1,0 +1,135 @@
+"""The replica rule for all ranks at once: who gives what, as `replica_rule` has it for one rank at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.reshard.moves import Way
+from mpiparallel.reshard.part_overlaps import Integers, part_bounds_of_dim
+from mpiparallel.reshard.rank_tables import Arrivals, Holders
+from mpiparallel.reshard.replica_rule import golden_step
+
+
+@dataclass(frozen=True)
+class Deals:
+    """What of one way is dealt out to groups of holders, in blocks of at most ``largest`` elements.
+
+    Each deal has its ``group``, a number that is equal for equal groups of holders in all ways, and its ``count`` of
+    entries. Each entry has its ``deal``, its ``turn`` there, the ``place`` of the taker, a ``size`` in elements, and
+    how many ``givers`` there are, from ``start`` in ``holders``, with the ``step`` of their rounds.
+    """
+
+    largest: int
+    group: Integers
+    count: Integers
+    deal: Integers
+    turn: Integers
+    place: Integers
+    size: Integers
+    givers: Integers
+    start: Integers
+    step: Integers
+    holders: Integers
+
+    def places_of_givers(self, first_turns: Integers) -> Integers:
+        """Return the place of the giver of each entry, where deal ``n`` begins with turn ``first_turns[n]``."""
+        rounds, place = np.divmod(first_turns[self.deal] + self.turn, self.givers)
+        place = np.where(rounds % 2, self.givers - 1 - place, place) + rounds // 2 * self.step
+        found: Integers = self.holders[self.start + place % self.givers]
+        return found
+
+
+class Dealer:
+    """Makes the deals of ways, and knows which of them are among the same holders.
+
+    ``hosts`` has the host of each place, None where hosts are not known.
+    """
+
+    def __init__(self, hosts: Integers | None) -> None:
+        self._hosts = hosts
+        self._groups: dict[Hashable, int] = {}
+
+    @property
+    def group_count(self) -> int:
+        """How many groups of holders there are so far."""
+        return len(self._groups)
+
+    def deals(self, way: Way, arrivals: Arrivals, holders: Holders) -> Iterator[Deals]:
+        """Yield how the ``arrivals`` of ``way`` are dealt out to the ``holders`` of its source parts."""
+        parts, replicas = holders.places.shape
+        near_keys, near_holders = self._near(holders)
+        key, near = self._keys(arrivals, parts, near_keys)
+        # Takers on one host are in the order of their ranks, all others in that of their parts and replicas.
+        order = np.lexsort((arrivals.replica, np.where(near, arrivals.place, arrivals.target_part), key))
+        keys, first, count = np.unique(key[order], return_index=True, return_counts=True)
+        far = keys < parts
+        start = np.where(far, keys * replicas, holders.places.size + np.searchsorted(near_keys, keys - parts))
+        last = np.searchsorted(near_keys, keys - parts, side="right")
+        stop = np.where(far, start + replicas, holders.places.size + last)
+        all_holders = np.concatenate([holders.places.ravel(), near_holders])
+        # Where ranks are given one by one the rule tells groups apart from those that arithmetic gives.
+        kind = [way.source.devices.ranks != () if is_far else None for is_far in far.tolist()]
+        groups = self._numbers(kind, all_holders, start, stop)
+        steps = _golden_steps(stop - start)
+        largest = _largest_blocks(way)[keys % parts]
+        deal = np.repeat(np.arange(keys.size), count)
+        turn = np.arange(order.size) - np.repeat(first, count)
+        for size in np.unique(largest).tolist():
+            here = np.flatnonzero(largest == size)
+            inside = np.isin(deal, here)
+            entries, whose = order[inside], deal[inside]
+            yield Deals(
+                size,
+                groups[here],
+                count[here],
+                np.searchsorted(here, whose),
+                turn[inside],
+                arrivals.place[entries],
+                arrivals.size[entries],
+                (stop - start)[whose],
+                start[whose],
+                steps[whose],
+                all_holders,
+            )
+
+    def _near(self, holders: Holders) -> tuple[Integers, Integers]:
+        """Return a key of part and host for each holder, ascending, and the place of that holder."""
+        if self._hosts is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        place = holders.places.ravel()
+        keys = self._hosts[place] * len(holders.places) + holders.part[place]
+        order = np.lexsort((place, keys))
+        return keys[order], place[order]
+
+    def _keys(self, arrivals: Arrivals, parts: int, near_keys: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return for each arrival what is equal within a deal, and whether a holder is on its host."""
+        if self._hosts is None:
+            return arrivals.part, np.zeros(arrivals.part.size, bool)
+        wanted = self._hosts[arrivals.place] * parts + arrivals.part
+        near = near_keys[np.minimum(np.searchsorted(near_keys, wanted), near_keys.size - 1)] == wanted
+        return np.where(near, wanted + parts, arrivals.part), near
+
+    def _numbers(self, kind: list[bool | None], holders: Integers, start: Integers, stop: Integers) -> Integers:
+        """Return the number of the group of each deal."""
+        ends = zip(kind, start.tolist(), stop.tolist(), strict=True)
+        names = [(which, holders[first:last].tobytes()) for which, first, last in ends]
+        return np.array([self._groups.setdefault(name, len(self._groups)) for name in names], np.int64)
+
+
+def _golden_steps(sizes: Integers) -> Integers:
+    different, index = np.unique(sizes, return_inverse=True)
+    return np.array([golden_step(size) for size in different.tolist()], np.int64)[index]
+
+
+def _largest_blocks(way: Way) -> Integers:
+    """Return for each source part how many elements of it a target part can have at most."""
+    found = np.ones(1, np.int64)
+    for dim in range(len(way.source.global_shape)):
+        starts, stops = part_bounds_of_dim(way.source, dim)
+        first, last = (int(ends[0]) for ends in part_bounds_of_dim(way.target, dim))
+        found = (found[:, None] * np.minimum(stops - starts, last - first)).ravel()
+    return found

@@ -1,0 +1,36 @@
+"""Which executor carries out a plan."""
+
+from __future__ import annotations
+
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import ReshardError
+from mpiparallel.reshard.calibration import Calibration, calibration_of
+from mpiparallel.reshard.executors.executor import EXECUTORS
+from mpiparallel.reshard.executors.traffic_shape import TrafficShape
+
+
+class ExecutorChoice:
+    """The executor that was asked for, or the quickest for the traffic; the same on every rank.
+
+    Raises ReshardError on every rank where shared memory is asked for and cannot be had.
+    """
+
+    def __init__(self, asked: str, communicator: Communicator) -> None:
+        if asked == "shared" and not communicator.can_share:
+            raise ReshardError(
+                "executor 'shared': the ranks of a host cannot see each other's memory here (other containers, or no "
+                "/proc); take executor='auto'"
+            )
+        self._asked = asked
+        self._communicator = communicator
+        self._calibration: Calibration | None = None
+
+    def choose(self, shape: TrafficShape) -> str:
+        """Return the name of an executor; all ranks call it together."""
+        if self._asked in EXECUTORS:
+            return self._asked
+        if self._communicator.size == 1 or not shape.largest_stream:
+            return "packed"
+        if self._calibration is None:
+            self._calibration = calibration_of(self._communicator)
+        return self._calibration.best(shape)

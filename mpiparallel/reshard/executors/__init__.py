@@ -1,0 +1,1 @@
+"""The ways to carry out a bound plan. All of them give the same bytes."""

@@ -1,0 +1,129 @@
+"""What a layout says whatever the shape of its tensor: which ranks hold which parts, the same for all cut alike."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from itertools import product
+
+from mpiparallel.layout.cut import Cut
+from mpiparallel.layout.layout import Layout
+
+Parts = tuple[int, ...]
+PartRanges = tuple[range | tuple[int, ...], ...]
+_Steps = list[tuple[int, int]]
+
+
+class Frame:
+    """The ranks and parts of all layouts that differ in their global shape alone; all questions are answered once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.devices = layout.devices
+        self.cuts: tuple[Cut, ...] = layout.dim_cuts
+        self.replica_count = layout.replica_count
+        self._parts: dict[int, Parts | None] = {}
+        self._ranks: dict[Parts, int] = {}
+        self._holders: dict[Parts, Sequence[int]] = {}
+        self._holder_sets: dict[Parts, frozenset[int]] = {}
+
+    def parts(self, rank: int) -> Parts | None:
+        """Return the parts that ``rank`` holds, None where it holds nothing."""
+        if rank not in self._parts:
+            self._parts[rank] = self._layout.parts(rank) if rank in self.devices else None
+        return self._parts[rank]
+
+    def first_holder(self, parts: Parts) -> int:
+        """Return the rank of replica 0 of ``parts``."""
+        if parts not in self._ranks:
+            self._ranks[parts] = self._layout.rank_at(parts)
+        return self._ranks[parts]
+
+    def holders(self, parts: Parts) -> Sequence[int]:
+        """Return the ranks that hold ``parts``, by replica."""
+        if parts not in self._holders:
+            place = sum(self._place(dim, part) for dim, part in enumerate(parts))
+            members = self.devices.members
+            self._holders[parts] = tuple(members[place + offset] for offset in self._replica_places)
+        return self._holders[parts]
+
+    def holder_set(self, parts: Parts) -> frozenset[int]:
+        """Return the ranks that hold ``parts``."""
+        if parts not in self._holder_sets:
+            self._holder_sets[parts] = frozenset(self.holders(parts))
+        return self._holder_sets[parts]
+
+    def group_key(self, parts: Parts) -> Hashable:
+        """Return what is equal for two groups of holders when they are the same ranks in the same order."""
+        if self.devices.ranks:
+            return self.holders(parts)
+        return self.first_holder(parts), self._merged_replica_steps
+
+    def all_hold(self, parts: Parts, wanting: Frame, ranges: PartRanges) -> bool:
+        """Return whether every rank that holds one of ``ranges`` of ``wanting`` holds ``parts`` of this frame.
+
+        Found by arithmetic, from strides: False also where they do not tell.
+        """
+        if self.devices.ranks or wanting.devices.ranks:
+            return False
+        steps = list(wanting._merged_replica_steps)
+        lowest = []
+        for dim, wanted in enumerate(ranges):
+            block = wanting._aligned_steps(dim, wanted)
+            if block is None:
+                return False
+            steps += block
+            lowest.append(wanted[0])
+        first = wanting.first_holder(tuple(lowest))
+        place, reach = first - self.devices.first_rank, sum((extent - 1) * stride for extent, stride in steps)
+        if place < 0 or place + reach >= self.devices.size:
+            return False
+        cutting = [step for dim in range(len(self.cuts)) for step in self._steps(dim)]
+        return self.parts(first) == parts and all(
+            place % stride + sum((n - 1) * step for n, step in steps if step % (stride * extent)) < stride
+            for extent, stride in cutting
+        )
+
+    def _steps(self, dim: int) -> _Steps:
+        """Return extent and stride of the axes that cut ``dim``, major first."""
+        axes = self._layout.cutting_axes[dim]
+        return [(self.devices.shape[axis], self.devices.strides[axis]) for axis in axes if self.devices.shape[axis] > 1]
+
+    def _aligned_steps(self, dim: int, wanted: Sequence[int]) -> _Steps | None:
+        """Return the axes along which ``wanted`` parts of ``dim`` run in full, None where they are no such block."""
+        steps = self._steps(dim)
+        if wanted[-1] - wanted[0] + 1 != len(wanted):
+            return None
+        block: _Steps = []
+        length = 1
+        while length < len(wanted):
+            block.append(steps.pop())
+            length *= block[-1][0]
+        return block if length == len(wanted) and wanted[0] % length == 0 else None
+
+    def _place(self, dim: int, part: int) -> int:
+        place = 0
+        for extent, stride in reversed(self._steps(dim)):
+            part, index = divmod(part, extent)
+            place += index * stride
+        return place
+
+    @cached_property
+    def _replica_steps(self) -> _Steps:
+        axes = self._layout.replica_axes
+        return [(self.devices.shape[axis], self.devices.strides[axis]) for axis in axes]
+
+    @cached_property
+    def _merged_replica_steps(self) -> tuple[tuple[int, int], ...]:
+        merged: _Steps = []
+        for extent, stride in self._replica_steps:
+            if merged and merged[-1][1] == extent * stride:
+                merged[-1] = (merged[-1][0] * extent, stride)
+            elif extent > 1:
+                merged.append((extent, stride))
+        return tuple(merged)
+
+    @cached_property
+    def _replica_places(self) -> list[int]:
+        ranges = [range(0, extent * stride, stride) for extent, stride in self._replica_steps]
+        return [sum(offsets) for offsets in product(*ranges)]

@@ -1,0 +1,36 @@
+"""A digest of layouts, by which ranks compare in a few bytes whether they were given the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+
+from mpiparallel.layout.layout import Layout
+
+LayoutPair = tuple[Layout, Layout]
+
+
+def plan_digest(layouts: Mapping[str, LayoutPair]) -> bytes:
+    """Return 32 bytes that are equal on two ranks when, and in practice only when, their layouts are equal.
+
+    Tensors are taken by name. What tensors that are cut alike have in common is written once.
+
+    >>> from mpiparallel.layout.device_matrix import DeviceMatrix
+    >>> whole, halves = (Layout((6,), DeviceMatrix((2,)), tensor_map) for tensor_map in (((),), ((0,),)))
+    >>> plan_digest({"weight": (whole, halves)}) == plan_digest({"weight": (halves, whole)})
+    False
+    """
+    numbers: dict[object, int] = {}
+    tensors = []
+    for tensor in sorted(layouts):
+        source, target = layouts[tensor]
+        alike = [numbers.setdefault(_shapeless(layout), len(numbers)) for layout in (source, target)]
+        tensors.append((tensor, source.global_shape, target.global_shape, *alike))
+    told = [(devices.shape, devices.first_rank, devices.ranks, *rest) for devices, *rest in numbers]
+    return sha256(json.dumps([told, tensors], default=int).encode()).digest()
+
+
+def _shapeless(layout: Layout) -> tuple[object, ...]:
+    cut = (layout.tensor_map, layout.optimizer_axes, layout.partial, layout.reduction, layout.bounds)
+    return (layout.devices, *cut)

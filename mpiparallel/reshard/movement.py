@@ -1,0 +1,210 @@
+"""A reshard as a transaction: at any time every rank knows one consistent state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.cluster.hosts import Hosts
+from mpiparallel.communication.agreement import failing_together, raise_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import ReshardError
+from mpiparallel.layout.layout import Layout
+from mpiparallel.reshard import memory
+from mpiparallel.reshard.agreement import agree_on_dtypes, agree_on_layouts, misfit
+from mpiparallel.reshard.bound_plan import BoundPlan, bind
+from mpiparallel.reshard.executor_choice import ExecutorChoice
+from mpiparallel.reshard.executors.executor import Executor, make_executor
+from mpiparallel.reshard.executors.shared import SharedExecutor
+from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
+from mpiparallel.reshard.options import ReshardOptions
+from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, Transfer, plan_reshard
+from mpiparallel.reshard.report import ReshardReport
+from mpiparallel.reshard.tensor_digest import changed, digests
+from mpiparallel.reshard.verification import verify
+from mpiparallel.reshard.waves import waves
+
+State = MutableMapping[str, NDArray[Any]]
+
+
+class Movement:
+    """Live state on its way from one set of layouts to another; all ranks make it and call it together.
+
+    ``arrays`` has this rank's box of each tensor that it holds by ``source``, and nothing else; its arrays are never
+    written. ``arrays`` and ``layouts`` say at any time, also after an error, what this rank holds and where each tensor
+    is; what they say is the same state on all ranks. In safe mode that is the source or the target. In bounded mode the
+    mapping that was given is itself kept up to date, so that no reference keeps old arrays alive, and an error leaves
+    some tensors moved and the others not: ``forward`` goes on from there, ``back`` returns to the source.
+
+    Raises ReshardError on every rank, before a byte moves, when ranks disagree on layouts, options or dtypes, or an
+    array does not fit its layout.
+    """
+
+    def __init__(
+        self,
+        arrays: State,
+        source: Mapping[str, Layout],
+        target: Mapping[str, Layout],
+        communicator: Communicator,
+        options: ReshardOptions | None = None,
+    ) -> None:
+        self._communicator = communicator
+        self._rank = communicator.ranks[communicator.rank]
+        self._options = options or ReshardOptions()
+        raise_together(_unlike_names(source, target), communicator, ReshardError)
+        pairs = {tensor: (layout, target[tensor]) for tensor, layout in source.items()}
+        agree_on_layouts(pairs, self._options, communicator)
+        raise_together(misfit(arrays, pairs, self._rank), communicator, ReshardError)
+        self._dtypes = agree_on_dtypes(arrays, sorted(pairs), communicator)
+        self._itemsizes = {tensor: dtype.itemsize for tensor, dtype in self._dtypes.items()}
+        self._hosts = _hosts(communicator)
+        self._executors = ExecutorChoice(self._options.executor, communicator)
+        self._source, self._target = dict(source), dict(target)
+        self.layouts = dict(source)
+        self.arrays: State = arrays if self._options.mode == "bounded" else dict(arrays)
+
+    def forward(self) -> ReshardReport:
+        """Move every tensor that is not there yet to its target layout.
+
+        Raises ReshardError on every rank when one of them runs out of memory or bytes arrive damaged.
+        """
+        return self._move(self._target)
+
+    def back(self) -> ReshardReport:
+        """Move every tensor that has moved back to its source layout; it raises what ``forward`` raises."""
+        return self._move(self._source)
+
+    def _move(self, goal: Mapping[str, Layout]) -> ReshardReport:
+        started = time.perf_counter()
+        pairs = {tensor: (layout, goal[tensor]) for tensor, layout in self.layouts.items() if layout != goal[tensor]}
+        done = _Totals()
+        for wave in self._waves(pairs):
+            with self._telling_where_things_are(goal):
+                self._move_wave({tensor: pairs[tensor] for tensor in wave}, done)
+        kept = sum(array.nbytes for array in self.arrays.values()) - done.bytes_received
+        return done.report(kept, time.perf_counter() - started, self._communicator)
+
+    def _waves(self, pairs: Mapping[str, LayoutPair]) -> list[list[str]]:
+        if self._options.mode == "safe":
+            return [sorted(pairs)] if pairs else []
+        return waves(pairs, self._itemsizes, self._options.wave_bytes)
+
+    @contextmanager
+    def _telling_where_things_are(self, goal: Mapping[str, Layout]) -> Iterator[None]:
+        try:
+            yield
+        except ReshardError as error:
+            there = sum(layout == goal[tensor] for tensor, layout in self.layouts.items())
+            moved = f"{there} of {len(goal)} tensors are in their new layout" if there else "nothing was moved"
+            raise ReshardError(f"{error}\n{moved}, the old state of all others is intact") from error
+
+    def _move_wave(self, pairs: Mapping[str, LayoutPair], done: _Totals) -> None:
+        """Fill new arrays, have every rank verify them, and only then let them take the place of the old ones."""
+        communicator, options = self._communicator, self._options
+        before = digests(self.arrays, _side(pairs, 0), communicator, options.scratch_bytes) if options.digest else {}
+        with failing_together(communicator, ReshardError):
+            plan = plan_reshard(pairs, self._rank, self._itemsizes, self._hosts)
+        shape = agree_on_shape(_piece_bytes(plan, self._itemsizes), communicator, options.scratch_bytes)
+        name = self._executors.choose(shape)
+        targets = self._allocate(name, pairs, plan)
+        with failing_together(communicator, ReshardError):
+            bound = bind(plan, pairs, self.arrays, targets.arrays, communicator)
+            executor = make_executor(name, bound, communicator, shape, targets)
+        self._carry_out(executor, bound)
+        after = digests(targets.arrays, _side(pairs, 1), communicator, options.scratch_bytes) if options.digest else {}
+        for tensor in changed(before, after)[:1]:
+            raise ReshardError(f"{tensor}: its digest is another after it was moved")
+        for tensor, (_, layout) in pairs.items():
+            self.layouts[tensor] = layout
+            if tensor in targets.arrays:
+                self.arrays[tensor] = targets.arrays[tensor]
+            else:
+                self.arrays.pop(tensor, None)
+        done.add(bound, name)
+
+    def _allocate(self, executor: str, pairs: Mapping[str, LayoutPair], plan: ReshardPlan) -> memory.Targets:
+        """Return the arrays to be filled, with those that the plan keeps among them; on every rank or on none."""
+        layouts = {tensor: target for tensor, (_, target) in pairs.items() if tensor not in plan.kept}
+        if executor == SharedExecutor.NAME:
+            try:
+                targets = memory.shared_targets(_side(pairs, 1), self._dtypes, set(plan.kept), self._communicator)
+            except MemoryError as error:
+                raise ReshardError(f"not enough shared memory: {error}") from error
+        else:
+            with failing_together(self._communicator, ReshardError):
+                targets = memory.private_targets(layouts, self._dtypes, self._rank)
+        targets.arrays.update({tensor: self.arrays[tensor] for tensor in plan.kept})
+        return targets
+
+    def _carry_out(self, executor: Executor, bound: BoundPlan) -> None:
+        try:
+            executor.connect()
+            executor.run()
+            if self._options.verify:
+                verify(bound, self._communicator, self._options.scratch_bytes)
+        finally:
+            executor.free()
+
+
+class _Totals:
+    """What the waves of one movement did on this rank."""
+
+    def __init__(self) -> None:
+        self.bytes_received = 0
+        self._bytes_sent = 0
+        self._messages = 0
+        self._waves = 0
+        self._executors: set[str] = set()
+
+    def add(self, bound: BoundPlan, executor: str) -> None:
+        """Count a wave."""
+        self.bytes_received += bound.bytes_received
+        self._bytes_sent += bound.bytes_sent
+        self._messages += len(bound.outgoing)
+        self._waves += 1
+        self._executors.add(executor)
+
+    def report(self, bytes_kept: int, seconds: float, communicator: Communicator) -> ReshardReport:
+        """Return what all ranks did together."""
+        sums = np.array([self._bytes_sent, bytes_kept, self._messages], np.int64)
+        communicator.all_reduce(sums)
+        slowest = np.array(seconds)
+        communicator.all_reduce(slowest, "max")
+        moved, kept, messages = sums.tolist()
+        return ReshardReport(moved, kept, float(slowest), messages, self._waves, tuple(sorted(self._executors)))
+
+
+def _side(pairs: Mapping[str, LayoutPair], side: int) -> dict[str, Layout]:
+    return {tensor: pair[side] for tensor, pair in pairs.items()}
+
+
+def _unlike_names(source: Mapping[str, Layout], target: Mapping[str, Layout]) -> str | None:
+    unlike = sorted(source.keys() ^ target.keys())
+    if not unlike:
+        return None
+    return f"{unlike[0]}: give every tensor a source layout and a target layout; {len(unlike)} have only one"
+
+
+def _hosts(communicator: Communicator) -> Hosts:
+    """Return the host of each rank; numbers of ranks that are not members mean nothing."""
+    numbers = [0] * (max(communicator.ranks) + 1)
+    for rank, host in zip(communicator.ranks, communicator.hosts, strict=True):
+        numbers[rank] = host
+    return Hosts(tuple(numbers))
+
+
+def _piece_bytes(plan: ReshardPlan, itemsizes: Mapping[str, int]) -> PieceBytes:
+    def lengths(transfers: Sequence[Transfer], peer: str) -> list[list[int]]:
+        return [
+            [transfer.box.size * itemsizes[transfer.tensor] for transfer in group]
+            for _, group in groupby(transfers, key=attrgetter(peer))
+        ]
+
+    return lengths(plan.sends, "target"), lengths(plan.receives, "source")

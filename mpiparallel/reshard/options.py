@@ -1,0 +1,49 @@
+"""How a reshard is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from mpiparallel.errors import ConfigurationError
+
+Mode = Literal["safe", "bounded"]
+ExecutorName = Literal["auto", "packed", "datatypes", "shared"]
+
+LEAST_SCRATCH_BYTES: Final = 4096
+
+
+@dataclass(frozen=True)
+class ReshardOptions:
+    """How a reshard is carried out, the same on every rank.
+
+    ``mode`` "safe" keeps all of the old state until every rank has verified the new: its peak is both. "bounded" moves
+    the tensors in waves of at most ``wave_bytes`` a rank, but at least one tensor, and gives back the old arrays of
+    each: its peak is the state, one wave and the scratch. ``scratch_bytes`` bounds what a rank needs beyond source and
+    target. ``verify`` compares a checksum of every window at both ends; ``digest`` also one of each whole tensor that
+    does not depend on its layout, before and after. ``executor`` "auto" takes the one that was the quickest in a short
+    calibration for this MPI library.
+
+    Raises ConfigurationError for a value that is none of these.
+    """
+
+    mode: Mode = "safe"
+    scratch_bytes: int = 64 << 20
+    wave_bytes: int = 64 << 20
+    verify: bool = True
+    digest: bool = False
+    executor: ExecutorName = "auto"
+
+    def __post_init__(self) -> None:
+        for name, value, legal in (
+            ("mode", self.mode, get_args(Mode)),
+            ("executor", self.executor, get_args(ExecutorName)),
+        ):
+            if value not in legal:
+                raise ConfigurationError(f"reshard: {name} {value!r} is not one of {', '.join(legal)}")
+        for name, bytes_given, least in (
+            ("scratch_bytes", self.scratch_bytes, LEAST_SCRATCH_BYTES),
+            ("wave_bytes", self.wave_bytes, 1),
+        ):
+            if not isinstance(bytes_given, int) or bytes_given < least:
+                raise ConfigurationError(f"reshard: {name} {bytes_given!r} must be an integer of at least {least}")

@@ -1,0 +1,118 @@
+"""What the ranks hold of a training, and what moves: tensors by name with their layouts on the ranks of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.errors import ReshardError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.nn.cell import Cell
+from mpiparallel.train.elastic.order import Carried, Order
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+LayoutPair = tuple[Layout, Layout]
+
+
+def parameters_of(cells: Iterable[Cell]) -> dict[str, Parameter]:
+    """Return the parameters of cells, each once, by names that are their own wherever they can be.
+
+    Every process that makes the same cells gets the same names. Transient ones are left out.
+    """
+    found: dict[str, Parameter] = {}
+    seen: set[int] = set()
+    for cell in cells:
+        for parameter in cell.get_parameters():
+            if id(parameter) in seen or parameter.transient:
+                continue
+            seen.add(id(parameter))
+            name = parameter.name
+            while name in found:
+                name = f"{name} (another)"
+            found[name] = parameter
+    return found
+
+
+def whole_on(shape: tuple[int, ...], count: int) -> Layout:
+    """Return the layout that gives each of ``count`` ranks the whole tensor."""
+    return Layout.replicated(shape, DeviceMatrix((count,) if count > 1 else ()))
+
+
+def carried(parameter: Parameter, target: Layout | None, before: Sequence[int], after: Sequence[int]) -> Carried:
+    """Return what is to be done to a parameter; what no graph lays out is whole on every rank afterwards.
+
+    Raises ReshardError for a parameter that is each rank's own and that would be lost, or be missing.
+    """
+    source = parameter.layout or whole_on(parameter.shape, len(before))
+    if source.devices.size != len(before):
+        raise ReshardError(
+            f"Model.reshard: parameter {parameter.name!r} is laid out on {source.devices.size} ranks, but "
+            f"{len(before)} train; a network is moved by the Model that has run it"
+        )
+    if parameter.layerwise_parallel and source.partial and tuple(before) != tuple(after):
+        raise ReshardError(
+            f"Model.reshard: parameter {parameter.name!r} is layerwise_parallel, so that each rank has one of its "
+            f"own, and {len(before)} of them do not fit {len(after)} other ranks; cut it by a strategy instead"
+        )
+    return Carried(parameter.spec, source, target or whole_on(parameter.shape, len(after)))
+
+
+def pairs_of(order: Order) -> dict[str, LayoutPair]:
+    """Return the source and target layout of all that moves, on the ranks of the job.
+
+    What is each rank's own, such as moving averages of its own batches, counts as one tensor for each rank: who trains
+    on keeps it, and a rank that joins takes that of the rank of its number, counted round. Where it is to be the same
+    on all ranks, it is that of the first.
+    """
+    pairs: dict[str, LayoutPair] = {}
+    for name, one in order.tensors.items():
+        if one.source.partial and one.target.partial:
+            for source, takers in _heirs(order.before, order.after).items():
+                kept = whole_on(one.spec.shape, 1).on_ranks([source])
+                pairs[own_name(name, source)] = kept, whole_on(one.spec.shape, len(takers)).on_ranks(takers)
+            continue
+        source_layout = one.source.on_ranks(order.before)
+        if one.source.partial:
+            source_layout = whole_on(one.spec.shape, 1).on_ranks(order.before[:1])
+        target = whole_on(one.spec.shape, len(order.after)) if one.target.partial else one.target
+        pairs[name] = source_layout, target.on_ranks(order.after)
+    return pairs
+
+
+def own_name(name: str, rank: int) -> str:
+    """Return the name under which the ``name`` of one rank moves."""
+    return f"{name} of rank {rank}"
+
+
+def _heirs(before: Sequence[int], after: Sequence[int]) -> dict[int, list[int]]:
+    """Return for each rank that trained who takes what is its own; ranks that nobody follows are left out."""
+    heirs: dict[int, list[int]] = {}
+    for place, rank in enumerate(after):
+        heirs.setdefault(rank if rank in before else before[place % len(before)], []).append(rank)
+    return heirs
+
+
+def arrays_to_send(order: Order, rank: int, parameters: Mapping[str, Parameter]) -> Arrays:
+    """Return what this rank holds before, by the names under which it moves."""
+    arrays: Arrays = {}
+    heirs = _heirs(order.before, order.after)
+    for name, one in order.tensors.items() if rank in order.before else ():
+        if one.source.partial and one.target.partial:
+            if rank in heirs:
+                arrays[own_name(name, rank)] = parameters[name].asnumpy()
+        elif not one.source.partial or rank == order.before[0]:
+            arrays[name] = parameters[name].asnumpy()
+    return arrays
+
+
+def array_received(order: Order, rank: int, name: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+    """Return what this rank holds of a parameter after the move."""
+    one = order.tensors[name]
+    if one.source.partial and one.target.partial:
+        heirs = _heirs(order.before, order.after)
+        return arrays[next(own_name(name, source) for source, takers in heirs.items() if rank in takers)]
+    return arrays[name]

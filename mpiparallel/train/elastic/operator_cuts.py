@@ -1,0 +1,62 @@
+"""The strategies of the operators of a network, by their places in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mpiparallel.errors import StrategyError
+from mpiparallel.graph.operator import Operator, Strategy
+from mpiparallel.nn.cell import Cell
+
+Cuts = dict[str, Strategy | None]
+_SHOWN = 3
+
+
+def operators_of(network: Cell) -> dict[str, Operator]:
+    """Return the operators that a network and the cells in it have as attributes, also in lists, by their places.
+
+    >>> from mpiparallel import nn
+    >>> list(operators_of(nn.SequentialCell([nn.Dense(2, 3)])))
+    ['0.matmul', '0.bias_add']
+    """
+    found: dict[str, Operator] = {}
+    for place, cell in network.cells_and_names():
+        for name, item in vars(cell).items():
+            for key, operator in _operators_in(item):
+                found[".".join(part for part in (place, name, key) if part)] = operator
+    return found
+
+
+def _operators_in(item: Any) -> Iterator[tuple[str, Operator]]:
+    if isinstance(item, Operator):
+        yield "", item
+    elif isinstance(item, (list, tuple)):
+        yield from ((str(index), one) for index, one in enumerate(item) if isinstance(one, Operator))
+    elif isinstance(item, Mapping):
+        yield from ((str(key), one) for key, one in item.items() if isinstance(one, Operator))
+
+
+def cuts_of(network: Cell) -> Cuts:
+    """Return the strategy of each operator, None where it has none."""
+    return {place: operator.strategy for place, operator in operators_of(network).items()}
+
+
+def set_cuts(network: Cell, cuts: Mapping[str, Strategy | None]) -> None:
+    """Give operators other strategies."""
+    operators = operators_of(network)
+    for place, strategy in cuts.items():
+        operators[place].strategy = strategy
+
+
+def cuts_like(network: Cell, twin: Cell) -> Cuts:
+    """Return the strategies of ``twin`` for ``network``; raise StrategyError unless both have the same operators."""
+    own, other = operators_of(network), operators_of(twin)
+    unlike = [place for place in (*own, *other) if type(own.get(place)) is not type(other.get(place))]
+    if unlike:
+        places = ", ".join(dict.fromkeys(unlike[:_SHOWN]))
+        raise StrategyError(
+            f"Model.reshard: the network given as strategy, a {type(twin).__name__}, differs from the model's, a "
+            f"{type(network).__name__}, in {places}; make it as the model's was made, but for the cuts"
+        )
+    return {place: operator.strategy for place, operator in other.items()}

@@ -1,0 +1,168 @@
+"""What the rank that leads tells the spares: a reshard to take part in, or that there is nothing to wait for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.context.compiled_function import Feed
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One parameter: what it is, and its layouts before and after by the ranks of those who train."""
+
+    spec: TensorSpec
+    source: Layout
+    target: Layout
+
+
+@dataclass(frozen=True)
+class Order:
+    """A reshard: all that a rank must know that has not trained so far.
+
+    ``before`` and ``after`` are the ranks that train, ``leaving`` those that will not wait. ``parallel`` and ``seed``
+    are settings, ``strategies`` those of a file, ``cuts`` those of operators by their places in the training network.
+    ``position`` is where a running training stands.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    leaving: tuple[int, ...]
+    step: int
+    parallel: dict[str, Any]
+    seed: int
+    strategies: tuple[str, tuple[tuple[str, Strategy], ...]]
+    cuts: dict[str, Strategy | None]
+    tensors: dict[str, Carried] = field(default_factory=dict)
+    feed: Feed | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    position: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A reshard that has been refused; all stays as it is."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a training: by ``error``, the name of its class, or well where there is none."""
+
+    error: str = ""
+    why: str = ""
+
+
+Message = Order | Refusal | Ending
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as bytes."""
+    if isinstance(message, Order):
+        content = {"kind": "order", **_order_to_json(message)}
+    else:
+        content = {"kind": type(message).__name__.lower(), **vars(message)}
+    return json.dumps(content, sort_keys=True).encode()
+
+
+def decode(content: bytes) -> Message:
+    """Return the message that ``encode`` made bytes of.
+
+    >>> decode(encode(Ending("NonFiniteError", "the loss is nan")))
+    Ending(error='NonFiniteError', why='the loss is nan')
+    """
+    found = json.loads(content)
+    kind = found.pop("kind")
+    if kind == "order":
+        return _order_from_json(found)
+    return Refusal(**found) if kind == "refusal" else Ending(**found)
+
+
+def _order_to_json(order: Order) -> dict[str, Any]:
+    layouts = _Table()
+    tensors = {
+        name: [_spec_to_json(one.spec), layouts.place(one.source), layouts.place(one.target)]
+        for name, one in order.tensors.items()
+    }
+    return {
+        **vars(order),
+        "tensors": tensors,
+        "layouts": layouts.entries,
+        "feed": None
+        if order.feed is None
+        else [[_spec_to_json(spec) for spec in order.feed.specs], order.feed.structure],
+    }
+
+
+def _order_from_json(found: dict[str, Any]) -> Order:
+    layouts = [_layout_from_json(entry) for entry in found.pop("layouts")]
+    tensors = {
+        name: Carried(_spec_from_json(spec), layouts[source], layouts[target])
+        for name, (spec, source, target) in found["tensors"].items()
+    }
+    path, strategies = found["strategies"]
+    feed = found["feed"]
+    known = {
+        "before": tuple(found["before"]),
+        "after": tuple(found["after"]),
+        "leaving": tuple(found["leaving"]),
+        "strategies": (path, tuple((name, _tuples(cuts)) for name, cuts in strategies)),
+        "cuts": {place: _tuples(cuts) for place, cuts in found["cuts"].items()},
+        "tensors": tensors,
+        "feed": None if feed is None else Feed(tuple(_spec_from_json(spec) for spec in feed[0]), _tuples(feed[1])),
+    }
+    return Order(**{**found, **known})
+
+
+class _Table:
+    """Distinct layouts in a list: many tensors have equal ones."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self._places: dict[Layout, int] = {}
+
+    def place(self, layout: Layout) -> int:
+        """Return where a layout is in the list."""
+        if layout not in self._places:
+            self._places[layout] = len(self.entries)
+            self.entries.append(
+                [layout.global_shape, layout.devices.shape, layout.tensor_map, layout.partial, layout.optimizer_axes]
+            )
+        return self._places[layout]
+
+
+def _layout_from_json(entry: Any) -> Layout:
+    shape, devices, tensor_map, partial, shards = _tuples(entry)
+    return Layout(shape, DeviceMatrix(devices), tensor_map, partial=partial, optimizer_axes=shards)
+
+
+def _spec_to_json(spec: TensorSpec) -> list[Any]:
+    return [spec.shape, spec.dtype.str]
+
+
+def _spec_from_json(entry: Any) -> TensorSpec:
+    return TensorSpec(tuple(entry[0]), np.dtype(entry[1]))
+
+
+def _tuples(item: Any) -> Any:
+    """Return nested lists as tuples, as they were before they became JSON."""
+    return tuple(_tuples(one) for one in item) if isinstance(item, list) else item
+
+
+def settings_for(parallel: Mapping[str, Any], devices: int, rank: int = 0) -> dict[str, Any]:
+    """Return parallel settings as ``rank`` of ``devices`` has them: where they name a rank or a count, that one."""
+    return {
+        **parallel,
+        "device_num": None if parallel["device_num"] is None else devices,
+        "global_rank": None if parallel["global_rank"] is None else rank,
+    }

@@ -1,0 +1,214 @@
+"""From what a user asks of ``Model.reshard`` to an order, made by each rank that trains, before anything moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mpiparallel.context.settings import (
+    all_settings,
+    current_configuration,
+    set_auto_parallel_context,
+    take_strategies,
+)
+from mpiparallel.errors import ConfigurationError, ReshardError, StrategyError
+from mpiparallel.graph.operator import Operator, Strategy
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
+from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
+from mpiparallel.reshard.options import ReshardOptions
+from mpiparallel.train.elastic.holdings import carried, parameters_of
+from mpiparallel.train.elastic.operator_cuts import cuts_like, cuts_of, operators_of, set_cuts
+from mpiparallel.train.elastic.order import Order, settings_for
+from mpiparallel.train.elastic.team import Team
+from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
+
+_OPTIONS = tuple(field.name for field in fields(ReshardOptions))
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks of a model: the one the user gave, the one that trains, and all, of which the latter is first."""
+
+    own: Cell
+    training: TrainOneStepCell | None
+    all: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks of ``Model.reshard``."""
+
+    strategy: Any
+    ranks: int | Sequence[int] | None
+    retire: str
+    options: dict[str, Any]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the parallel settings among the options."""
+        return {name: one for name, one in self.options.items() if name not in _OPTIONS}
+
+    def movement(self) -> dict[str, Any]:
+        """Return the options of the move; raise ConfigurationError for a wrong one."""
+        return asdict(ReshardOptions(**{name: one for name, one in self.options.items() if name in _OPTIONS}))
+
+
+def propose(wish: Wish, networks: Networks, team: Team, step: int, position: dict[str, Any] | None) -> Order:
+    """Return the order that a wish makes; nothing is changed, whatever becomes of it.
+
+    Raises what is wrong with it: ConfigurationError, StrategyError, StrategyFileError or ReshardError.
+    """
+    after = _chosen(wish.ranks, team)
+    if wish.retire not in ("wait", "end"):
+        raise ConfigurationError(f"Model.reshard: retire {wish.retire!r} is neither 'wait' nor 'end'")
+    if networks.training is not None and networks.training.accumulation_steps > 1:
+        _refuse_half_a_step(networks.training)
+    with _strategies_kept(networks.own):
+        return copy_context().run(_make_order, wish, networks, team, after, step, position)
+
+
+def _chosen(ranks: int | Sequence[int] | None, team: Team) -> tuple[int, ...]:
+    """Return the ranks that are to train, in order."""
+    if ranks is None:
+        return team.ranks
+    known = team.everyone.ranks
+    if isinstance(ranks, int) and not isinstance(ranks, bool):
+        order = [*team.ranks, *team.spares]
+        if not 1 <= ranks <= len(order):
+            raise ConfigurationError(
+                f"Model.reshard: ranks {ranks} must be 1 to {len(order)}, for so many ranks train or wait; start more, "
+                "or give fewer"
+            )
+        return tuple(order[:ranks])
+    chosen = tuple(ranks) if isinstance(ranks, Sequence) and not isinstance(ranks, str) else ()
+    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(known):
+        raise ConfigurationError(
+            f"Model.reshard: ranks {ranks!r} must be a count, or a list of distinct ranks of the job, which are "
+            f"{list(known)}"
+        )
+    return tuple(int(rank) for rank in chosen)
+
+
+def _refuse_half_a_step(training: TrainOneStepCell) -> None:
+    batches = int(training.sums.count.asnumpy())
+    if batches:
+        raise ReshardError(
+            f"Model.reshard: {batches} of the {training.accumulation_steps} batches of a step have been accumulated; "
+            "reshard between two steps"
+        )
+
+
+@contextmanager
+def _strategies_kept(network: Cell) -> Iterator[None]:
+    """Let the operators be cut otherwise in a ``with`` block, and as before after it."""
+    kept = cuts_of(network)
+    try:
+        yield
+    finally:
+        set_cuts(network, kept)
+
+
+def _make_order(
+    wish: Wish, networks: Networks, team: Team, after: tuple[int, ...], step: int, position: dict[str, Any] | None
+) -> Order:
+    """Return the order; run it in a copy of the context, because it sets what the order asks for."""
+    set_auto_parallel_context(**wish.settings())
+    if "strategy_ckpt_load_file" in wish.options:
+        take_loaded_strategies()
+    _take_strategy(wish.strategy, networks.own)
+    settings = all_settings()
+    set_auto_parallel_context(**settings_for(settings.parallel, len(after)))
+    configuration = replace(current_configuration(), device_num=len(after), rank=0, laid_out_anew=True)
+    if configuration.mode == ParallelMode.STAND_ALONE and max(len(after), len(team.ranks)) > 1:
+        raise ConfigurationError(
+            "Model.reshard: in stand_alone mode each rank trains a network of its own; set parallel_mode, for example "
+            "to 'semi_auto_parallel', before the training"
+        )
+    feed = networks.training.program.feed if networks.training is not None else None
+    sharded = None
+    if networks.training is not None and feed is not None:
+        sharded = networks.training.sharded_graph(*feed.arguments(configuration), configuration=configuration)
+        check_loaded_strategies(sharded, configuration)
+        _check_names(wish.strategy, networks.own, sharded)
+    root = networks.all[0]
+    found = all_settings()
+    order = Order(
+        before=team.ranks,
+        after=after,
+        leaving=tuple(rank for rank in team.everyone.ranks if rank not in after) if wish.retire == "end" else (),
+        step=step,
+        parallel=found.parallel,
+        seed=found.seed,
+        strategies=found.loaded_strategies,
+        cuts=cuts_of(root),
+        feed=feed,
+        options=wish.movement(),
+        position=position,
+    )
+    return replace(order, tensors=_tensors(networks, sharded, order))
+
+
+def _tensors(networks: Networks, sharded: ShardedGraph | None, order: Order) -> dict[str, Any]:
+    targets = {}
+    if sharded is not None:
+        parameters = {name: value.parameter for name, value in sharded.graph.parameters.items()}
+        targets = {id(one): sharded.stored[name] for name, one in parameters.items() if one is not None}
+    return {
+        name: carried(parameter, targets.get(id(parameter)), order.before, order.after)
+        for name, parameter in parameters_of(networks.all).items()
+        if parameter.layout is not None or id(parameter) in targets
+    }
+
+
+def _take_strategy(strategy: Any, network: Cell) -> None:
+    """Cut the network as is asked: by a file, by another network, or by operators' names."""
+    if strategy is None:
+        return
+    if isinstance(strategy, (str, Path)):
+        set_auto_parallel_context(strategy_ckpt_load_file=str(strategy))
+        take_loaded_strategies()
+        return
+    set_auto_parallel_context(strategy_ckpt_load_file="")
+    take_strategies("", ())
+    if isinstance(strategy, Cell):
+        set_cuts(network, cuts_like(network, strategy))
+    elif isinstance(strategy, Mapping):
+        _take_named(strategy, network)
+    else:
+        raise ConfigurationError(
+            f"Model.reshard: strategy is a {type(strategy).__name__}; give a strategy file, a network like the model's "
+            "that is cut as wanted, or a dict of strategies by the names of operators"
+        )
+
+
+def _take_named(strategies: Mapping[str, Any], network: Cell) -> None:
+    for name, cuts in strategies.items():
+        Operator().shard(cuts) if cuts is not None else None
+        if not isinstance(name, str):
+            raise StrategyError(f"Model.reshard: strategy has the key {name!r}; give operators by name")
+    places = operators_of(network)
+    set_cuts(network, {name: cuts for name, cuts in strategies.items() if name in places})
+    saved: list[tuple[str, Strategy]] = [(name, cuts) for name, cuts in strategies.items() if name not in places]
+    take_strategies("", tuple(sorted(saved)))
+
+
+def _check_names(strategy: Any, network: Cell, sharded: ShardedGraph) -> None:
+    """Raise StrategyError for the name of an operator that is not there."""
+    if not isinstance(strategy, Mapping):
+        return
+    places = operators_of(network)
+    known = {saved_name(node) for node in sharded.graph.nodes if node.origin is None}
+    missing = [name for name in strategy if name not in places and name not in known]
+    if missing:
+        listed = ", ".join([*places][:_SHOWN])
+        saved = ", ".join(sorted(name for name in known if name)[:_SHOWN])
+        raise StrategyError(
+            f"Model.reshard: strategy names {', '.join(map(repr, missing[:_SHOWN]))}, which is no operator of the "
+            f"network; name them by their places ({listed}, ...) or as strategy files do ({saved}, ...)"
+        )

@@ -1,0 +1,249 @@
+"""One call of ``Model.train``: epochs, steps and callbacks, on ranks that may change between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.dataset.dataset import Dataset
+from mpiparallel.errors import CommunicationError, DatasetError, ReshardError
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.train.batch_agreement import check_batches
+from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
+from mpiparallel.train.callback.loss_guard import LossGuard
+from mpiparallel.train.elastic.order import Ending, Order
+from mpiparallel.train.elastic.resharding import error_of
+from mpiparallel.train.elastic.waiting import interrupts_held
+
+if TYPE_CHECKING:
+    from mpiparallel.train.model import Model
+
+Batch = list[np.ndarray[Any, Any]]
+
+_MOST_SKIPPED = 100
+"""Steps in a row that a training with a scaled loss may leave out where no LossGuard says how many."""
+_DONE = "done"
+
+
+def first_batch(dataset: Dataset) -> Batch:
+    """Return the first batch; raise DatasetError where there is none."""
+    for columns in dataset.iterate():
+        return list(columns.values())
+    raise DatasetError("the dataset has no batch; use a smaller batch_size or drop_remainder=False")
+
+
+class TrainingRun:
+    """Trains ``epochs`` epochs from where the model stands, ``sunk`` steps at once; None: all of an epoch.
+
+    It goes from moment to moment of the callbacks, and ``position`` says where it stands: there the ranks that come
+    with a reshard go on. ``epoch`` counts from 0, ``left`` the steps that are still to be made before ``step_end``.
+    """
+
+    def __init__(
+        self, model: Model, epochs: int, dataset: Dataset, callbacks: Any, sunk: int | None, initial_epoch: int
+    ) -> None:
+        self._model = model
+        self._dataset = dataset
+        self._sunk = sunk
+        self._first_epoch, self._last_epoch = initial_epoch, initial_epoch + epochs
+        model.train_network.check_as_made()
+        self._callbacks = CallbackList(callbacks)
+        watched = any(isinstance(callback, LossGuard) for callback in self._callbacks.callbacks)
+        if model.train_network.skips_unsound and not watched:
+            self._callbacks = CallbackList([*self._callbacks.callbacks, LossGuard("skip", _MOST_SKIPPED)])
+        self._batches_a_step = model.train_network.accumulation_steps
+        self._parameters = CallbackParameters(
+            network=model.predict_network,
+            train_network=model.train_network,
+            optimizer=getattr(model.train_network, "optimizer", None),
+            epoch_num=epochs,
+            list_callback=self._callbacks.callbacks,
+        )
+        self._context = RunContext(self._parameters)
+        self._moment, self._told, self._epoch, self._left = "begin", 0, initial_epoch, 0
+        self._batches: Any = None
+        self._steps: Iterator[list[Batch]] = iter(())
+        self._next: list[list[Batch]] = []
+        self._generation = model.generation
+        self._has_begun = False
+
+    def position(self) -> dict[str, Any]:
+        """Return where the run stands: ``told`` callbacks have been told of ``moment``."""
+        return {
+            "moment": self._moment,
+            "told": self._told,
+            "epoch": self._epoch,
+            "left": self._left,
+            "stop": self._context.get_stop_requested(),
+        }
+
+    def train(self) -> None:
+        """Train to the end, with the ranks that are there then."""
+        try:
+            while not self._model.has_left:
+                if not self._model.active:
+                    with interrupts_held():
+                        called = self._wait()
+                    if not called:
+                        return
+                elif self._train_here():
+                    break
+        except BaseException as error:
+            # Where the ranks cannot reach each other any more, that is what they are told of anyway.
+            with suppress(CommunicationError):
+                self._model.resharding.end(error)
+            raise
+        finally:
+            self._close()
+        self._model.resharding.end(None)
+
+    def _wait(self) -> bool:
+        """Sleep until this rank is called, or until the training ends; return whether it is called."""
+        while True:
+            message = self._model.resharding.hear()
+            if isinstance(message, Ending):
+                if message.error:
+                    raise error_of(message)
+                return False
+            if isinstance(message, Order) and self._follows(message):
+                return self._model.active
+
+    def _follows(self, order: Order) -> bool:
+        """Take part in a reshard; return whether this rank does not wait any longer."""
+        try:
+            self._model.follow(order)
+        except ReshardError:
+            # It failed on all ranks alike; those that train say what comes of it.
+            return False
+        self._take_position(order.position or {})
+        return self._model.active or self._model.has_left
+
+    def _take_position(self, position: dict[str, Any]) -> None:
+        if position:
+            self._moment, self._told = position["moment"], position["told"]
+            self._epoch, self._left = position["epoch"], position["left"]
+            if position["stop"]:
+                self._context.request_stop()
+
+    def _train_here(self) -> bool:
+        """Train on this rank; return whether the training has ended, and not gone to other ranks."""
+        self._prepare()
+        if self._has_begun or self._told:
+            self._begin_again()
+        while self._moment != _DONE:
+            if not self._tell():
+                return False
+            self._moment, self._told = self._following(), 0
+        return True
+
+    def _prepare(self) -> None:
+        """Make ready for the ranks there are now; all of them do it together."""
+        self._close()
+        model, dataset, parameters = self._model, self._dataset, self._parameters
+        batch_num = dataset.get_dataset_size() // self._batches_a_step
+        batch = first_batch(dataset) if batch_num else []
+        specs = [TensorSpec(column.shape, column.dtype) for column in batch]
+        check_batches(batch_num, specs, self._batches_a_step)
+        configuration = current_configuration()
+        parameters.train_dataset = dataset
+        parameters.parallel_mode, parameters.device_number = configuration.mode, configuration.device_num
+        parameters.rank = configuration.rank
+        parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step
+        parameters.pieces = 1 if configuration.full_batch else configuration.device_num
+        model.train_network.set_train()
+        parameters.sharded = model.shard(batch)
+        if not self._has_begun and not self._told:
+            model.step = max(model.step, self._first_epoch * batch_num)
+            self._epoch = model.step // batch_num
+        parameters.cur_step_num, parameters.cur_epoch_num = model.step, self._epoch + 1
+        self._generation = model.generation
+
+    def _begin_again(self) -> None:
+        """Tell the callbacks that other ranks train from now on; those of a rank that joins begin first."""
+        if not self._has_begun:
+            self._has_begun = self._parameters.joins = True
+            self._callbacks.at("begin", self._context)
+            if self._moment not in ("begin", "epoch_begin"):
+                self._callbacks.at("epoch_begin", self._context)
+        self._callbacks.at("resharded", self._context)
+        self._parameters.joins = False
+
+    def _tell(self) -> bool:
+        """Tell the callbacks that have not been told of this moment; return whether this rank still trains."""
+        if self._moment == "begin":
+            self._has_begun = True
+        for index in range(self._told, len(self._callbacks.callbacks)):
+            self._told = index + 1
+            self._callbacks.one_at(index, self._moment, self._context)
+            if self._generation != self._model.generation:
+                self._close()
+                if not self._model.active:
+                    self._callbacks.at("retired", self._context)
+                    return False
+                self._prepare()
+                self._begin_again()
+        return True
+
+    def _following(self) -> str:
+        """Do what comes between this moment and the next, and return the next."""
+        if self._moment == "begin":
+            return self._next_epoch()
+        if self._moment == "epoch_begin":
+            return self._next_block()
+        if self._moment in ("step_begin", "every_step"):
+            return self._next_step()
+        if self._moment == "step_end":
+            return "epoch_end" if self._context.get_stop_requested() else self._next_block()
+        if self._moment == "epoch_end":
+            self._epoch += 1
+            return "end" if self._context.get_stop_requested() else self._next_epoch()
+        return _DONE
+
+    def _next_epoch(self) -> str:
+        self._close()
+        if self._epoch >= self._last_epoch:
+            return "end"
+        self._parameters.cur_epoch_num = self._epoch + 1
+        return "epoch_begin"
+
+    def _next_block(self) -> str:
+        if not self._peek():
+            return "epoch_end"
+        self._left = self._sunk or self._parameters.batch_num
+        return "step_begin"
+
+    def _next_step(self) -> str:
+        if not self._left or not self._peek():
+            return "step_end"
+        step = self._next.pop()
+        self._parameters.net_outputs = self._model.run_step(*step)
+        self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
+        self._left -= 1
+        return "every_step"
+
+    def _peek(self) -> bool:
+        """Have the batches of the next step ready; return False at the end of the epoch."""
+        if self._batches is None:
+            skip = self._model.step - self._epoch * self._parameters.batch_num
+            self._batches = self._dataset.iterate(self._epoch, skip * self._batches_a_step)
+            self._steps = self._whole_steps()
+        if not self._next:
+            self._next = list(islice(self._steps, 1))
+        return bool(self._next)
+
+    def _whole_steps(self) -> Iterator[list[Batch]]:
+        """Yield the batches of each step; too few for a step are left out."""
+        while step := [list(columns.values()) for columns in islice(self._batches, self._batches_a_step)]:
+            if len(step) == self._batches_a_step:
+                yield step
+
+    def _close(self) -> None:
+        """End the thread that reads ahead; what has been read is read again where it is wanted."""
+        if self._batches is not None:
+            self._batches.close()
+        self._batches, self._next = None, []

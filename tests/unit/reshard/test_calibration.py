@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import run_world
+from mpiparallel.reshard import calibration
+from mpiparallel.reshard.calibration import Calibration, calibration_of
+
+
+class OtherLibrary:
+    """Ranks of a library whose quickest executor nobody knows yet."""
+
+    library = "Some MPI 1.0"
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._communicator, name)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(calibration, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(calibration, "_LARGE_BYTES_A_RANK", 1 << 12)
+    monkeypatch.setattr(calibration, "_SMALL_TENSORS", 2)
+    return tmp_path / "cache" / "reshard_executors.json"
+
+
+def calibrated(communicator: Communicator) -> Calibration:
+    return calibration_of(OtherLibrary(communicator))
+
+
+def test_a_measurement_is_made_once_and_kept_for_the_library(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_world(3, calibrated)
+    assert len(set(first)) == 1
+    assert json.loads(cache.read_text()) == {"Some MPI 1.0, one host": [first[0].large, first[0].small]}
+    monkeypatch.setattr(calibration, "measure", lambda _: pytest.fail("measured again"))
+    assert run_world(3, calibrated) == first
+
+
+def test_ranks_on_several_hosts_are_measured_for_themselves(cache: Path) -> None:
+    run_world(2, calibrated)
+    run_world(2, calibrated, hosts=[0, 1])
+    assert sorted(json.loads(cache.read_text())) == ["Some MPI 1.0, one host", "Some MPI 1.0, several hosts"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"Some MPI 1.0, one host": ["packed", "nccl"]}', "\0"])
+def test_a_damaged_file_is_measured_anew(cache: Path, content: str) -> None:
+    cache.parent.mkdir()
+    cache.write_text(content)
+    found = run_world(2, calibrated)[0]
+    assert json.loads(cache.read_text())["Some MPI 1.0, one host"] == [found.large, found.small]
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_error(cache: Path) -> None:
+    cache.parent.write_text("a file where the folder should be")
+    assert run_world(2, calibrated)[0] in {
+        Calibration(a, b) for a in calibration.EXECUTORS for b in calibration.EXECUTORS
+    }
