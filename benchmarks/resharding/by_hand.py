@@ -29,7 +29,9 @@ class PackedAlltoallv:
         given = [work.outgoing(transfer, work.sources) for transfer in sends]
         taken = [work.incoming(transfer, self._targets) for transfer in receives]
         self._send_buffer, self._packing = packed(given)
-        self._own = [(work.incoming(copy, self._targets), work.outgoing(copy, work.sources)) for copy in work.plan.copies]
+        self._own = [
+            (work.incoming(copy, self._targets), work.outgoing(copy, work.sources)) for copy in work.plan.copies
+        ]
         sent = counts_of([transfer.target for transfer in sends], given, work.ranks)
         received = counts_of([transfer.source for transfer in receives], taken, work.ranks)
         self._unpacking: Pieces = []

@@ -17,7 +17,7 @@ FLOAT_BYTES = 4
 class Case:
     """float32 tensors and their layouts on so many ranks, each extent divided by ``shrink``.
 
-    ``resident`` says that all methods can hold their arrays at the same time; else each makes them anew for every round.
+    ``resident`` says that all methods can hold their arrays at the same time; else each makes them anew every round.
     """
 
     meaning: str

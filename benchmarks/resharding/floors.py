@@ -29,7 +29,7 @@ class Memcpy:
 
 
 class SharedWindow:
-    """Sources and targets lie in shared memory; each rank copies what it needs from where it lies, in one strided pass."""
+    """Sources lie in shared memory; each rank copies what it needs from where it lies, in one strided pass."""
 
     def __init__(self, work: Work) -> None:
         if work.comm.Split_type(MPI.COMM_TYPE_SHARED).Get_size() < work.ranks:

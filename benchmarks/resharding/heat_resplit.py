@@ -36,7 +36,9 @@ class HeatResplit:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._splits = {name: (split(source, work), split(target, work)) for name, (source, target) in work.layouts.items()}
+        self._splits = {
+            name: (split(source, work), split(target, work)) for name, (source, target) in work.layouts.items()
+        }
         self._comm = heat.MPICommunication(work.comm)
         self.reset()
 

@@ -6,29 +6,33 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from mpi4py import MPI
-from resharding.methods import Method, factory
+from resharding.methods import METHODS, Method
 from resharding.work import Unsuited, Work
 
 SLOW = 0.25
 SLOW_EVERY = 4
+LEAST_ROUNDS = 2
 
 
 @dataclass
 class Timings:
-    """Of the methods that can move a case: seconds by round, and peak memory; of the others, why not."""
+    """Of the methods that can move a case: seconds by round, peak memory, what they say; of the others, why not."""
 
     seconds: dict[str, dict[int, float]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     extra_bytes: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def measure(work: Work, names: Sequence[str], rounds: int, resident: bool) -> Timings:
-    """Time ``rounds`` runs of each method in turns, slow ones every fourth round; the first run, not timed, is checked.
+def measure(work: Work, names: Sequence[str], rounds: int, patience: float, resident: bool) -> Timings:
+    """Time ``rounds`` runs of each method in turns; the first run of each, not timed, is checked.
 
+    A slow method runs every fourth round, and after two rounds only while it has taken less than ``patience`` seconds.
     Unless ``resident``, each method is made ready for one round at a time. All ranks return the same times, those from
     barrier to barrier of rank 0.
     """
@@ -36,33 +40,44 @@ def measure(work: Work, names: Sequence[str], rounds: int, resident: bool) -> Ti
     ready: dict[str, Method] = {}
     for name in names:
         method = _first_run(name, work, timings)
-        if method is None:
-            continue
-        if resident:
+        if method is not None and resident:
             ready[name] = method
-        else:
+        elif method is not None:
             _close(method)
     order = list(timings.seconds)
-    slow: set[str] = set()
     for index in range(rounds):
         turn = index % max(1, len(order))
         for name in order[turn:] + order[:turn]:
-            if name in slow and index % SLOW_EVERY:
-                continue
-            method = ready[name] if resident else factory(name)(work)
-            if not resident:
-                _timed(method, work)
-            seconds = _timed(method, work)
-            timings.seconds[name][index] = seconds
-            if seconds > SLOW and resident:
-                slow.add(name)
-            if not resident:
-                _close(method)
-                del method
-                gc.collect()
+            if _is_due(list(timings.seconds[name].values()), index, patience):
+                once = _timed(ready[name], work) if resident else _timed_anew(name, work)
+                timings.seconds[name][index] = once
     for method in ready.values():
         _close(method)
     return timings
+
+
+def _is_due(taken: Sequence[float], index: int, patience: float) -> bool:
+    if not taken or taken[-1] < SLOW:
+        return True
+    return index % SLOW_EVERY == 0 and (len(taken) < LEAST_ROUNDS or sum(taken) < patience)
+
+
+def _timed_anew(name: str, work: Work) -> float:
+    method = factory(name)(work)
+    _timed(method, work)
+    seconds = _timed(method, work)
+    _close(method)
+    return seconds
+
+
+def factory(name: str) -> Callable[[Work], Method]:
+    """Import and return what makes a method ready; raise Unsuited where its library is not installed."""
+    module, _, attribute = METHODS[name].partition(":")
+    try:
+        made: Callable[[Work], Method] = getattr(import_module(f"resharding.{module}"), attribute)
+    except ImportError as error:
+        raise Unsuited(f"not installed: {error.name or error}") from error
+    return made
 
 
 def _first_run(name: str, work: Work, timings: Timings) -> Method | None:
@@ -85,6 +100,7 @@ def _first_run(name: str, work: Work, timings: Timings) -> Method | None:
     if found is not None:
         work.check(name, found)
     timings.seconds[name] = {}
+    timings.notes[name] = getattr(method, "note", "")
     return method
 
 

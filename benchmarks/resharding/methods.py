@@ -1,12 +1,12 @@
-"""All that is measured, by name; a method's library is imported when it is asked for."""
+"""All that is measured, by name, and where it is; nothing here loads MPI."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
-from resharding.work import Arrays, Unsuited, Work
+if TYPE_CHECKING:
+    from resharding.work import Arrays
 
 MEMCPY, FLOOR, BY_HAND = "memcpy", "shared window", "pack+Alltoallv"
 
@@ -35,20 +35,11 @@ METHODS: Mapping[str, str] = {
     "ours shared": "ours:shared",
     "ours shared unchecked": "ours:shared_unchecked",
     "ours": "ours:chosen",
-    "ours reshard()": "ours:whole_call",
+    "ours unchecked": "ours:chosen_unchecked",
+    "ours reshard()": "ours:WholeCall",
     "mpi4py-fft Transfer": "fft_transfer:FftTransfer",
     "Heat resplit_": "heat_resplit:HeatResplit",
     "DTensor redistribute": "torch_dtensor:DTensorRedistribute",
     "DCP save+load": "torch_checkpoint:DistributedCheckpoint",
     "HDF5 write+read": "hdf5_files:Hdf5Files",
 }
-
-
-def factory(name: str) -> Callable[[Work], Method]:
-    """Return what makes a method ready; raise Unsuited where its library is not installed."""
-    module, _, attribute = METHODS[name].partition(":")
-    try:
-        made: Callable[[Work], Method] = getattr(import_module(f"resharding.{module}"), attribute)
-    except ImportError as error:
-        raise Unsuited(f"not installed: {error.name or error}") from error
-    return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from resharding.cases import CASES
 from resharding.measurement import measure
 from resharding.work import Work
 
+ROUNDS_OF_HUGE = 3
 _SHARE_OF_MEMORY = 0.75
 _COPIES_OF_STATE = 1.5
 
@@ -25,7 +25,7 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     comm = MPI.COMM_WORLD
     found: dict[str, Any] = {
-        "library": MPI.Get_library_version().replace("\0", "").splitlines()[0].strip(),
+        "library": MPI.Get_library_version().replace("\0", "").splitlines()[0].partition(", package")[0].strip(),
         "ranks": comm.Get_size(),
         "cores": len(os.sched_getaffinity(0)),
         "cases": {},
@@ -33,23 +33,25 @@ def main() -> None:
     for name in job["cases"]:
         case = CASES[name]
         if comm.Get_rank() == 0:
-            sys.stderr.write(f"{found['library']}, {comm.Get_size()} ranks: {case.meaning}\n")
+            sys.stderr.write(f"{found['library']}, {comm.Get_size()} ranks, {name} ...\n")
         problem = comm.bcast(_problem(case.total_bytes(comm.Get_size(), job["shrink"])))
         if case.ranks and comm.Get_size() not in case.ranks:
             problem = f"measured on {', '.join(map(str, case.ranks))} ranks only"
         if problem:
             found["cases"][name] = {"left_out": problem}
             continue
-        load, start = os.getloadavg()[0], time.perf_counter()
+        load = os.getloadavg()[0]
         work = Work(case.layouts(comm.Get_size(), job["shrink"]), comm, Path(job["folder"]))
-        timings = measure(work, job["methods"], job["rounds"] if case.resident else job["rounds_huge"], case.resident)
+        rounds = job["rounds"] if case.resident else min(job["rounds"], ROUNDS_OF_HUGE)
+        timings = measure(work, job["methods"], rounds, job["patience"], case.resident)
         found["cases"][name] = {
             "seconds": timings.seconds,
             "extra_bytes": timings.extra_bytes,
+            "notes": timings.notes,
             "methods_left_out": timings.left_out,
             "load": [load, os.getloadavg()[0]],
-            "took": time.perf_counter() - start,
         }
+        del work
         if comm.Get_rank() == 0:
             Path(job["file"]).write_text(json.dumps(found), encoding="utf-8")
         comm.Barrier()

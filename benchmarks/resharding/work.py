@@ -35,6 +35,8 @@ class Work:
     Peers may ask for the plan of mpiparallel where a programmer would write loops over boxes; making it is not timed.
     """
 
+    dtype = np.dtype(np.float32)
+
     def __init__(self, layouts: Layouts, comm: MPI.Intracomm, folder: Path) -> None:
         self.layouts, self.comm, self.folder = layouts, comm, folder
         self.rank, self.ranks = comm.Get_rank(), comm.Get_size()

@@ -100,11 +100,10 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
 
 def layout_from_json(entry: Mapping[str, Any]) -> Layout:
     """Return the layout that ``layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
+    (first_rank,) = _integers([entry["first_rank"]])
     return Layout(
         _integers(entry["global_shape"]),
-        DeviceMatrix(
-            _integers(entry["device_matrix"]), *_integers([entry["first_rank"]]), _integers(entry.get("ranks", []))
-        ),
+        DeviceMatrix(_integers(entry["device_matrix"]), first_rank, _integers(entry.get("ranks", []))),
         tuple(_integers(axes) for axes in entry["tensor_map"]),
         optimizer_axes=_integers(entry["optimizer_axes"]),
     )

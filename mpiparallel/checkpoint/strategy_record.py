@@ -73,6 +73,11 @@ class LayoutItem:
         """
         if layout.partial:
             raise StrategyFileError(f"{layout}: a partial sum cannot be saved; reduce it first")
+        if layout.devices.ranks:
+            raise StrategyFileError(
+                f"{layout}, ranks {layout.devices.ranks_text}: a strategy file knows only ranks that count up; save "
+                "the layout of the places, with Layout.on_ranks(range(n))"
+            )
         if any(len(axes) > 1 for axes in layout.tensor_map):
             layout = layout.canonical
         if any(len(axes) > 1 for axes in layout.tensor_map):

@@ -10,6 +10,7 @@ from mpiparallel.communication.management import get_local_rank_size as get_loca
 from mpiparallel.communication.management import get_rank as get_rank
 from mpiparallel.communication.management import get_world_rank_from_group_rank as get_world_rank_from_group_rank
 from mpiparallel.communication.management import init as init
+from mpiparallel.communication.management import joined as joined
 from mpiparallel.communication.management import release as release
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "get_rank",
     "get_world_rank_from_group_rank",
     "init",
+    "joined",
     "release",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Comb:
-    """Rows of ``row`` bytes from ``address`` on, repeated along dims of ``(count, stride in bytes)``, outer ones first."""
+    """Rows of ``row`` bytes from ``address`` on, repeated along dims of ``(count, stride)``, outer ones first."""
 
     address: int
     row: int

@@ -8,6 +8,7 @@ from typing import Final
 
 from mpiparallel.backend.blas_threads import limit_blas_threads
 from mpiparallel.communication import world
+from mpiparallel.communication.joining import joined as joined
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError, ConfigurationError
@@ -27,7 +28,8 @@ def init(backend_name: str | None = None) -> None:
 
     Under ``mpirun`` or ``srun`` the ranks are those of MPI. From then on an uncaught exception on any of them ends the
     whole job, and the ranks of a host share its cores among their BLAS threads. A process started alone is a world of
-    one rank, with or without MPI. An existing world is kept.
+    one rank, with or without MPI. An existing world is kept. A process that ``grow`` started finds the world of those
+    that started it.
 
     ``backend_name`` may be ``None`` or one of ``"mpi"``, ``"hccl"``, ``"nccl"`` and ``"mccl"``, for MindSpore's sake:
     all of them mean MPI. Raises ``ConfigurationError`` for another name, ``CommunicationError`` if a launched job
@@ -134,7 +136,7 @@ def _open_world(launched: int) -> Communicator:
         if launched > 1:
             raise
         return alone()
-    communicator = mpi.world()
+    communicator = mpi.joined_world() if joined() else mpi.world()
     if communicator.size == 1 < launched:
         raise CommunicationError(
             f"init: the launcher started {launched} ranks, but the MPI library of this Python sees only itself: "

@@ -11,6 +11,7 @@ import numpy as np
 from mpiparallel.dataset import config
 from mpiparallel.dataset.batch_stage import BatchStage
 from mpiparallel.dataset.column_stage import project, rename
+from mpiparallel.dataset.dealing import dealt, shards_of
 from mpiparallel.dataset.epoch_iterator import EpochIterator
 from mpiparallel.dataset.map_stage import MapStage
 from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
@@ -159,6 +160,26 @@ class Dataset:
     def output_types(self) -> list[np.dtype[Any]]:
         """Return the dtype of each column in the first row of the first epoch."""
         return [array.dtype for array in self._first().values()]
+
+    @property
+    def num_shards(self) -> int:
+        """Over how many shards its samples are dealt out; 1 where they are not."""
+        return shards_of(self._stage)
+
+    def dealt(self, num_shards: int, shard_id: int, batch_size: int) -> Dataset:
+        """Return the shard ``shard_id`` of ``num_shards`` of the same samples in the same order, batched anew.
+
+        The batches of all shards together have the same samples for every number of shards, as long as ``num_shards *
+        batch_size`` is the same. Raises DatasetError where that cannot be.
+
+        >>> import mpiparallel.dataset as ds
+        >>> half = ds.NumpySlicesDataset(np.arange(12), "x", shuffle=False, num_shards=2, shard_id=0).batch(3)
+        >>> [batch["x"].tolist() for batch in half.iterate()]
+        [[0, 2, 4], [6, 8, 10]]
+        >>> [batch["x"].tolist() for batch in half.dealt(3, 0, 2).iterate()]
+        [[0, 3], [6, 9]]
+        """
+        return Dataset(dealt(self._stage, num_shards, shard_id, batch_size))
 
     def _first(self) -> dict[str, Array]:
         for row in self._read(epoch=0, skip=0):

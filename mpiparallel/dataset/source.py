@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
@@ -104,19 +104,25 @@ class RandomAccessStage:
         self.columns = reader.columns
         self._reader = reader
         self._source = source
-        self._order = order
+        self.order = order
 
     def size(self) -> int:
         """Return the samples that this shard reads in an epoch."""
-        return self._order.size()
+        return self.order.size()
+
+    def dealt(self, num_shards: int, shard_id: int) -> RandomAccessStage:
+        """Return the stage of another shard of as many."""
+        return RandomAccessStage(
+            self._reader, self._source, replace(self.order, num_shards=num_shards, shard_id=shard_id)
+        )
 
     def rows(self, epoch: int, start: int) -> Iterator[Row]:
         """Yield the samples of ``epoch`` from ``start`` on; those before it are not read."""
-        for index in self._order.indices(epoch)[start:].tolist():
-            if not 0 <= index < self._order.length:
+        for index in self.order.indices(epoch)[start:].tolist():
+            if not 0 <= index < self.order.length:
                 raise DatasetError(
                     f"{self._reader.owner}: the sampler gave index {index}; "
-                    f"give indices from 0 to {self._order.length - 1}"
+                    f"give indices from 0 to {self.order.length - 1}"
                 )
             yield Row(index, partial(self._read, index))
 

@@ -18,8 +18,10 @@ def part_bounds(extent: int, parts: int, index: int) -> tuple[int, int]:
     [(0, 3), (3, 6), (6, 8), (8, 10)]
     """
     size, larger = divmod(extent, parts)
-    start = index * size + min(index, larger)
-    return start, start + size + (1 if index < larger else 0)
+    if index < larger:
+        return index * (size + 1), (index + 1) * (size + 1)
+    start = index * size + larger
+    return start, start + size
 
 
 def part_at(extent: int, parts: int, element: int) -> int:
@@ -102,3 +104,19 @@ class Box:
             slice(start - offset, stop - offset)
             for start, stop, offset in zip(self.start, self.stop, outer.start, strict=True)
         )
+
+
+_SET_START = Box.__dict__["start"].__set__
+_SET_STOP = Box.__dict__["stop"].__set__
+
+
+def sound_box(start: tuple[int, ...], stop: tuple[int, ...]) -> Box:
+    """Return the box of bounds that are known to be sound, unchecked: for those who make a hundred thousand.
+
+    >>> sound_box((0,), (3,)) == Box((0,), (3,))
+    True
+    """
+    box = object.__new__(Box)
+    _SET_START(box, start)
+    _SET_STOP(box, stop)
+    return box

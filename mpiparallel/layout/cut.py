@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from mpiparallel.layout.box import part_at, part_bounds
 
+Pieces = tuple[list[int], list[int], list[int]]
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -44,30 +46,36 @@ class Cut:
         if self.parts == 1:
             return range(1)
         spanned = range(self._at(extent, start), self._at(extent, stop - 1) + 1)
-        if extent // (self.parts // self.shards) >= self.shards or self.shards == 1:
+        in_one = spanned[0] // self.shards == spanned[-1] // self.shards
+        if in_one or self.shards == 1 or extent // (self.parts // self.shards) >= self.shards:
             return spanned
         return tuple(part for part in spanned if len(range(*self.bounds(extent, part))))
 
-    def pieces(self, extent: int, start: int, stop: int) -> list[tuple[int, int, int]]:
-        """Return the parts with an element in ``[start, stop)``, each with the ``[start, stop)`` of what they share.
+    def pieces(self, extent: int, start: int, stop: int) -> Pieces:
+        """Return the parts with an element in ``[start, stop)``, and where what they share with it starts and stops.
 
         >>> Cut(4).pieces(10, 2, 7)
-        [(0, 2, 3), (1, 3, 6), (2, 6, 7)]
+        ([0, 1, 2], [2, 3, 6], [3, 6, 7])
         """
         if start >= stop:
-            return []
+            return [], [], []
         if self.given:
-            shared = ((part, max(first, start), min(last, stop)) for part, (first, last) in enumerate(self.given))
-            return [piece for piece in shared if piece[1] < piece[2]]
+            found = self.between(extent, start, stop)
+            ends = [self.given[part] for part in found]
+            return list(found), [max(first, start) for first, _ in ends], [min(last, stop) for _, last in ends]
         if self.shards == 1:
             return _even_pieces(extent, self.parts, start, stop)
-        found = []
+        parts: list[int] = []
+        starts: list[int] = []
+        stops: list[int] = []
         outer_parts = self.parts // self.shards
-        for outer, first, last in _even_pieces(extent, outer_parts, start, stop):
+        for outer, first, last in zip(*_even_pieces(extent, outer_parts, start, stop), strict=True):
             low, high = part_bounds(extent, outer_parts, outer)
-            inner = _even_pieces(high - low, self.shards, first - low, last - low)
-            found += [(outer * self.shards + shard, low + begin, low + end) for shard, begin, end in inner]
-        return found
+            shards, begins, finishes = _even_pieces(high - low, self.shards, first - low, last - low)
+            parts += [outer * self.shards + shard for shard in shards]
+            starts += [low + begin for begin in begins]
+            stops += [low + end for end in finishes]
+        return parts, starts, stops
 
     def _at(self, extent: int, element: int) -> int:
         if self.shards == 1:
@@ -77,16 +85,17 @@ class Cut:
         return outer * self.shards + part_at(stop - start, self.shards, element - start)
 
 
-def _even_pieces(extent: int, parts: int, start: int, stop: int) -> list[tuple[int, int, int]]:
+def _even_pieces(extent: int, parts: int, start: int, stop: int) -> Pieces:
     if parts == 1:
-        return [(0, start, stop)]
-    part = part_at(extent, parts, start)
+        return [0], [start], [stop]
+    part = first = part_at(extent, parts, start)
     size, larger = divmod(extent, parts)
     end = (part + 1) * size + min(part + 1, larger)
-    found = []
+    starts, stops = [start], []
     while end < stop:
-        found.append((part, start, end))
-        start, part = end, part + 1
+        stops.append(end)
+        starts.append(end)
+        part += 1
         end += size + 1 if part < larger else size
-    found.append((part, start, stop))
-    return found
+    stops.append(stop)
+    return list(range(first, part + 1)), starts, stops

@@ -37,7 +37,7 @@ class DeviceMatrix:
         if self.ranks:
             self._check_ranks()
             object.__setattr__(self, "first_rank", self.ranks[0])
-            if self.ranks[-1] - self.ranks[0] == self.size - 1 and self.ranks == tuple(self.members):
+            if self.ranks == tuple(range(self.first_rank, self.first_rank + self.size)):
                 object.__setattr__(self, "ranks", ())
 
     def _check_ranks(self) -> None:

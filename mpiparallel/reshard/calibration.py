@@ -22,7 +22,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import memory
 from mpiparallel.reshard.bound_plan import bind
-from mpiparallel.reshard.executors.executor import EXECUTORS, make_executor
+from mpiparallel.reshard.executors.executor import EXECUTORS
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape, agree_on_shape
 from mpiparallel.reshard.plan import LayoutPair, plan_reshard
 
@@ -120,7 +120,7 @@ def _seconds(
         targets = memory.private_targets(layouts, dtypes, rank)
     bound = bind(plan, pairs, arrays, targets.arrays, communicator)
     shape = agree_on_shape(bound.piece_bytes, communicator, None)
-    executor = make_executor(name, bound, communicator, shape, targets)
+    executor = EXECUTORS[name](bound, communicator, shape, targets, None)
     executor.connect()
     executor.run()
     executor.free()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,18 +14,24 @@ from mpiparallel.reshard.rank_tables import Arrivals, Holders
 from mpiparallel.reshard.replica_rule import golden_step
 
 
+# 64 MiB.
+_TABLE_CELLS = 1 << 23
+
+
 @dataclass(frozen=True)
 class Deals:
     """What of one way is dealt out to groups of holders, in blocks of at most ``largest`` elements.
 
-    Each deal has its ``group``, a number that is equal for equal groups of holders in all ways, and its ``count`` of
-    entries. Each entry has its ``deal``, its ``turn`` there, the ``place`` of the taker, a ``size`` in elements, and
-    how many ``givers`` there are, from ``start`` in ``holders``, with the ``step`` of their rounds.
+    Each deal has its ``group``, a number that is equal for equal groups of holders in all ways, its ``count`` of
+    entries, and the ``period`` of turns after which givers come again in the same order. Each entry has its ``deal``,
+    its ``turn`` there, the ``place`` of the taker, a ``size`` in elements, and how many ``givers`` there are, from
+    ``start`` in ``holders``, with the ``step`` of their rounds.
     """
 
     largest: int
     group: Integers
     count: Integers
+    period: Integers
     deal: Integers
     turn: Integers
     place: Integers
@@ -35,11 +41,37 @@ class Deals:
     step: Integers
     holders: Integers
 
-    def places_of_givers(self, first_turns: Integers) -> Integers:
-        """Return the place of the giver of each entry, where deal ``n`` begins with turn ``first_turns[n]``."""
-        rounds, place = np.divmod(first_turns[self.deal] + self.turn, self.givers)
-        place = np.where(rounds % 2, self.givers - 1 - place, place) + rounds // 2 * self.step
-        found: Integers = self.holders[self.start + place % self.givers]
+    def dealt(self, tensors: Sequence[tuple[Integers, int]]) -> Iterator[tuple[Integers, Integers, Integers]]:
+        """Yield places of givers and of takers and the bytes that pass, in chunks.
+
+        ``tensors`` has for each tensor the turn with which each deal begins, and the bytes of an element.
+        """
+        everyone = slice(0, self.place.size)
+        most_givers = int(self.givers.max())
+        if 4 * len(tensors) < most_givers:
+            for first_turns, weight in tensors:
+                givers = self.holders[self.start + self._givers(first_turns, everyone)]
+                yield givers, self.place, self.size * weight
+            return
+        # Many tensors and few givers: a table of both sums up what the same giver gives in different turns.
+        length = max(1, _TABLE_CELLS // most_givers)
+        for begin in range(0, self.place.size, length):
+            chunk = slice(begin, begin + length)
+            count = self.place[chunk].size
+            table = np.zeros(count * most_givers, np.int64)
+            row = np.arange(count) * most_givers
+            for first_turns, weight in tensors:
+                table[row + self._givers(first_turns, chunk)] += self.size[chunk] * weight
+            cells = np.flatnonzero(table)
+            entry, giver = np.divmod(cells, most_givers)
+            yield self.holders[self.start[chunk][entry] + giver], self.place[chunk][entry], table[cells]
+
+    def _givers(self, first_turns: Integers, entries: slice) -> Integers:
+        """Return which of its givers each of the ``entries`` falls to, as ``replica_rule`` has it for one."""
+        givers = self.givers[entries]
+        rounds, place = np.divmod(first_turns[self.deal[entries]] + self.turn[entries], givers)
+        place = np.where(rounds % 2, givers - 1 - place, place) + rounds // 2 * self.step[entries]
+        found: Integers = place % givers
         return found
 
 
@@ -74,23 +106,25 @@ class Dealer:
         # Where ranks are given one by one the rule tells groups apart from those that arithmetic gives.
         kind = [way.source.devices.ranks != () if is_far else None for is_far in far.tolist()]
         groups = self._numbers(kind, all_holders, start, stop)
-        steps = _golden_steps(stop - start)
+        sizes = stop - start
+        steps = _golden_steps(sizes)
         largest = _largest_blocks(way)[keys % parts]
         deal = np.repeat(np.arange(keys.size), count)
         turn = np.arange(order.size) - np.repeat(first, count)
-        for size in np.unique(largest).tolist():
-            here = np.flatnonzero(largest == size)
+        for block in np.unique(largest).tolist():
+            here = np.flatnonzero(largest == block)
             inside = np.isin(deal, here)
             entries, whose = order[inside], deal[inside]
             yield Deals(
-                size,
+                block,
                 groups[here],
                 count[here],
+                np.where(sizes > 1, 2 * sizes**2, 1)[here],
                 np.searchsorted(here, whose),
                 turn[inside],
                 arrivals.place[entries],
                 arrivals.size[entries],
-                (stop - start)[whose],
+                sizes[whose],
                 start[whose],
                 steps[whose],
                 all_holders,

@@ -23,6 +23,7 @@ class Frame:
         self.cuts: tuple[Cut, ...] = layout.dim_cuts
         self.replica_count = layout.replica_count
         self._parts: dict[int, Parts | None] = {}
+        self._replicas: dict[int, int] = {}
         self._ranks: dict[Parts, int] = {}
         self._holders: dict[Parts, Sequence[int]] = {}
         self._holder_sets: dict[Parts, frozenset[int]] = {}
@@ -32,6 +33,12 @@ class Frame:
         if rank not in self._parts:
             self._parts[rank] = self._layout.parts(rank) if rank in self.devices else None
         return self._parts[rank]
+
+    def replica(self, rank: int) -> int:
+        """Return which of the holders of its parts ``rank`` is."""
+        if rank not in self._replicas:
+            self._replicas[rank] = self._layout.replica(rank)
+        return self._replicas[rank]
 
     def first_holder(self, parts: Parts) -> int:
         """Return the rank of replica 0 of ``parts``."""
@@ -69,11 +76,9 @@ class Frame:
         steps = list(wanting._merged_replica_steps)
         lowest = []
         for dim, wanted in enumerate(ranges):
-            block = wanting._aligned_steps(dim, wanted)
-            if block is None:
-                return False
+            first_part, block = wanting._block(dim, wanted)
             steps += block
-            lowest.append(wanted[0])
+            lowest.append(first_part)
         first = wanting.first_holder(tuple(lowest))
         place, reach = first - self.devices.first_rank, sum((extent - 1) * stride for extent, stride in steps)
         if place < 0 or place + reach >= self.devices.size:
@@ -89,17 +94,15 @@ class Frame:
         axes = self._layout.cutting_axes[dim]
         return [(self.devices.shape[axis], self.devices.strides[axis]) for axis in axes if self.devices.shape[axis] > 1]
 
-    def _aligned_steps(self, dim: int, wanted: Sequence[int]) -> _Steps | None:
-        """Return the axes along which ``wanted`` parts of ``dim`` run in full, None where they are no such block."""
+    def _block(self, dim: int, wanted: range | tuple[int, ...]) -> tuple[int, _Steps]:
+        """Return the first part, and the axes run in full, of the least block of parts of ``dim`` around ``wanted``."""
         steps = self._steps(dim)
-        if wanted[-1] - wanted[0] + 1 != len(wanted):
-            return None
         block: _Steps = []
         length = 1
-        while length < len(wanted):
+        while wanted[0] // length != wanted[-1] // length:
             block.append(steps.pop())
             length *= block[-1][0]
-        return block if length == len(wanted) and wanted[0] % length == 0 else None
+        return wanted[0] // length * length, block
 
     def _place(self, dim: int, part: int) -> int:
         place = 0

@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 
+from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
 LayoutPair = tuple[Layout, Layout]
+_Cut = tuple[object, ...]
 
 
 def plan_digest(layouts: Mapping[str, LayoutPair]) -> bytes:
@@ -21,16 +23,15 @@ def plan_digest(layouts: Mapping[str, LayoutPair]) -> bytes:
     >>> plan_digest({"weight": (whole, halves)}) == plan_digest({"weight": (halves, whole)})
     False
     """
-    numbers: dict[object, int] = {}
+    numbers: dict[tuple[DeviceMatrix, _Cut], int] = {}
     tensors = []
     for tensor in sorted(layouts):
         source, target = layouts[tensor]
-        alike = [numbers.setdefault(_shapeless(layout), len(numbers)) for layout in (source, target)]
+        alike = [numbers.setdefault((layout.devices, _cut(layout)), len(numbers)) for layout in (source, target)]
         tensors.append((tensor, source.global_shape, target.global_shape, *alike))
-    told = [(devices.shape, devices.first_rank, devices.ranks, *rest) for devices, *rest in numbers]
+    told = [(devices.shape, devices.first_rank, devices.ranks, *cut) for devices, cut in numbers]
     return sha256(json.dumps([told, tensors], default=int).encode()).digest()
 
 
-def _shapeless(layout: Layout) -> tuple[object, ...]:
-    cut = (layout.tensor_map, layout.optimizer_axes, layout.partial, layout.reduction, layout.bounds)
-    return (layout.devices, *cut)
+def _cut(layout: Layout) -> _Cut:
+    return (layout.tensor_map, layout.optimizer_axes, layout.partial, layout.reduction, layout.bounds)

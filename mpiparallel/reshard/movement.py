@@ -20,8 +20,9 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import memory
 from mpiparallel.reshard.agreement import agree_on_dtypes, agree_on_layouts, misfit
 from mpiparallel.reshard.bound_plan import BoundPlan, bind
+from mpiparallel.reshard.checksums import PORTION_BYTES, Checksummer
 from mpiparallel.reshard.executor_choice import ExecutorChoice
-from mpiparallel.reshard.executors.executor import Executor, make_executor
+from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
 from mpiparallel.reshard.executors.shared import SharedExecutor
 from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
 from mpiparallel.reshard.options import ReshardOptions
@@ -111,13 +112,17 @@ class Movement:
         before = digests(self.arrays, _side(pairs, 0), communicator, options.scratch_bytes) if options.digest else {}
         with failing_together(communicator, ReshardError):
             plan = plan_reshard(pairs, self._rank, self._itemsizes, self._hosts)
-        shape = agree_on_shape(_piece_bytes(plan, self._itemsizes), communicator, options.scratch_bytes)
+        # What checksums need is taken from the windows.
+        for_checksums = min(PORTION_BYTES, options.scratch_bytes // 4) if options.verify else 0
+        for_windows = options.scratch_bytes - for_checksums
+        shape = agree_on_shape(_piece_bytes(plan, self._itemsizes), communicator, for_windows)
         name = self._executors.choose(shape)
         targets = self._allocate(name, pairs, plan)
         with failing_together(communicator, ReshardError):
             bound = bind(plan, pairs, self.arrays, targets.arrays, communicator)
-            executor = make_executor(name, bound, communicator, shape, targets)
-        self._carry_out(executor, bound)
+            checksummer = Checksummer(for_checksums) if options.verify else None
+            executor = EXECUTORS[name](bound, communicator, shape, targets, checksummer)
+        self._carry_out(executor)
         after = digests(targets.arrays, _side(pairs, 1), communicator, options.scratch_bytes) if options.digest else {}
         for tensor in changed(before, after)[:1]:
             raise ReshardError(f"{tensor}: its digest is another after it was moved")
@@ -143,14 +148,14 @@ class Movement:
         targets.arrays.update({tensor: self.arrays[tensor] for tensor in plan.kept})
         return targets
 
-    def _carry_out(self, executor: Executor, bound: BoundPlan) -> None:
+    def _carry_out(self, executor: Executor) -> None:
         try:
             executor.connect()
-            executor.run()
-            if self._options.verify:
-                verify(bound, self._communicator, self._options.scratch_bytes)
+            checked = executor.run()
         finally:
             executor.free()
+        if self._options.verify:
+            verify(checked, self._communicator)
 
 
 class _Totals:

@@ -50,10 +50,12 @@ def _of_shape(layout: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def check_sizes(layouts: Mapping[str, tuple[Layout, Layout]], itemsizes: Mapping[str, int] | None) -> None:
-    """Raise ReshardError where the bytes that all ranks hold after cannot be counted in 64 bits."""
+    """Raise ReshardError where an itemsize is missing or the bytes of all ranks cannot be counted in 64 bits."""
+    for tensor in sorted(() if itemsizes is None else layouts.keys() - itemsizes.keys())[:1]:
+        raise ReshardError(f"{tensor}: itemsizes has no entry for it; give the bytes of an element of each tensor")
     total = 0
     for tensor, (source, target) in layouts.items():
-        here = itemsizes[tensor] * max(source.devices.size, target.devices.size)
+        here = (1 if itemsizes is None else itemsizes[tensor]) * max(source.devices.size, target.devices.size)
         for extent in source.global_shape:
             here *= extent
         total += here

@@ -40,7 +40,8 @@ class PairBytes:
         self._codes.append(codes)
         self._bytes.append(sizes)
         self._entries += codes.size
-        if self._entries > _ENTRIES:
+        # Merged entries count once more, so that merging them again and again does not take all the time.
+        if self._entries > max(_ENTRIES, 2 * self._codes[0].size):
             self._merge()
 
     def sums(self) -> tuple[Integers, Integers, Integers]:
@@ -62,6 +63,6 @@ class PairBytes:
         self._entries = first.size
         if self._entries > _MOST_PAIRS:
             raise ReshardError(
-                f"more than {_MOST_PAIRS} pairs of ranks exchange something, too many to count; a target whose cuts are "
-                "nearer to the source's needs fewer messages"
+                f"more than {_MOST_PAIRS} pairs of ranks exchange something, too many to count; a target whose cuts "
+                "are nearer to the source's needs fewer messages"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,14 @@ def runs(piece: Piece, start: int, stop: int) -> Iterator[Piece]:
         yield from runs(piece[last], 0, tail)
 
 
-def messages(pieces: Sequence[Piece], largest: int) -> Iterator[list[Piece]]:
+class Message(NamedTuple):
+    """What travels together: views of elements, and of which pieces of the stream they are."""
+
+    pieces: slice
+    views: list[Piece]
+
+
+def messages(pieces: Sequence[Piece], largest: int) -> Iterator[Message]:
     """Yield the pieces of a stream as messages of at most ``largest`` bytes, or of one element where that is larger.
 
     Small pieces travel together, large ones alone or in runs. Both ends of a stream cut it alike, because all depends
@@ -50,26 +57,24 @@ def messages(pieces: Sequence[Piece], largest: int) -> Iterator[list[Piece]]:
     """
     batch: list[Piece] = []
     length = 0
-    for piece in pieces:
-        if piece.nbytes > min(largest, _LARGE):
-            if batch:
-                yield batch
-                batch, length = [], 0
-            step = _step(piece, max(1, largest // piece.itemsize))
-            for start in range(0, piece.size, step):
-                yield list(runs(piece, start, min(start + step, piece.size)))
-            continue
-        if batch and length + piece.nbytes > largest:
-            yield batch
+    for index, piece in enumerate(pieces):
+        alone = piece.nbytes > min(largest, _LARGE)
+        if batch and (alone or length + piece.nbytes > largest):
+            yield Message(slice(index - len(batch), index), batch)
             batch, length = [], 0
-        batch.append(piece)
-        length = aligned(length + piece.nbytes)
+        if not alone:
+            batch.append(piece)
+            length = aligned(length + piece.nbytes)
+            continue
+        step = run_length(piece, max(1, largest // piece.itemsize))
+        for start in range(0, piece.size, step):
+            yield Message(slice(index, index + 1), list(runs(piece, start, min(start + step, piece.size))))
     if batch:
-        yield batch
+        yield Message(slice(len(pieces) - len(batch), len(pieces)), batch)
 
 
-def _step(piece: Piece, most: int) -> int:
-    """Return how many elements a run has: at most ``most``, in whole rows where these are shorter."""
+def run_length(piece: Piece, most: int) -> int:
+    """Return how many elements runs should have: at most ``most``, in whole rows where these are shorter."""
     row = 1
     for extent in reversed(piece.shape):
         if row * extent > most:
@@ -83,10 +88,10 @@ def aligned(length: int, alignment: int = ALIGNMENT) -> int:
     return -(-length // alignment) * alignment
 
 
-def offsets(message: Sequence[Piece]) -> list[int]:
-    """Return where each piece of a message starts when they are packed, and last where the message ends."""
+def offsets(views: Sequence[Piece]) -> list[int]:
+    """Return where each view starts when they are packed one after the other, and last where all of them end."""
     found, end = [], 0
-    for piece in message:
+    for piece in views:
         start = aligned(end, piece.dtype.alignment)
         found.append(start)
         end = start + piece.nbytes

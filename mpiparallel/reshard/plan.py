@@ -11,6 +11,7 @@ from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
+from mpiparallel.reshard.collector_pause import collector_paused
 from mpiparallel.reshard.frame import Frame
 from mpiparallel.reshard.layout_digest import LayoutPair as LayoutPair
 from mpiparallel.reshard.layout_digest import plan_digest as plan_digest
@@ -81,6 +82,13 @@ def plan_reshard(
     >>> [(transfer.source, transfer.box.start) for transfer in plan.receives]
     [(0, (2,))]
     """
+    with collector_paused():
+        return _plan(layouts, rank, itemsizes, hosts)
+
+
+def _plan(
+    layouts: Mapping[str, LayoutPair], rank: int, itemsizes: Mapping[str, int] | None, hosts: Hosts | None
+) -> ReshardPlan:
     moves = _moves(layouts)
     if itemsizes is not None and not moves.keys() <= itemsizes.keys():
         missing = min(moves.keys() - itemsizes.keys())
@@ -89,6 +97,21 @@ def plan_reshard(
     for tensor, move in moves.items():
         planner.add(tensor, move)
     return planner.plan()
+
+
+_SET_TENSOR, _SET_SOURCE, _SET_TARGET, _SET_BOX = (
+    Transfer.__dict__[field].__set__ for field in ("tensor", "source", "target", "box")
+)
+
+
+def _transfer(tensor: str, source: int, target: int, box: Box) -> Transfer:
+    """Return a transfer four times as fast as its class does, which sets frozen fields by their names."""
+    made = object.__new__(Transfer)
+    _SET_TENSOR(made, tensor)
+    _SET_SOURCE(made, source)
+    _SET_TARGET(made, target)
+    _SET_BOX(made, box)
+    return made
 
 
 class _Planner:
@@ -111,17 +134,17 @@ class _Planner:
         if overlaps.kept:
             self._kept.append(tensor)
         if overlaps.copy is not None:
-            self._copies.append(Transfer(tensor, rank, rank, overlaps.copy))
+            self._copies.append(_transfer(tensor, rank, rank, overlaps.copy))
         for giver, box in overlaps.arrivals:
-            self._receives[giver].append(Transfer(tensor, giver, rank, box))
+            self._receives[giver].append(_transfer(tensor, giver, rank, box))
         for taker, box in overlaps.departures:
-            self._sends[taker].append(Transfer(tensor, rank, taker, box))
+            self._sends[taker].append(_transfer(tensor, rank, taker, box))
         for parts, box in overlaps.lacking:
-            giver = self._rule.giver(tensor, parts, rank)
-            self._receives[giver].append(Transfer(tensor, giver, rank, box))
+            giver = self._rule.giver(tensor, move.pair.source, parts, rank)
+            self._receives[giver].append(_transfer(tensor, giver, rank, box))
         if overlaps.dealt is not None:
-            for taker, parts in self._rule.takers(tensor, overlaps.dealt, rank):
-                self._sends[taker].append(Transfer(tensor, rank, taker, overlaps.box_for(parts)))
+            for taker, parts in self._rule.takers(tensor, move.pair.source, overlaps.dealt, rank):
+                self._sends[taker].append(_transfer(tensor, rank, taker, overlaps.box_for(parts)))
 
     def plan(self) -> ReshardPlan:
         """Return the plan of what has been added."""

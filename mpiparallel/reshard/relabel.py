@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mpiparallel.errors import ConfigurationError, ReshardError
+from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.moves import Way, way_of
-from mpiparallel.reshard.part_overlaps import Integers, part_overlaps
-from mpiparallel.reshard.plan import LayoutPair
-from mpiparallel.reshard.rank_tables import Holders, RankTables
-
-# A dense assignment of 2,048 ranks takes 32 MiB for each copy of the volumes, and seconds.
-DENSE_RANKS: Final = 2048
-# Beyond it even the pairs of ranks that share bytes are too many to weigh one by one.
-_MOST_PAIRS: Final = 1 << 24
+from mpiparallel.reshard.assignment import assign
+from mpiparallel.reshard.layout_digest import LayoutPair
+from mpiparallel.reshard.moves import check_sizes
+from mpiparallel.reshard.part_overlaps import Integers
+from mpiparallel.reshard.plan import check_pair
+from mpiparallel.reshard.rank_tables import RankTables
+from mpiparallel.reshard.volumes import Volumes
 
 
 @dataclass(frozen=True)
@@ -78,15 +74,30 @@ def find_relabeling(
     threshold: float = 0.1,
 ) -> Relabeling:
     """Return what ``relabel`` found and what it saves; it raises what ``relabel`` raises."""
-    places = RankTables(target for _, target in layouts.values())
-    chosen = _candidates(layouts, places.ranks, ranks)
-    volumes = _Volumes(layouts, itemsizes or {}, places, chosen)
-    own = np.searchsorted(chosen.ranks, places.ranks)
-    own[~np.isin(places.ranks, chosen.ranks)] = -1
-    answer = _assign(volumes, own) if places.ranks.size else own
+    for tensor, pair in layouts.items():
+        check_pair(tensor, *pair)
+    check_sizes(layouts, itemsizes)
+    places = RankTables(target for _, target in layouts.values()).ranks
+    candidates = _candidates(layouts, places, ranks)
+    volumes = Volumes(layouts, itemsizes, places, candidates)
+    own = np.searchsorted(candidates, places)
+    at = np.minimum(own, candidates.size - 1)
+    own = np.where(candidates[at] == places, at, -1) if places.size else own
+    answer = assign(volumes, own, {target.devices.shape for _, target in layouts.values()})
     kept, kept_before = volumes.kept(answer), volumes.kept(own)
-    total = volumes.total
-    free = bool((own < 0).any())
-    if not free and kept - kept_before <= threshold * (total - kept_before):
+    # Places whose rank may not be taken have to move, however little that saves.
+    if (own >= 0).all() and kept - kept_before <= threshold * (volumes.total - kept_before):
         answer, kept = own, kept_before
-    return Relabeling(tuple(places.ranks.tolist()), tuple(chosen.ranks[answer].tolist()), kept, kept_before, total)
+    return Relabeling(tuple(places.tolist()), tuple(candidates[answer].tolist()), kept, kept_before, volumes.total)
+
+
+def _candidates(layouts: Mapping[str, LayoutPair], places: Integers, ranks: Sequence[int] | None) -> Integers:
+    if ranks is None:
+        return RankTables(layout for pair in layouts.values() for layout in pair).ranks
+    candidates = np.unique(np.asarray(ranks, np.int64))
+    if candidates.size != len(ranks) or candidates.size < places.size or (candidates < 0).any():
+        raise ReshardError(
+            f"ranks {list(ranks)[:8]} to choose from: the target has {places.size} places; give at least as many "
+            "distinct ranks from 0"
+        )
+    return candidates

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
+from operator import itemgetter
 from typing import NamedTuple
 
 from mpiparallel.cluster.hosts import Hosts
@@ -19,15 +20,31 @@ from mpiparallel.reshard.tensor_move import Takers, TensorMove
 
 
 class _Deal(NamedTuple):
-    """What is dealt out to one group of holders of one tensor."""
+    """What a group of holders of one tensor deals out, from which turn on."""
 
     givers: Sequence[int]
     takers: Takers
     first_turn: int
 
+    def giver(self, taker: int) -> int:
+        """Return who gives to ``taker``."""
+        return self.givers[_giver_at(self.first_turn + self.takers.turns[taker], len(self.givers))]
+
+    def taken_from(self, giver: int) -> Iterator[tuple[int, Parts]]:
+        """Yield what falls to the giver of this number, found by its turn in each round, not by a walk over takers."""
+        ranks, size = self.takers.ranks, len(self.givers)
+        first, stop = self.first_turn, self.first_turn + len(ranks)
+        for round_index in range(first // size, (stop - 1) // size + 1):
+            turn = _turn_of(giver, round_index, size)
+            if first <= turn < stop:
+                yield ranks[turn - first]
+
 
 class ReplicaRule:
-    """Who gives what to whom, in moving these tensors; ``itemsizes`` weighs their elements."""
+    """Who gives what to whom, in moving these tensors; ``itemsizes`` weighs their elements.
+
+    It is asked about sources with replicas only: without, there is nothing to choose.
+    """
 
     def __init__(
         self, moves: Mapping[str, TensorMove], itemsizes: Mapping[str, int] | None, hosts: Hosts | None
@@ -35,64 +52,70 @@ class ReplicaRule:
         self._moves = moves
         self._itemsizes = itemsizes
         self._hosts = hosts
-        self._first_turns: dict[Hashable, dict[str, int]] = {}
+        self._deals_of_group: dict[Hashable, dict[str, _Deal]] = {}
+        self._deals_of_parts: dict[tuple[Frame, Parts, int | None], dict[str, _Deal]] = {}
         self._near: dict[tuple[Frame, Parts, int], tuple[int, ...]] = {}
 
-    def giver(self, tensor: str, parts: Parts, taker: int) -> int:
+    def giver(self, tensor: str, frame: Frame, parts: Parts, taker: int) -> int:
         """Return the rank that gives source ``parts`` of ``tensor`` to ``taker``, which does not hold it."""
-        frame = self._moves[tensor].pair.source
-        if frame.replica_count == 1:
-            return frame.first_holder(parts)
         host = None if self._hosts is None else self._hosts.host(taker)
-        near = () if host is None else self._holders_on(frame, parts, host)
-        deal = self._deal(tensor, parts, host if near else None)
-        return deal.givers[_giver_at(deal.first_turn + deal.takers.turns[taker], len(deal.givers))]
+        if host is not None and not self._holders_on(frame, parts, host):
+            host = None
+        return self._deals(frame, parts, host)[tensor].giver(taker)
 
-    def takers(self, tensor: str, parts: Parts, giver: int) -> Iterator[tuple[int, Parts]]:
+    def takers(self, tensor: str, frame: Frame, parts: Parts, giver: int) -> Iterator[tuple[int, Parts]]:
         """Yield the ranks to which ``giver`` gives its source ``parts`` of ``tensor``, each with its target parts."""
-        frame = self._moves[tensor].pair.source
-        if self._hosts is not None and frame.replica_count > 1:
-            yield from _dealt(self._deal(tensor, parts, self._hosts.host(giver)), giver)
-        yield from _dealt(self._deal(tensor, parts, None), giver)
+        if self._hosts is not None:
+            host = self._hosts.host(giver)
+            near = self._deals(frame, parts, host).get(tensor)
+            if near is not None:
+                yield from near.taken_from(near.givers.index(giver))
+        deal = self._deals(frame, parts, None).get(tensor)
+        if deal is not None:
+            yield from deal.taken_from(frame.replica(giver))
 
-    def _deal(self, tensor: str, parts: Parts, host: int | None) -> _Deal:
-        """Return what is dealt among the holders on ``host``, or among all holders where it is None."""
-        move = self._moves[tensor]
-        takers = self._takers_of(move, parts, host)
-        frame = move.pair.source
-        givers = frame.holders(parts) if host is None else self._holders_on(frame, parts, host)
-        if len(givers) == 1 or not takers.ranks:
-            return _Deal(givers, takers, 0)
-        key = frame.group_key(parts) if host is None else givers
-        if (key, host) not in self._first_turns:
-            self._first_turns[key, host] = self._turns(key, givers[0], host)
-        return _Deal(givers, takers, self._first_turns[key, host][tensor])
+    def _deals(self, frame: Frame, parts: Parts, host: int | None) -> dict[str, _Deal]:
+        """Return what the holders of ``parts`` on ``host`` deal out, or all of its holders where that is None."""
+        found = self._deals_of_parts.get((frame, parts, host))
+        if found is None:
+            group = self._group(frame, parts, host)
+            if (group, host) not in self._deals_of_group:
+                givers = frame.holders(parts) if host is None else self._holders_on(frame, parts, host)
+                self._deals_of_group[group, host] = self._deal_out(group, givers, host)
+            found = self._deals_of_parts[frame, parts, host] = self._deals_of_group[group, host]
+        return found
+
+    def _deal_out(self, group: Hashable, givers: Sequence[int], host: int | None) -> dict[str, _Deal]:
+        """Return the deal of each tensor of which the group holds a part that others lack, the largest first."""
+        held: dict[Frame, Parts] = {}
+        for frame in {move.pair.source for move in self._moves.values()}:
+            parts = frame.parts(givers[0])
+            if parts is not None and frame.replica_count > 1 and self._group(frame, parts, host) == group:
+                held[frame] = parts
+        found = []
+        for tensor, move in self._moves.items():
+            wanted = held.get(move.pair.source)
+            if wanted is None:
+                continue
+            takers = self._takers_of(move, wanted, host)
+            if takers.ranks:
+                weight = 1 if self._itemsizes is None else self._itemsizes[tensor]
+                found.append((-weight * move.largest_block(wanted), tensor, takers))
+        deals, turn = {}, 0
+        for _, tensor, takers in sorted(found, key=itemgetter(0, 1)):
+            deals[tensor] = _Deal(givers, takers, turn)
+            turn += len(takers.ranks)
+        return deals
 
     def _takers_of(self, move: TensorMove, parts: Parts, host: int | None) -> Takers:
         ranges = move.target_ranges(parts)
-        if host is None:
+        if host is None or self._hosts is None:
             return move.pair.takers(parts, ranges, self._hosts)
-        return move.pair.takers_on(parts, ranges, self._hosts.ranks_of(host) if self._hosts else (), host)
+        return move.pair.takers_on(parts, ranges, self._hosts.ranks_of(host), host)
 
-    def _turns(self, group: Hashable, member: int, host: int | None) -> dict[str, int]:
-        """Return the first turn of each tensor that the group of holders of ``member`` deals out."""
-        found: list[tuple[int, str, int]] = []
-        for tensor, move in self._moves.items():
-            frame = move.pair.source
-            parts = frame.parts(member)
-            if parts is None or frame.replica_count == 1:
-                continue
-            if group != (frame.group_key(parts) if host is None else self._holders_on(frame, parts, host)):
-                continue
-            count = len(self._takers_of(move, parts, host).ranks)
-            if count:
-                weight = 1 if self._itemsizes is None else self._itemsizes[tensor]
-                found.append((-weight * move.largest_block(parts), tensor, count))
-        turns, turn = {}, 0
-        for _, tensor, count in sorted(found):
-            turns[tensor] = turn
-            turn += count
-        return turns
+    def _group(self, frame: Frame, parts: Parts, host: int | None) -> Hashable:
+        """Return what is equal for equal groups of holders."""
+        return frame.group_key(parts) if host is None else self._holders_on(frame, parts, host)
 
     def _holders_on(self, frame: Frame, parts: Parts, host: int) -> tuple[int, ...]:
         if self._hosts is None:
@@ -101,21 +124,6 @@ class ReplicaRule:
         if key not in self._near:
             self._near[key] = tuple(rank for rank in self._hosts.ranks_of(host) if frame.parts(rank) == parts)
         return self._near[key]
-
-
-def _dealt(deal: _Deal, giver: int) -> Iterator[tuple[int, Parts]]:
-    """Yield what falls to ``giver``, found by its place in each round, not by a walk over the takers."""
-    count, size = len(deal.takers.ranks), len(deal.givers)
-    if size == 1:
-        yield from deal.takers.ranks
-        return
-    if not count:
-        return
-    place = deal.givers.index(giver)
-    for round_index in range(deal.first_turn // size, (deal.first_turn + count - 1) // size + 1):
-        turn = _turn_of(place, round_index, size) - deal.first_turn
-        if 0 <= turn < count:
-            yield deal.takers.ranks[turn]
 
 
 def _giver_at(turn: int, size: int) -> int:

@@ -68,9 +68,9 @@ def _digest(array: NDArray[Any], layout: Layout, rank: int, chunk: int) -> int:
     for first in range(0, array.size, chunk):
         for run in runs(array, first, min(first + chunk, array.size)):
             words = _as_words(run)
-            places = _places(start, run.size, box, layout.global_shape)
-            per_element = np.uint64(words.shape[1])
-            places = places[:, None] * per_element + np.arange(per_element, dtype=np.uint64)
+            elements = _places(start, run.size, box, layout.global_shape)
+            count = words.shape[1]
+            places = np.add.outer(elements * np.uint64(count), np.arange(count, dtype=np.uint64))
             total += int((words * _mixed(places, odd=True)).sum(dtype=np.uint64))
             start += run.size
     return total % (1 << 64)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from math import prod
 
 from mpiparallel.cluster.hosts import Hosts
-from mpiparallel.layout.box import Box
+from mpiparallel.layout.box import Box, sound_box
 from mpiparallel.layout.cut import Cut
 from mpiparallel.reshard.frame import Frame, PartRanges, Parts
 
@@ -78,24 +77,25 @@ def _lies_in(parts: Parts, ranges: PartRanges) -> bool:
 class TensorMove:
     """A pair of frames and the shape of a tensor: where its parts begin and end before and after."""
 
-    __slots__ = ("_target_ranges", "pair", "shape")
+    __slots__ = ("_largest_target", "_source_ends", "_target_ranges", "pair", "shape")
 
     def __init__(self, pair: FramePair, shape: tuple[int, ...]) -> None:
         self.pair = pair
         self.shape = shape
+        self._largest_target: list[int] | None = None
+        self._source_ends: dict[Parts, Ends] = {}
         self._target_ranges: dict[Parts, PartRanges] = {}
 
     def source_ends(self, parts: Parts) -> Ends:
         """Return the ``[start, stop)`` of source ``parts`` in each dim."""
-        return tuple(
-            cut.bounds(extent, part) for cut, extent, part in zip(self.pair.source.cuts, self.shape, parts, strict=True)
-        )
+        ends = self._source_ends.get(parts)
+        if ends is None:
+            ends = self._source_ends[parts] = _ends(self.pair.source.cuts, self.shape, parts)
+        return ends
 
     def target_ends(self, parts: Parts) -> Ends:
         """Return the ``[start, stop)`` of target ``parts`` in each dim."""
-        return tuple(
-            cut.bounds(extent, part) for cut, extent, part in zip(self.pair.target.cuts, self.shape, parts, strict=True)
-        )
+        return _ends(self.pair.target.cuts, self.shape, parts)
 
     def source_pieces(self, ends: Ends) -> Iterator[tuple[Parts, Box]]:
         """Yield the source parts with an element between these ``ends``, each with the box of what is between them."""
@@ -107,18 +107,21 @@ class TensorMove:
 
     def target_ranges(self, parts: Parts) -> PartRanges:
         """Return in each dim the target parts that share an element with source ``parts``."""
-        if parts not in self._target_ranges:
-            self._target_ranges[parts] = tuple(
-                cut.between(extent, *ends)
-                for cut, extent, ends in zip(self.pair.target.cuts, self.shape, self.source_ends(parts), strict=True)
-            )
-        return self._target_ranges[parts]
+        ranges = self._target_ranges.get(parts)
+        if ranges is None:
+            dims = zip(self.pair.target.cuts, self.shape, self.source_ends(parts), strict=True)
+            ranges = tuple([cut.between(extent, *ends) for cut, extent, ends in dims])
+            self._target_ranges[parts] = ranges
+        return ranges
 
     def largest_block(self, parts: Parts) -> int:
         """Return how many elements of source ``parts`` a target part can have at most."""
-        largest = self.target_ends((0,) * len(parts))
-        ends = zip(self.source_ends(parts), largest, strict=True)
-        return prod(min(stop - start, last - first) for (start, stop), (first, last) in ends)
+        if self._largest_target is None:
+            self._largest_target = [stop - start for start, stop in self.target_ends((0,) * len(parts))]
+        elements = 1
+        for (start, stop), largest in zip(self.source_ends(parts), self._largest_target, strict=True):
+            elements *= min(stop - start, largest)
+        return elements
 
 
 def _ends(cuts: Sequence[Cut], shape: tuple[int, ...], parts: Parts) -> Ends:
@@ -126,18 +129,14 @@ def _ends(cuts: Sequence[Cut], shape: tuple[int, ...], parts: Parts) -> Ends:
 
 
 def _pieces(cuts: Sequence[Cut], shape: tuple[int, ...], ends: Ends) -> Iterator[tuple[Parts, Box]]:
-    if not shape:
-        yield (), Box((), ())
-        return
     dims = [cut.pieces(extent, *between) for cut, extent, between in zip(cuts, shape, ends, strict=True)]
-    for piece in product(*dims):
-        parts, start, stop = zip(*piece, strict=True)
-        yield parts, Box(start, stop)
+    parts, starts, stops = ([dim[place] for dim in dims] for place in range(3))
+    return zip(product(*parts), map(sound_box, product(*starts), product(*stops)), strict=True)
 
 
 def shared_box(first: Ends, second: Ends) -> Box:
     """Return the box of what lies between both ends, which share an element."""
     ends = tuple(zip(first, second, strict=True))
-    return Box(
+    return sound_box(
         tuple([a if a > b else b for (a, _), (b, _) in ends]), tuple([a if a < b else b for (_, a), (_, b) in ends])
     )

@@ -13,6 +13,7 @@ from mpiparallel.reshard.layout_digest import LayoutPair
 from mpiparallel.reshard.moves import Way, check_sizes, gather_ways
 from mpiparallel.reshard.pair_bytes import PairBytes
 from mpiparallel.reshard.part_overlaps import Integers
+from mpiparallel.reshard.plan import check_pair
 from mpiparallel.reshard.rank_tables import RankTables
 
 
@@ -23,8 +24,8 @@ class Traffic:
     Each array has one entry for each of ``ranks``, which are all that hold something before or after, ascending.
     ``before`` and ``after`` is what the rank holds; of that ``kept`` stays as it is, in the same array, and ``copied``
     goes from the rank's old arrays to its new ones. The rest comes from other ranks: ``pair_bytes[n]`` go from rank
-    ``givers[n]`` to ``takers[n]``, each pair once and by ascending ranks. ``moved`` has for each tensor the bytes that go
-    from rank to rank.
+    ``givers[n]`` to ``takers[n]``, each pair once and by ascending ranks. ``moved`` has for each tensor the bytes that
+    go from rank to rank.
     """
 
     ranks: Integers
@@ -116,6 +117,8 @@ def traffic(
     >>> traffic({"weight": (halves, thirds)}, itemsizes={"weight": 4}).matrix().tolist()
     [[0, 4, 0], [0, 0, 8], [0, 0, 0]]
     """
+    for tensor, pair in layouts.items():
+        check_pair(tensor, *pair)
     check_sizes(layouts, itemsizes)
     tables = RankTables(layout for pair in layouts.values() for layout in pair)
     count = _Count(tables, hosts)
@@ -159,11 +162,19 @@ class _Count:
             for number, (deals, weights) in enumerate(self._dealt)
             for tensor, weight in weights.items()
         )
+        # Givers come again after so many turns: then they give the same takers the bytes of both tensors.
+        alike: dict[tuple[int, bytes], int] = {}
         for _, tensor, number in order:
             deals, weights = self._dealt[number]
-            givers = deals.places_of_givers(turns[deals.group])
+            key = (number, (turns[deals.group] % deals.period).tobytes())
+            alike[key] = alike.get(key, 0) + weights[tensor]
             turns[deals.group] += deals.count
-            self._pairs.add(givers, deals.place, deals.size * weights[tensor])
+        tensors: list[list[tuple[Integers, int]]] = [[] for _ in self._dealt]
+        for (number, first_turns), weight in alike.items():
+            tensors[number].append((np.frombuffer(first_turns, np.int64), weight))
+        for (deals, _), of_deals in zip(self._dealt, tensors, strict=True):
+            for givers, takers, sizes in deals.dealt(of_deals):
+                self._pairs.add(givers, takers, sizes)
 
     def traffic(self, layouts: Mapping[str, LayoutPair]) -> Traffic:
         """Return the sum of all that has been entered."""
@@ -171,7 +182,8 @@ class _Count:
         givers, takers, sizes = self._pairs.sums()
         ranks = self._tables.ranks
         moved = {tensor: self._moved.get(tensor, 0) for tensor in layouts}
-        return Traffic(ranks, *self._held, ranks[givers], ranks[takers], sizes, moved)
+        before, after, kept, copied = self._held
+        return Traffic(ranks, before, after, kept, copied, ranks[givers], ranks[takers], sizes, moved)
 
 
 def _host_numbers(ranks: Integers, hosts: Hosts) -> Integers:

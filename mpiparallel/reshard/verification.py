@@ -1,76 +1,66 @@
-"""Whether what arrived is what was sent: a checksum of every window at both ends."""
+"""Whether what arrived is what was sent."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
 
 import numpy as np
-import xxhash
-from numpy.typing import NDArray
 
-from mpiparallel.communication.agreement import failing_together, raise_together
+from mpiparallel.communication.agreement import raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard.bound_plan import BoundPlan, Stream
-from mpiparallel.reshard.pieces import Piece, byte_view, runs
-
-# Windows of pieces of at least this many bytes together: one checksum for many small tensors, one for each large one.
-_WINDOW_BYTES: Final = 1 << 20
-# What is strided is put in a row in portions that stay in the processor's cache.
-_PORTION_BYTES: Final = 1 << 18
+from mpiparallel.reshard.bound_plan import Stream
+from mpiparallel.reshard.checksums import Checksummer, windows
+from mpiparallel.reshard.pieces import byte_view
 
 
-def verify(bound: BoundPlan, communicator: Communicator, scratch_bytes: int = _PORTION_BYTES) -> None:
-    """Compare the 64-bit XXH3 of each window in the sources and where it has arrived in the targets.
+@dataclass
+class Checked:
+    """The checksums of one run on this rank, by member: of the windows sent, and of those received as they arrived.
 
-    All ranks call it together. Raises ReshardError on every rank if a window differs on any.
+    ``tensors`` are those that a window received has elements of.
     """
-    portion = min(_PORTION_BYTES, scratch_bytes)
-    with failing_together(communicator, ReshardError):
-        sent = {stream.member: _checksums(stream, portion) for stream in bound.outgoing}
-        found = {stream.member: _checksums(stream, portion) for stream in bound.incoming}
-    expected = {member: np.empty_like(checksums) for member, checksums in found.items()}
+
+    sent: dict[int, list[int]] = field(default_factory=dict)
+    arrived: dict[int, list[int]] = field(default_factory=dict)
+    tensors: dict[int, list[tuple[str, ...]]] = field(default_factory=dict)
+
+    def add(self, other: Checked) -> None:
+        """Add what was exchanged with other members."""
+        self.sent.update(other.sent)
+        self.arrived.update(other.arrived)
+        self.tensors.update(other.tensors)
+
+    def add_sent(self, stream: Stream, checksummer: Checksummer) -> None:
+        """Add what is in the sources of a stream."""
+        self.sent[stream.member] = [checksummer.of(stream.pieces[part]) for part in windows(stream)]
+
+    def add_arrived(self, stream: Stream, checksummer: Checksummer) -> None:
+        """Add what is found in the targets of a stream."""
+        parts = windows(stream)
+        self.arrived[stream.member] = [checksummer.of(stream.pieces[part]) for part in parts]
+        self.tensors[stream.member] = [stream.tensors[part] for part in parts]
+
+
+def verify(checked: Checked, communicator: Communicator) -> None:
+    """Compare the checksums of every window at both ends; all ranks call it together.
+
+    Raises ReshardError on every rank if a window differs on any.
+    """
+    expected = {member: np.empty(len(found), np.uint64) for member, found in checked.arrived.items()}
     communicator.exchange(
-        {member: byte_view(checksums) for member, checksums in sent.items()},
+        {member: byte_view(np.array(sent, np.uint64)) for member, sent in checked.sent.items()},
         {member: byte_view(checksums) for member, checksums in expected.items()},
     )
     damaged = [
-        f"{_names(stream, window)} from rank {communicator.ranks[stream.member]}"
-        for stream in bound.incoming
-        for window, same in zip(_windows(stream), found[stream.member] == expected[stream.member], strict=True)
-        if not same
+        f"{_names(tensors)} from rank {communicator.ranks[member]}"
+        for member, found in checked.arrived.items()
+        for tensors, here, there in zip(checked.tensors[member], found, expected[member].tolist(), strict=True)
+        if here != there
     ]
     raise_together(f"bytes arrived damaged: {'; '.join(damaged)}" if damaged else None, communicator, ReshardError)
 
 
-def _windows(stream: Stream) -> list[slice]:
-    """Return which pieces make up each window, the same at both ends."""
-    windows, first, length = [], 0, 0
-    for index, piece in enumerate(stream.pieces, 1):
-        length += piece.nbytes
-        if length >= _WINDOW_BYTES or index == len(stream.pieces):
-            windows.append(slice(first, index))
-            first, length = index, 0
-    return windows
-
-
-def _checksums(stream: Stream, portion: int) -> NDArray[np.uint64]:
-    return np.array([_checksum(stream.pieces[window], portion) for window in _windows(stream)], np.uint64)
-
-
-def _checksum(pieces: tuple[Piece, ...], portion: int) -> int:
-    checksum = xxhash.xxh3_64()
-    for piece in pieces:
-        if piece.flags.c_contiguous:
-            checksum.update(byte_view(piece).data)
-            continue
-        step = max(1, portion // piece.itemsize)
-        for start in range(0, piece.size, step):
-            for run in runs(piece, start, min(start + step, piece.size)):
-                checksum.update(byte_view(np.ascontiguousarray(run)).data)
-    return checksum.intdigest()
-
-
-def _names(stream: Stream, window: slice) -> str:
-    first, *others = dict.fromkeys(stream.tensors[window])
+def _names(tensors: tuple[str, ...]) -> str:
+    first, *others = dict.fromkeys(tensors)
     return f"{first} and {len(others)} more tensors" if others else first

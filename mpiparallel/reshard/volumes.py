@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.reshard.layout_digest import LayoutPair
 from mpiparallel.reshard.moves import gather_ways
 from mpiparallel.reshard.part_overlaps import Integers, part_overlaps
-from mpiparallel.reshard.plan import LayoutPair
 from mpiparallel.reshard.rank_tables import RankTables, part_sizes
 
 
@@ -38,42 +38,35 @@ class WayVolumes:
         found: Integers = np.where(met, self.shared[at], 0)
         return found
 
-    @property
-    def pairs(self) -> int:
-        """How many pairs of a place and a candidate share something."""
-        if not self.codes.size:
-            return 0
-        candidates = np.bincount(self.on_candidate + 1, minlength=int(self.codes[-1]) // self.target_parts + 2)[1:]
-        places = np.bincount(self.of_place + 1, minlength=self.target_parts + 1)[1:]
+    def pair_count(self) -> int:
+        """Return how many pairs of a place and a candidate share something."""
         given, wanted = np.divmod(self.codes, self.target_parts)
-        return int((candidates[given] * places[wanted]).sum())
+        holders = np.bincount(self.on_candidate + 1, minlength=int(given.max(initial=0)) + 2)[1:]
+        takers = np.bincount(self.of_place + 1, minlength=self.target_parts + 1)[1:]
+        return int((holders[given] * takers[wanted]).sum())
 
-    @property
-    def same_everywhere(self) -> bool:
-        """Whether each place finds as much on any candidate as on any other."""
+    def is_same_everywhere(self) -> bool:
+        """Return whether each place finds on any candidate what it finds on any other."""
         return bool((self.on_candidate == 0).all()) and bool((self.codes < self.target_parts).all())
 
     def shared_pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Integers]:
-        """Return the places and the candidates of these pairs, and their bytes."""
-        by_part = np.argsort(self.on_candidate, kind="stable")
-        sorted_parts = self.on_candidate[by_part]
-        holders_from = np.searchsorted(sorted_parts, np.arange(int(sorted_parts[-1]) + 2))
-        takers_by_part = np.argsort(self.of_place, kind="stable")
-        takers_from = np.searchsorted(self.of_place[takers_by_part], np.arange(self.target_parts + 1))
+        """Return the places and the candidates of these pairs, and the bytes of each."""
         given, wanted = np.divmod(self.codes, self.target_parts)
-        known = given < holders_from.size - 1
-        given, wanted, shared = given[known], wanted[known], self.shared[known]
-        holders = holders_from[given + 1] - holders_from[given]
-        takers = takers_from[wanted + 1] - takers_from[wanted]
-        counts = holders * takers
+        holders, holders_from = _by_part(self.on_candidate, int(given.max(initial=0)) + 1)
+        takers, takers_from = _by_part(self.of_place, self.target_parts)
+        width = holders_from[given + 1] - holders_from[given]
+        counts = width * (takers_from[wanted + 1] - takers_from[wanted])
         pair = np.repeat(np.arange(counts.size), counts)
         index = np.arange(pair.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        taker, holder = np.divmod(index, holders[pair])
-        return (
-            takers_by_part[takers_from[wanted[pair]] + taker],
-            by_part[holders_from[given[pair]] + holder],
-            shared[pair],
-        )
+        taker, holder = np.divmod(index, width[pair])
+        places = takers[takers_from[wanted[pair]] + taker]
+        return places, holders[holders_from[given[pair]] + holder], self.shared[pair]
+
+
+def _by_part(part: Integers, parts: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return who holds a part, sorted by it, and where each part begins."""
+    order = np.argsort(part, kind="stable")
+    return order, np.searchsorted(part[order], np.arange(parts + 1))
 
 
 class Volumes:
@@ -90,7 +83,8 @@ class Volumes:
         self.total = 0
         self.ways: list[WayVolumes] = []
         tables = RankTables(layout for pair in layouts.values() for layout in pair)
-        for way, weight in gather_ways(layouts, itemsizes).items():
+        for way, weights in gather_ways(layouts, itemsizes).items():
+            weight = sum(weights.values())
             source, target = tables.holders(way.source), tables.holders(way.target)
             overlaps = part_overlaps(way.source, way.target)
             codes = overlaps.source * len(target.places) + overlaps.target

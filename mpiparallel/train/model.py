@@ -20,7 +20,7 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.elastic.order import Order
-from mpiparallel.train.elastic.proposal import Networks, Wish
+from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.evaluation import Evaluation, not_training
@@ -100,12 +100,8 @@ class Model:
     def resharding(self) -> Resharding:
         """Who trains and who waits, and how that changes."""
         if self._resharding is None:
-            training = self._train_network
-            cells = (training, self._network, self._evaluation.network) if training is not None else (
-                self._network,
-                self._evaluation.network,
-            )
-            self._resharding = Resharding(Networks(self._network, training, cells), Team.of_current_world())
+            networks = Networks.of(self._network, self._train_network, self._evaluation.network)
+            self._resharding = Resharding(networks, Team.of_current_world())
         return self._resharding
 
     @property
@@ -119,6 +115,11 @@ class Model:
         return self._resharding is not None and self._resharding.team.has_left
 
     @property
+    def training_ranks(self) -> tuple[int, ...]:
+        """The ranks that train, by the numbers that they had when the job began, in the order of their new ranks."""
+        return self.resharding.team.ranks
+
+    @property
     def generation(self) -> int:
         """How many times ``reshard`` has moved the training."""
         return 0 if self._resharding is None else self._resharding.team.generation
@@ -128,28 +129,31 @@ class Model:
         strategy: Any = None,
         ranks: int | Sequence[int] | None = None,
         retire: str = "wait",
+        relabel: bool = False,
+        spawn: bool = False,
         **options: Any,
     ) -> ReshardReport:
         """Move the training to other ranks or another strategy, between two steps, and return what moved.
 
         All that training needs goes along: parameters, optimizer states, counters, moving averages, the scale of the
-        loss, the position in the data and the masks of dropout. It is called by all ranks alike, also in a callback of
+        loss, the position in the data and the masks of dropout. All ranks call it alike, also in a callback of
         ``train``, which goes on with the next batch on the ranks that then train.
 
-        ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began; the order
-        of the list is that of their new ranks. ``strategy`` is a strategy file; or a dict of strategies, by the names
-        that such files give operators or by the operators' places in the network; or a network made as the model's, but
-        for its cuts. Without one, operators keep their strategies; those that have none are cut by the batch.
-        ``options`` are settings of ``set_auto_parallel_context``, and ``mode``, ``scratch_bytes``, ``wave_bytes``,
-        ``verify``, ``digest`` and ``executor`` of ``mpiparallel.reshard.reshard``.
+        ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began; its order
+        is that of their new ranks. ``relabel`` chooses and orders them so that most bytes stay in place; ``spawn`` lets
+        a launcher that can start those that are missing: they run the same program, and join in ``train``.
+        ``strategy`` is a strategy file; or strategies by the names that such files give operators or by the operators'
+        places in the network; or a network like the model's but for its cuts. Without one, operators keep theirs, and
+        those that have none are cut by the batch. ``options`` are settings of ``set_auto_parallel_context``, and
+        options of ``mpiparallel.reshard.ReshardOptions``.
 
         Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends; out
         of ``train`` they call ``reshard`` as the others do. With ``retire="end"`` their ``train`` returns, and they may
         run to their end. ``active`` says whether this rank trains. After it ``get_rank()`` and ``get_group_size()`` are
         those of the ranks that train, and groups that were made by name are gone.
 
-        Raises on all ranks, before anything moves, ConfigurationError, StrategyError, StrategyFileError or ReshardError
-        for what cannot be; ReshardError also when the move fails. The training can then go on as it was.
+        Raises on all ranks, before anything moves, ConfigurationError, StrategyError, StrategyFileError, DatasetError
+        or ReshardError for what cannot be; ReshardError also when the move fails. The training can then go on.
 
         >>> from mpiparallel import Model, context, nn
         >>> from mpiparallel.communication.threads import run_world
@@ -166,8 +170,9 @@ class Model:
         >>> run_world(4, job)
         [(True, 4), (True, 4), (True, 4), (False, 2)]
         """
-        position = None if self._run is None else self._run.position()
-        report = self.resharding.ask(Wish(strategy, ranks, retire, options), self.step, position)
+        run = self._run
+        standing = Standing(self.step) if run is None else Standing(self.step, run.position(), run.check_data)
+        report = self.resharding.ask(Wish(strategy, ranks, retire, relabel, spawn, options), standing)
         self._take_step()
         return report
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,14 @@ from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CommunicationError, DatasetError, ReshardError
 from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.train.batch_agreement import check_batches
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
-from mpiparallel.train.elastic.order import Ending, Order
+from mpiparallel.train.elastic.fed_data import FedData
+from mpiparallel.train.elastic.order import Ending, Growth, Message, Order
 from mpiparallel.train.elastic.resharding import error_of
+from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class TrainingRun:
         self, model: Model, epochs: int, dataset: Dataset, callbacks: Any, sunk: int | None, initial_epoch: int
     ) -> None:
         self._model = model
-        self._dataset = dataset
+        self._data = FedData(dataset)
         self._sunk = sunk
         self._first_epoch, self._last_epoch = initial_epoch, initial_epoch + epochs
         model.train_network.check_as_made()
@@ -80,11 +83,24 @@ class TrainingRun:
             "epoch": self._epoch,
             "left": self._left,
             "stop": self._context.get_stop_requested(),
+            "data": self._data.position(),
         }
+
+    def check_data(self, configuration: ParallelConfiguration, ranks: Sequence[int]) -> None:
+        """Raise DatasetError unless the data can be dealt out to these ranks, so that each step has its samples."""
+        steps = self._data.dealt_to(ranks, configuration).get_dataset_size() // self._batches_a_step
+        if steps != self._parameters.batch_num:
+            raise DatasetError(
+                f"Model.reshard: an epoch has {self._parameters.batch_num} steps on "
+                f"{self._parameters.device_number} ranks, but would have {steps} on {len(ranks)}; give the dataset as "
+                "many samples as a multiple of the batch of all ranks"
+            )
 
     def train(self) -> None:
         """Train to the end, with the ranks that are there then."""
         try:
+            if is_awaited():
+                self._heeds(self._model.resharding.meet())
             while not self._model.has_left:
                 if not self._model.active:
                     with interrupts_held():
@@ -96,11 +112,15 @@ class TrainingRun:
         except BaseException as error:
             # Where the ranks cannot reach each other any more, that is what they are told of anyway.
             with suppress(CommunicationError):
-                self._model.resharding.end(error)
+                self._let_spares_go(error)
             raise
         finally:
             self._close()
-        self._model.resharding.end(None)
+        self._let_spares_go(None)
+
+    def _let_spares_go(self, error: BaseException | None) -> None:
+        if self._model.generation:
+            self._model.resharding.end(error)
 
     def _wait(self) -> bool:
         """Sleep until this rank is called, or until the training ends; return whether it is called."""
@@ -110,23 +130,28 @@ class TrainingRun:
                 if message.error:
                     raise error_of(message)
                 return False
-            if isinstance(message, Order) and self._follows(message):
+            if self._heeds(message):
                 return self._model.active
 
-    def _follows(self, order: Order) -> bool:
-        """Take part in a reshard; return whether this rank does not wait any longer."""
+    def _heeds(self, message: Message) -> bool:
+        """Do what those who train ask for; return whether this rank does not wait any longer."""
         try:
-            self._model.follow(order)
-        except ReshardError:
+            if isinstance(message, Growth):
+                message = self._model.resharding.grow(message)
+            if not isinstance(message, Order):
+                return False
+            self._model.follow(message)
+        except (CommunicationError, ReshardError):
             # It failed on all ranks alike; those that train say what comes of it.
             return False
-        self._take_position(order.position or {})
+        self._take_position(message.position or {})
         return self._model.active or self._model.has_left
 
     def _take_position(self, position: dict[str, Any]) -> None:
         if position:
             self._moment, self._told = position["moment"], position["told"]
             self._epoch, self._left = position["epoch"], position["left"]
+            self._data.take_position(position["data"])
             if position["stop"]:
                 self._context.request_stop()
 
@@ -134,7 +159,7 @@ class TrainingRun:
         """Train on this rank; return whether the training has ended, and not gone to other ranks."""
         self._prepare()
         if self._has_begun or self._told:
-            self._begin_again()
+            self._begin_again(joins=True)
         while self._moment != _DONE:
             if not self._tell():
                 return False
@@ -144,13 +169,12 @@ class TrainingRun:
     def _prepare(self) -> None:
         """Make ready for the ranks there are now; all of them do it together."""
         self._close()
-        model, dataset, parameters = self._model, self._dataset, self._parameters
+        model, parameters, configuration = self._model, self._parameters, current_configuration()
+        dataset = parameters.train_dataset = self._data.dealt_to(model.training_ranks, configuration)
         batch_num = dataset.get_dataset_size() // self._batches_a_step
         batch = first_batch(dataset) if batch_num else []
         specs = [TensorSpec(column.shape, column.dtype) for column in batch]
         check_batches(batch_num, specs, self._batches_a_step)
-        configuration = current_configuration()
-        parameters.train_dataset = dataset
         parameters.parallel_mode, parameters.device_number = configuration.mode, configuration.device_num
         parameters.rank = configuration.rank
         parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step
@@ -163,13 +187,14 @@ class TrainingRun:
         parameters.cur_step_num, parameters.cur_epoch_num = model.step, self._epoch + 1
         self._generation = model.generation
 
-    def _begin_again(self) -> None:
-        """Tell the callbacks that other ranks train from now on; those of a rank that joins begin first."""
+    def _begin_again(self, joins: bool) -> None:
+        """Tell the callbacks that other ranks train from now on; on a rank that joins, the beginnings come first."""
+        self._parameters.joins = joins
         if not self._has_begun:
-            self._has_begun = self._parameters.joins = True
+            self._has_begun = True
             self._callbacks.at("begin", self._context)
-            if self._moment not in ("begin", "epoch_begin"):
-                self._callbacks.at("epoch_begin", self._context)
+        if joins and self._moment not in ("begin", "epoch_begin"):
+            self._callbacks.at("epoch_begin", self._context)
         self._callbacks.at("resharded", self._context)
         self._parameters.joins = False
 
@@ -186,7 +211,7 @@ class TrainingRun:
                     self._callbacks.at("retired", self._context)
                     return False
                 self._prepare()
-                self._begin_again()
+                self._begin_again(joins=False)
         return True
 
     def _following(self) -> str:
@@ -230,7 +255,7 @@ class TrainingRun:
         """Have the batches of the next step ready; return False at the end of the epoch."""
         if self._batches is None:
             skip = self._model.step - self._epoch * self._parameters.batch_num
-            self._batches = self._dataset.iterate(self._epoch, skip * self._batches_a_step)
+            self._batches = self._parameters.train_dataset.iterate(self._epoch, skip * self._batches_a_step)
             self._steps = self._whole_steps()
         if not self._next:
             self._next = list(islice(self._steps, 1))

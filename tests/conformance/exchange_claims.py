@@ -17,7 +17,7 @@ from tests.conformance.communicator import SIZES, Claim, Run, made
 Views = dict[int, list[NDArray[Any]]]
 
 # Around multiples of the small message of the MPI ranks.
-LENGTHS = (0, 1, 18, 19, 20, 37, 38, 39, 1000, 70000)
+LENGTHS = (0, 1, 18, 19, 20, 38, 39, 300)
 FORMS = (
     ((), "f8"),
     ((0, 3), "f4"),
@@ -58,7 +58,7 @@ def lengths_of(turn: int, size: int) -> dict[tuple[int, int], int]:
 def exchange_moves_bytes_between_those_that_name_each_other(run: Run) -> None:
     def check(communicator: Communicator) -> None:
         own = communicator.rank
-        for turn in range(20):
+        for turn in range(8):
             lengths = lengths_of(turn, communicator.size)
             content = {
                 (source, target): np.random.default_rng((turn, source, target)).integers(0, 256, length, np.uint8)
@@ -78,7 +78,7 @@ def exchange_moves_bytes_between_those_that_name_each_other(run: Run) -> None:
 
 
 def strided(generator: np.random.Generator, form: tuple[tuple[int, ...], str]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return an array and a view of this shape and dtype in it: cut, stepped, and with its dims in another order."""
+    """Return an array and a view of this form in it: cut, stepped, with its dims in another order or backward."""
     shape, dtype = form
     order = generator.permutation(len(shape))
     before, after = generator.integers(0, 3, (2, len(shape)))
@@ -86,7 +86,8 @@ def strided(generator: np.random.Generator, form: tuple[tuple[int, ...], str]) -
     cuts = [slice(before[dim], before[dim] + max(0, (shape[dim] - 1) * steps[dim] + 1), steps[dim]) for dim in order]
     whole = [before[dim] + max(0, (shape[dim] - 1) * steps[dim] + 1) + after[dim] for dim in order]
     array = np.zeros(whole, dtype)
-    view = np.transpose(array[(*cuts, ...)], np.argsort(order))
+    ways = tuple(slice(None, None, way) for way in generator.choice([1, 1, 1, -1], len(shape)))
+    view = np.transpose(array[(*cuts, ...)], np.argsort(order))[(*ways, ...)]
     assert view.shape == shape
     return array, view
 
@@ -102,7 +103,7 @@ def filled(form: tuple[tuple[int, ...], str], seed: int) -> NDArray[Any]:
 def strided_exchange_fills_the_views_and_nothing_else(run: Run) -> None:
     def check(communicator: Communicator) -> None:
         own, size = communicator.rank, communicator.size
-        for turn in range(12):
+        for turn in range(5):
             generator = np.random.default_rng((turn, own))
             drawn = np.random.default_rng(turn)
             forms = {pair: [FORMS[at] for at in drawn.integers(0, len(FORMS), 3)] for pair in lengths_of(turn, size)}
@@ -174,7 +175,7 @@ def unlike_ends_are_refused_and_the_world_goes_on(run: Run) -> None:
         for sent, taken in pairs:
             with pytest.raises(CommunicationError, match="both must list equal shapes and dtypes"):
                 communicator.strided_exchange({after: sent if own == 0 else []}, {before: taken if own == 1 else []})
-        for sent_length, taken_length in ((5, 8), (8, 5), (0, 7), (7, 0), (19, 38), (57, 19), (70000, 3), (3, 70000)):
+        for sent_length, taken_length in ((5, 8), (8, 5), (0, 7), (7, 0), (19, 38), (57, 19), (9000, 3), (3, 9000)):
             sends = {after: np.zeros(sent_length, np.uint8)}
             with pytest.raises(CommunicationError, match=f"sends {sent_length} bytes .* expects {taken_length} bytes"):
                 communicator.exchange(sends, {before: np.zeros(taken_length, np.uint8)})

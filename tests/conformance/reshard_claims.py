@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import Movement, ReshardOptions, reshard
 from mpiparallel.reshard.plan import ReshardPlan, Transfer, plan_reshard
-from tests.conformance.reshard_cases import Case
+from tests.conformance.reshard_cases import Arrays, Case
 
 
 def plans_of(case: Case) -> list[ReshardPlan]:
@@ -63,12 +63,8 @@ def assert_state(case: Case, arrays: Mapping[str, NDArray[Any]], layouts: Mappin
         assert arrays[name].tobytes() == part.tobytes(), f"{name} on rank {rank} holds other bits than NumPy's slice"
 
 
-def moves_as_numpy_slices(communicator: Communicator, case: Case) -> None:
-    """``reshard`` gives each rank its slices, leaves what was given as it was, and returns what stays as it is."""
-    rank = communicator.rank
-    given = case.given(rank)
-    found = reshard(dict(given), case.source, case.target, communicator, **case.options)
-    assert_state(case, found, case.target, rank)
+def assert_only_what_moves_is_new(case: Case, given: Arrays, found: Mapping[str, NDArray[Any]], rank: int) -> None:
+    """What was given is as it was; an array whose box stays is the very one that was given, another shares nothing."""
     assert_state(case, given, case.source, rank)
     for name in found.keys() & given.keys():
         if case.source[name].box(rank) == case.target[name].box(rank):
@@ -77,19 +73,33 @@ def moves_as_numpy_slices(communicator: Communicator, case: Case) -> None:
             assert not np.may_share_memory(found[name], given[name])
 
 
-def moves_there_and_back(communicator: Communicator, case: Case, moved: int) -> None:
-    """A movement goes forward and back, bit for bit, and reports what passed between ranks."""
+def moves_as_numpy_slices(communicator: Communicator, case: Case, moved: int) -> None:
+    """``reshard`` gives each rank its slices, leaves what was given as it was, and returns what stays as it is."""
     rank = communicator.rank
-    options = ReshardOptions(**case.options)
-    movement = Movement(case.given(rank), case.source, case.target, communicator, options)
+    given = case.given(rank)
+    found = reshard(dict(given), case.source, case.target, communicator, **case.options)
+    assert_state(case, found, case.target, rank)
+    assert_only_what_moves_is_new(case, given, found, rank)
+
+
+def moves_there_and_back(communicator: Communicator, case: Case, moved: int) -> None:
+    """A movement goes forward and back, bit for bit, and reports that it moved so many bytes between ranks."""
+    rank = communicator.rank
+    given = case.given(rank)
+    movement = Movement(dict(given), case.source, case.target, communicator, ReshardOptions(**case.options))
     assert_state(case, movement.arrays, movement.layouts, rank)
     report = movement.forward()
     assert report.bytes_moved == moved
     assert movement.layouts == case.target
     assert_state(case, movement.arrays, case.target, rank)
+    assert_only_what_moves_is_new(case, given, movement.arrays, rank)
     movement.back()
     assert movement.layouts == case.source
     assert_state(case, movement.arrays, case.source, rank)
+
+
+Claim = Callable[[Communicator, Case, int], None]
+CLAIMS: Sequence[Claim] = (moves_as_numpy_slices, moves_there_and_back)
 
 
 def refusal(function: Callable[[], object]) -> str:

@@ -1,4 +1,4 @@
-"""Measures how much scratch memory each thread rank holds at most in the executors of resharding."""
+"""Measures how much scratch memory each thread rank holds at most for a reshard."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mpiparallel.reshard import memory
 
 @contextmanager
 def measured_scratch() -> Iterator[Counter[str]]:
-    """Yield the most bytes that the executors of each thread have held at one time, by the name of the thread."""
+    """Yield the most bytes of scratch memory that each thread has held at one time, by the name of the thread."""
     held: Counter[str] = Counter()
     most: Counter[str] = Counter()
     allocate = memory.allocate
 
     def counted(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         array = allocate(shape, dtype)
-        # Targets are asked for by other modules, and are no scratch.
-        if ".executors." in sys._getframe(1).f_globals["__name__"]:
+        # Targets are asked for by the module itself, and are no scratch.
+        if sys._getframe(1).f_globals is not vars(memory):
             rank = threading.current_thread().name
             held[rank] += array.nbytes
             most[rank] = max(most[rank], held[rank])

@@ -1,7 +1,9 @@
 """The world of MPI ranks. Importing this package starts MPI; nothing outside it imports mpi4py."""
 
+from mpiparallel.communication.mpi.growth import grow as grow
+from mpiparallel.communication.mpi.growth import joined_world as joined_world
 from mpiparallel.communication.mpi.world import abort_job_on_uncaught_exception as abort_job_on_uncaught_exception
 from mpiparallel.communication.mpi.world import communicator_of as communicator_of
 from mpiparallel.communication.mpi.world import world as world
 
-__all__ = ["abort_job_on_uncaught_exception", "communicator_of", "world"]
+__all__ = ["abort_job_on_uncaught_exception", "communicator_of", "grow", "joined_world", "world"]

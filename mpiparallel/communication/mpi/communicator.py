@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
-from mpiparallel.communication.mpi import shared_memory
+from mpiparallel.communication.mpi import large_messages, shared_memory
 from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
 from mpiparallel.communication.mpi.messages import exchange
 from mpiparallel.communication.mpi.root import Root
@@ -30,7 +30,7 @@ class MpiCommunicator:
     """
 
     def __init__(self, comm: MPI.Intracomm, ranks: tuple[int, ...], world: Root) -> None:
-        self._comm = comm
+        self.comm = comm
         self._ranks = ranks
         self._world = world
         self._rank = comm.Get_rank()
@@ -76,7 +76,7 @@ class MpiCommunicator:
     @reporting
     def rest(self) -> None:
         # A blocking call would spin: on a machine with more ranks than cores that takes time from those who work.
-        request = self._comm.Ibarrier()
+        request = self.comm.Ibarrier()
         while not request.Test():
             time.sleep(NAP)
 
@@ -85,7 +85,7 @@ class MpiCommunicator:
         view = arguments.writable("all_reduce", array)
         wire = wire_of(view.dtype, operation)
         travelling = encode(view, wire)
-        for piece in self._pieces(travelling):
+        for piece in large_messages.pieces(self._world, travelling):
             self._call("Allreduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation])
         decode(travelling, view, wire)
 
@@ -94,7 +94,10 @@ class MpiCommunicator:
         view = arguments.writable("start_all_reduce", array)
         wire = wire_of(view.dtype, operation)
         travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
-        requests = [self._comm.Iallreduce(MPI.IN_PLACE, piece, reduction) for piece in self._pieces(travelling)]
+        requests = [
+            self.comm.Iallreduce(MPI.IN_PLACE, piece, reduction)
+            for piece in large_messages.pieces(self._world, travelling)
+        ]
         return ending(requests, self._world.wait, lambda: decode(travelling, view, wire), travelling)
 
     @reporting
@@ -115,7 +118,7 @@ class MpiCommunicator:
         if received.size > self._world.largest_message:
             self.all_gather(source, target)
             return already_ended
-        request = self._comm.Iallgather([sent, MPI.BYTE], [received, MPI.BYTE])
+        request = self.comm.Iallgather([sent, MPI.BYTE], [received, MPI.BYTE])
         return ending([request], self._world.wait, already_ended, sent)
 
     @reporting
@@ -140,7 +143,7 @@ class MpiCommunicator:
         if travelling.nbytes > self._world.largest_message:
             self.reduce_scatter(source, target, operation)
             return already_ended
-        request = self._comm.Ireduce_scatter_block(travelling, received, OPERATIONS[wire.operation])
+        request = self.comm.Ireduce_scatter_block(travelling, received, OPERATIONS[wire.operation])
         return ending([request], self._world.wait, lambda: decode(received, block, wire), travelling)
 
     @reporting
@@ -164,30 +167,13 @@ class MpiCommunicator:
         sent, received = arguments.flat("all_to_all_v", source), arguments.writable("all_to_all_v", target)
         arguments.refuse(arguments.counts_problem("all_to_all_v", "source", sent, source_counts, self.size))
         arguments.refuse(arguments.counts_problem("all_to_all_v", "target", received, target_counts, self.size))
-        self._call("Alltoallv", self._message(sent, source_counts), self._message(received, target_counts))
-
-    def _message(self, view: NDArray[np.uint8], counts: Sequence[int]) -> list[Any]:
-        """Return the buffer, counts, displacements and datatype of one side of Alltoallv.
-
-        Each side counts in elements just large enough for its own total; two sides need not choose alike.
-        """
-        length = 1
-        while view.size > length * self._world.largest_message:
-            length *= 2
-        if length > 1 and any(count % length for count in counts):
-            raise CommunicationError(
-                f"all_to_all_v: {view.size} bytes are more than {self._world.largest_message}, so blocks must be "
-                "multiples "
-                f"of {length} bytes; pad them"
-            )
-        elements = [count // length for count in counts]
-        starts = [0, *accumulate(elements)][: len(elements)]
-        return [view, (elements, starts), self._world.datatype(length)]
+        outgoing = large_messages.side(self._world, sent, source_counts)
+        self._call("Alltoallv", outgoing, large_messages.side(self._world, received, target_counts))
 
     @reporting
     def exchange(self, sends: Mapping[int, NDArray[np.uint8]], receives: Mapping[int, NDArray[np.uint8]]) -> None:
         arguments.refuse(arguments.exchange_problem(sends, receives, self.size))
-        exchange(self._comm, sends, receives, self._world.largest_message, self._world.wait)
+        exchange(self.comm, sends, receives, self._world.largest_message, self._world.wait)
 
     @reporting
     def strided_exchange(
@@ -205,13 +191,13 @@ class MpiCommunicator:
     def world_of(self, ranks: Sequence[int]) -> Communicator:
         chosen = arguments.world_members(ranks, self._ranks, self._ranks[self._rank])
         created = self._created(chosen)
-        return MpiCommunicator(created, tuple(range(len(chosen))), self._world.of(created, chosen))
+        return MpiCommunicator(created, tuple(range(len(chosen))), self._world.of(created, chosen)).freed_at_exit()
 
     @reporting
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         view = arguments.writable("broadcast", array)
         arguments.refuse(arguments.member_problem("broadcast", root, self.size))
-        for piece in self._pieces(arguments.as_bytes(view)):
+        for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
             self._call("Bcast", [piece, MPI.BYTE], root)
 
     @reporting
@@ -220,7 +206,7 @@ class MpiCommunicator:
         arguments.refuse(arguments.member_problem("reduce", root, self.size))
         wire = wire_of(view.dtype, operation)
         travelling = encode(view, wire)
-        for piece in self._pieces(travelling):
+        for piece in large_messages.pieces(self._world, travelling):
             if self._rank == root:
                 self._call("Reduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation], root)
             else:
@@ -232,16 +218,16 @@ class MpiCommunicator:
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
         view = arguments.flat("send", array)
         arguments.refuse(arguments.peer_problem("send", target, self._rank, self.size, tag))
-        for piece in self._pieces(arguments.as_bytes(view)):
-            self._comm.Send([piece, MPI.BYTE], target, tag)
+        for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
+            self.comm.Send([piece, MPI.BYTE], target, tag)
 
     @reporting
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         view = arguments.writable("receive", array)
         arguments.refuse(arguments.peer_problem("receive", source, self._rank, self.size, tag))
         status = MPI.Status()
-        for piece in self._pieces(arguments.as_bytes(view)):
-            self._comm.Recv([piece, MPI.BYTE], source, tag, status)
+        for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
+            self.comm.Recv([piece, MPI.BYTE], source, tag, status)
             if status.Get_count(MPI.BYTE) != piece.size:
                 raise CommunicationError(
                     f"receive: member {source} sent {status.Get_count(MPI.BYTE)} bytes where member {self._rank} "
@@ -264,18 +250,25 @@ class MpiCommunicator:
         self.all_reduce(array, "max")
         return bool(array[0])
 
+    def freed_at_exit(self) -> MpiCommunicator:
+        """Return this communicator; if its world must be freed, it is at the end of the program at the latest."""
+        if self._world.grown:
+            atexit.register(self.free)
+        return self
+
     @reporting
     def free(self) -> None:
+        atexit.unregister(self.free)
         groups = self._world.groups
-        if self._comm == self._world.comm:
+        if self.comm == self._world.comm:
             # In one order on all ranks, because freeing a communicator may wait for its members.
             for members in sorted(groups):
-                groups[members]._comm.Free()
+                groups[members].comm.Free()
             groups.clear()
             self._world.free_datatypes()
         else:
             groups.pop(self._ranks, None)
-        self._comm.Free()
+        self.comm.Free()
 
     def _created(self, members: Sequence[int]) -> MPI.Intracomm:
         """Return the MPI communicator of some world ranks, in their order; only they call it."""
@@ -293,13 +286,9 @@ class MpiCommunicator:
         A blocking call spins, and even one that yields keeps much of the core that its peers need.
         """
         if not self._world.crowded:
-            getattr(self._comm, collective)(*buffers)
+            getattr(self.comm, collective)(*buffers)
             return
-        wait_napping(getattr(self._comm, f"I{collective.lower()}")(*buffers))
-
-    def _pieces(self, view: NDArray[Any]) -> Iterator[NDArray[Any]]:
-        length = max(1, self._world.largest_message // view.itemsize)
-        return (view[start : start + length] for start in range(0, view.size, length))
+        wait_napping(getattr(self.comm, f"I{collective.lower()}")(*buffers))
 
     def _exchange_all(self, sent: Sequence[NDArray[np.uint8]], received: Sequence[NDArray[np.uint8]]) -> None:
         """Send ``sent[k]`` to member ``k`` and fill ``received[k]`` from it."""
@@ -307,6 +296,6 @@ class MpiCommunicator:
 
     def _reduce_blocks(self, source: NDArray[Any], target: NDArray[Any], operation: MPI.Op) -> None:
         for member, block in enumerate(np.split(source, self.size)):
-            filled = self._pieces(target) if member == self._rank else None
-            for piece in self._pieces(block):
+            filled = large_messages.pieces(self._world, target) if member == self._rank else None
+            for piece in large_messages.pieces(self._world, block):
                 self._call("Reduce", piece, next(filled) if filled else None, operation, member)

@@ -18,7 +18,7 @@ class Root:
     """The MPI communicator of a world, from which its groups are made, and what is known of its ranks.
 
     ``hosts`` gives each world rank the lowest one on its host. Where ranks are ``crowded``, some host has more of them
-    than cores.
+    than cores. A world that has ``grown`` must be freed before MPI ends, or Open MPI may crash or hang at the end.
     """
 
     comm: MPI.Intracomm
@@ -27,6 +27,7 @@ class Root:
     crowded: bool = False
     overlaps: bool = False
     can_share: bool = False
+    grown: bool = False
     groups: dict[tuple[int, ...], MpiCommunicator] = field(default_factory=dict)
     datatypes: dict[int, MPI.Datatype] = field(default_factory=lambda: {1: MPI.BYTE})
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
-from mpiparallel.communication.agreement import raise_together
+from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.mpi.strided_types import datatype_of
 from mpiparallel.communication.protocol import Communicator
@@ -25,6 +25,10 @@ class MpiExchange:
     def __init__(self, communicator: Communicator, call: Callable[..., None], sends: Views, receives: Views) -> None:
         rank = communicator.rank
         self._call = call
+        with failing_together(communicator, MemoryError):
+            sends, self._before = _staged(sends)
+            receives, staged = _staged(receives)
+        self._after = [(view, stage) for stage, view in staged]
         self._own = list(zip(receives.get(rank, ()), sends.get(rank, ()), strict=True))
         self._kept = [*sends.values(), *receives.values()]
         self._datatypes: list[MPI.Datatype] = []
@@ -33,15 +37,17 @@ class MpiExchange:
     @reporting
     def run(self) -> None:
         arguments.refuse(arguments.freed_problem("strided_exchange", not self._message))
+        for target, source in self._before:
+            np.copyto(target, source)
         self._call("Alltoallw", *self._message)
-        for target, source in self._own:
+        for target, source in (*self._own, *self._after):
             np.copyto(target, source)
 
     @reporting
     def free(self) -> None:
         for datatype in self._datatypes:
             datatype.Free()
-        for kept in (self._datatypes, self._message, self._own, self._kept):
+        for kept in (self._datatypes, self._message, self._own, self._kept, self._before, self._after):
             kept.clear()
 
     def _side(self, views: Views, rank: int, size: int) -> list[Any]:
@@ -51,6 +57,22 @@ class MpiExchange:
                 counts[peer], datatypes[peer] = 1, datatype_of(given)
                 self._datatypes.append(datatypes[peer])
         return [MPI.BOTTOM, counts, [0] * size, datatypes]
+
+
+def _staged(views: Views) -> tuple[Views, list[tuple[NDArray[Any], NDArray[Any]]]]:
+    """Return the views with a new array for each that runs backward, and the pairs of new array and view.
+
+    Open MPI 5.0 moves wrong bytes, or ends the process, where a datatype steps backward in memory.
+    """
+    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def stage(view: NDArray[Any]) -> NDArray[Any]:
+        if min(view.strides, default=0) >= 0:
+            return view
+        pairs.append((np.empty(view.shape, view.dtype), view))
+        return pairs[-1][0]
+
+    return {member: [stage(view) for view in given] for member, given in views.items()}, pairs
 
 
 def agree_on_views(communicator: Communicator, sends: Views, receives: Views) -> None:

@@ -42,7 +42,7 @@ def communicator_of(comm: Any, largest_message: int = _LARGEST_MESSAGE) -> Commu
     return opened(comm.Dup(), largest_message)
 
 
-def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE) -> Communicator:
+def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grown: bool = False) -> Communicator:
     """Return the world over ``comm``, which it takes over; all its ranks call it."""
     ranks = tuple(range(comm.Get_size()))
     plain = Root(comm, _hosts(comm), largest_message)
@@ -53,7 +53,8 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE) -> Comm
     can_share = shared_memory.can_share(communicator, host)
     if host is not communicator:
         host.free()
-    return MpiCommunicator(comm, ranks, replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share))
+    known = replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share, grown=grown)
+    return MpiCommunicator(comm, ranks, known).freed_at_exit()
 
 
 def _hosts(comm: MPI.Intracomm) -> tuple[int, ...]:

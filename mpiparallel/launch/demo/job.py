@@ -10,7 +10,6 @@ import json
 import math
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork, decay_groups
 from mpiparallel.nn import AdamWeightDecay
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.train import Callback, CheckpointConfig, Model, ModelCheckpoint, ProgressMonitor, RunContext
-from mpiparallel.train.state import move_state
 
 _PARALLEL = {"parallel_mode": "semi_auto_parallel", "full_batch": True}
 _SHOWN_PARAMETERS = 3
@@ -63,7 +60,9 @@ class _Recorder(Callback):
 
     @property
     def seconds_per_step(self) -> float:
-        """The mean time of a step, leaving out the first, which compiles."""
+        """The mean time of a step, leaving out the first, which compiles; 0 on a rank that only waited."""
+        if not self._moments:
+            return 0.0
         return (self._moments[-1] - self._moments[0]) / max(len(self._moments) - 1, 1)
 
 
@@ -98,11 +97,14 @@ class Job:
         source = arguments.file_path or "installed packages"
         _say(f"{len(pairs):,} English-French pairs of {source}: {self._dataset.get_dataset_size()} batches an epoch")
 
+    def make_network(self, data_parallel: int, model_parallel: int) -> TranslationNetwork:
+        """Return the network for a cut."""
+        cut = TransformerOpParallelConfig(data_parallel=data_parallel, model_parallel=model_parallel)
+        return TranslationNetwork(self._config, cut)
+
     def make_model(self, data_parallel: int, model_parallel: int) -> Model:
         """Return the network and its optimizer for a cut."""
-        network = TranslationNetwork(
-            self._config, TransformerOpParallelConfig(data_parallel=data_parallel, model_parallel=model_parallel)
-        )
+        network = self.make_network(data_parallel, model_parallel)
         optimizer = AdamWeightDecay(decay_groups(network.trainable_params()), learning_rate=self._arguments.lr)
         return Model(network, optimizer=optimizer)
 
@@ -121,12 +123,6 @@ class Job:
             "seconds_per_step": recorder.seconds_per_step,
         }
 
-    def shard(self, model: Model, devices: int) -> ShardedGraph:
-        """Return the model's training graph cut for a number of devices, without running anything."""
-        batch = list(next(iter(self._dataset.iterate())).values())
-        configuration = replace(current_configuration(), device_num=devices)
-        return model.shard(batch, configuration)
-
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Do the job on this rank and return what rank 0 reports."""
@@ -140,7 +136,13 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         folder = arguments.out / f"device{everyone.rank}"
         folder.mkdir(parents=True, exist_ok=True)
         os.environ["GROUP_INFO_FILE"] = str(folder / "group_info.pb")
-    _set_context(arguments.out / "src_strategy.ckpt" if moving else None, everyone.size > 1)
+    context.reset_auto_parallel_context()
+    context.set_auto_parallel_context(
+        **_PARALLEL,
+        enable_parallel_optimizer=everyone.size > 1,
+        parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        strategy_ckpt_save_file=str(arguments.out / "src_strategy.ckpt") if moving and everyone.rank == 0 else "",
+    )
     job = Job(arguments)
     model = job.make_model(arguments.dp, arguments.mp)
     shards = arguments.out / "checkpoints"
@@ -155,59 +157,45 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
-def _set_context(strategy_file: Path | None, optimizer_parallel: bool) -> None:
-    context.reset_auto_parallel_context()
-    context.set_auto_parallel_context(
-        **_PARALLEL,
-        enable_parallel_optimizer=optimizer_parallel,
-        parallel_optimizer_config={"parallel_optimizer_threshold": 0},
-        strategy_ckpt_save_file=str(strategy_file) if strategy_file and world.current().rank == 0 else "",
-    )
-
-
 def _move_and_train_on(job: Job, model: Model, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
     """Hand the training over to fewer ranks, let them go on with it, and add both to ``report``."""
-    everyone = world.current()
-    source = job.shard(model, everyone.size)
     survivors = arguments.target_dp * arguments.target_mp
+    before = _layouts(model)
     # The group files are those of the ranks that saved the checkpoint.
     del os.environ["GROUP_INFO_FILE"]
-    _set_context(arguments.out / "dst_strategy.ckpt", optimizer_parallel=False)
-    next_model = job.make_model(arguments.target_dp, arguments.target_mp)
-    next_model.step = model.step
-    target = job.shard(next_model, survivors)
-    moved = move_state(source, target, everyone)
-    report |= {
-        "bytes_moved": moved.bytes_moved,
-        "bytes_kept": moved.bytes_kept,
-        "reshard_seconds": moved.seconds,
-        "slices": _slices(source, target),
-    }
-    _say(f"moved {moved.bytes_moved / 1e6:.1f} MB in {moved.seconds:.2f} s; {survivors} ranks go on")
-    if everyone.rank < survivors:
-        with world.use(everyone.group(range(survivors))):
-            phase = job.train(next_model, arguments.steps + arguments.more_steps, [ProgressMonitor()])
-            cut = {"data_parallel": arguments.target_dp, "model_parallel": arguments.target_mp}
-            report["phases"].append(phase | cut)
+    moved = model.reshard(
+        job.make_network(arguments.target_dp, arguments.target_mp),
+        ranks=survivors,
+        enable_parallel_optimizer=False,
+        strategy_ckpt_save_file=str(arguments.out / "dst_strategy.ckpt") if world.current().rank == 0 else "",
+    )
+    report |= {"bytes_moved": moved.bytes_moved, "bytes_kept": moved.bytes_kept, "reshard_seconds": moved.seconds}
+    if model.active:
+        report["slices"] = _slices(before, _layouts(model))
+        _say(f"moved {moved.bytes_moved / 1e6:.1f} MB in {moved.seconds:.2f} s; {survivors} ranks go on")
+    # Those that do not go on wait in it.
+    phase = job.train(model, arguments.steps + arguments.more_steps, [ProgressMonitor()])
+    report["phases"].append(phase | {"data_parallel": arguments.target_dp, "model_parallel": arguments.target_mp})
 
 
-def _slices(source: ShardedGraph, target: ShardedGraph) -> list[dict[str, Any]]:
+def _layouts(model: Model) -> dict[str, Layout]:
+    """Return the layouts of the matrices that are trained."""
+    trained = model.train_network.trainable_params()
+    return {one.name: one.layout for one in trained if one.layout is not None and len(one.shape) == 2}
+
+
+def _slices(before: dict[str, Layout], after: dict[str, Layout]) -> list[dict[str, Any]]:
     """Return each rank's box before and after, of the largest matrix of each way to be cut, the finest cut first."""
-    trained = {
-        name: value.spec.size
-        for name, value in source.graph.parameters.items()
-        if value.parameter is not None and value.parameter.requires_grad and len(value.spec.shape) == 2
-    }
     ways: dict[object, str] = {}
-    for name in sorted(trained, key=lambda name: -trained[name]):
-        ways.setdefault((source.stored[name].cuts, target.stored[name].cuts), name)
-    finest = sorted(ways.values(), key=lambda name: -math.prod(source.stored[name].cuts))
+    for name in sorted(before, key=lambda name: -math.prod(before[name].global_shape)):
+        ways.setdefault((before[name].cuts, after[name].cuts), name)
+    finest = sorted(ways.values(), key=lambda name: -math.prod(before[name].cuts))
     return [
         {
             "name": name,
-            "shape": source.stored[name].global_shape,
-            "before": _boxes(source.stored[name]),
-            "after": _boxes(target.stored[name]),
+            "shape": before[name].global_shape,
+            "before": _boxes(before[name]),
+            "after": _boxes(after[name]),
         }
         for name in finest[:_SHOWN_PARAMETERS]
     ]

@@ -7,11 +7,13 @@ from typing import Final, Protocol
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard.bound_plan import BoundPlan
+from mpiparallel.reshard.checksums import Checksummer
 from mpiparallel.reshard.executors.datatypes import DatatypesExecutor
 from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.shared import SharedExecutor
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 from mpiparallel.reshard.memory import Targets
+from mpiparallel.reshard.verification import Checked
 
 
 class Executor(Protocol):
@@ -20,24 +22,18 @@ class Executor(Protocol):
     def connect(self) -> None:
         """Learn what must be known of the peers."""
 
-    def run(self) -> None:
-        """Fill the targets from the sources; as often as wanted."""
+    def run(self) -> Checked:
+        """Fill the targets from the sources, as often as wanted; return checksums if it was made to."""
 
     def free(self) -> None:
         """Give back what it holds."""
 
 
-Maker = Callable[[BoundPlan, Communicator, TrafficShape, Targets], Executor]
+Maker = Callable[[BoundPlan, Communicator, TrafficShape, Targets, Checksummer | None], Executor]
 
 EXECUTORS: Final[dict[str, Maker]] = {
-    PackedExecutor.NAME: lambda bound, communicator, shape, _: PackedExecutor(bound, communicator, shape),
-    DatatypesExecutor.NAME: lambda bound, communicator, _, __: DatatypesExecutor(bound, communicator),
+    PackedExecutor.NAME: lambda bound, communicator, shape, _, sums: PackedExecutor(bound, communicator, shape, sums),
+    DatatypesExecutor.NAME: lambda bound, communicator, _, __, sums: DatatypesExecutor(bound, communicator, sums),
     SharedExecutor.NAME: SharedExecutor,
 }
-
-
-def make_executor(
-    name: str, bound: BoundPlan, communicator: Communicator, shape: TrafficShape, targets: Targets
-) -> Executor:
-    """Return the executor of this name for a bound plan whose targets are ``targets``."""
-    return EXECUTORS[name](bound, communicator, shape, targets)
+"""By name: what makes an executor for a bound plan whose targets are these; with a checksummer it makes checksums."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard import memory
 from mpiparallel.reshard.bound_plan import BoundPlan, Stream
+from mpiparallel.reshard.checksums import Checksummer
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
-from mpiparallel.reshard.pieces import ALIGNMENT, Piece, aligned, byte_view, messages, offsets
+from mpiparallel.reshard.pieces import ALIGNMENT, Message, Piece, aligned, byte_view, messages, offsets
+from mpiparallel.reshard.verification import Checked
 
 Bytes = NDArray[np.uint8]
+Copies = list[tuple[Piece, Piece]]
 
 
 class _Round(NamedTuple):
-    """One window of each stream."""
+    """One window of each stream: its bytes by member, and the pieces with their places in them."""
 
-    packing: list[tuple[Piece, Piece]]
-    sends: dict[int, Bytes]
-    receives: dict[int, Bytes]
-    unpacking: list[tuple[Piece, Piece]]
+    packing: Copies
+    sends: Mapping[int, Bytes]
+    receives: Mapping[int, Bytes]
+    unpacking: Copies
 
 
 class PackedExecutor:
@@ -37,122 +40,119 @@ class PackedExecutor:
 
     NAME: Final = "packed"
 
-    def __init__(self, bound: BoundPlan, communicator: Communicator, shape: TrafficShape) -> None:
+    def __init__(
+        self, bound: BoundPlan, communicator: Communicator, shape: TrafficShape, checksummer: Checksummer | None = None
+    ) -> None:
         self._bound = bound
         self._communicator = communicator
-        self._alike = shape.suits_all_to_all
-        self._rounds: list[_Round] = []
-        if self._alike:
-            self._prepare_all_to_all()
-        else:
-            self._prepare_rounds(shape.share)
+        self._checksummer = checksummer
+        self._together = shape.suits_all_to_all
+        outgoing, incoming = (
+            [list(_messages(s, shape.share)) for s in side] for side in (bound.outgoing, bound.incoming)
+        )
+        self._sent = _Scratch(outgoing, self._together)
+        self._received = _Scratch(incoming, self._together)
+        self._rounds = list(self._make_rounds(outgoing, incoming))
+        self._tensors = {
+            stream.member: [stream.tensors[message.pieces] for message in cut]
+            for stream, cut in zip(bound.incoming, incoming, strict=True)
+        }
+
+    def _make_rounds(
+        self, outgoing: Sequence[Sequence[Message]], incoming: Sequence[Sequence[Message]]
+    ) -> Iterator[_Round]:
+        to = [stream.member for stream in self._bound.outgoing]
+        of = [stream.member for stream in self._bound.incoming]
+        for given, taken in zip_longest(zip_longest(*outgoing), zip_longest(*incoming), fillvalue=()):
+            packing, sends = self._sent.place(to, given)
+            unpacking, receives = self._received.place(of, taken)
+            yield _Round(packing, sends, receives, [(piece, window) for window, piece in unpacking])
 
     def connect(self) -> None:
         """Agree on the number of rounds; all ranks call it together."""
-        rounds = np.array(0 if self._alike else len(self._rounds))
+        rounds = np.array(len(self._rounds))
         self._communicator.all_reduce(rounds, "max")
         self._rounds += [_Round([], {}, {}, [])] * (int(rounds) - len(self._rounds))
 
-    def run(self) -> None:
+    def run(self) -> Checked:
         """Fill the targets from the sources; all ranks call it together."""
+        checked = Checked(tensors=self._tensors)
         self._bound.copy_own()
-        if self._alike:
-            self._run_all_to_all()
-            return
-        for packing, sends, receives, unpacking in self._rounds:
-            for window, piece in packing:
+        for step in self._rounds:
+            for window, piece in step.packing:
                 np.copyto(window, piece, casting="no")
-            self._communicator.exchange(sends, receives)
-            for piece, window in unpacking:
+            self._note(checked.sent, step.sends)
+            self._exchange(step)
+            self._note(checked.arrived, step.receives)
+            for piece, window in step.unpacking:
                 np.copyto(piece, window, casting="no")
+        return checked
+
+    def _note(self, checksums: dict[int, list[int]], window: Mapping[int, Bytes]) -> None:
+        """Add the checksum of the window of each stream, while the processor has it in its cache."""
+        if self._checksummer:
+            for member, content in window.items():
+                checksums.setdefault(member, []).append(self._checksummer.of([content]))
+
+    def _exchange(self, step: _Round) -> None:
+        if not self._together:
+            self._communicator.exchange(step.sends, step.receives)
+            return
+        counts = [
+            [aligned(len(side[member])) if member in side else 0 for member in range(self._communicator.size)]
+            for side in (step.sends, step.receives)
+        ]
+        self._communicator.all_to_all_v(self._sent.buffer, counts[0], self._received.buffer, counts[1])
 
     def free(self) -> None:
         """Give back the windows."""
         self._rounds = []
 
-    def _prepare_rounds(self, share: float) -> None:
-        outgoing = [list(_windows(stream, share)) for stream in self._bound.outgoing]
-        incoming = [list(_windows(stream, share)) for stream in self._bound.incoming]
-        sent, received = _Scratch(outgoing), _Scratch(incoming)
-        to = [stream.member for stream in self._bound.outgoing]
-        of = [stream.member for stream in self._bound.incoming]
-        for given, taken in zip_longest(zip_longest(*outgoing), zip_longest(*incoming), fillvalue=()):
-            packing, sends = sent.place(to, given)
-            unpacking, receives = received.place(of, taken)
-            unpacking = [(piece, window) for window, piece in unpacking]
-            self._rounds.append(_Round(packing, dict(sends), dict(receives), unpacking))
 
-    def _prepare_all_to_all(self) -> None:
-        size = self._communicator.size
-        self._sent, self._packing, self._sent_counts = _side_by_side(self._bound.outgoing, size)
-        self._received, unpacking, self._received_counts = _side_by_side(self._bound.incoming, size)
-        self._unpacking = [(piece, window) for window, piece in unpacking]
-
-    def _run_all_to_all(self) -> None:
-        for window, piece in self._packing:
-            np.copyto(window, piece, casting="no")
-        self._communicator.all_to_all_v(self._sent, self._sent_counts, self._received, self._received_counts)
-        for piece, window in self._unpacking:
-            np.copyto(piece, window, casting="no")
-
-
-def _windows(stream: Stream, share: float) -> Iterator[list[Piece]]:
+def _messages(stream: Stream, share: float) -> Iterator[Message]:
     length = sum(aligned(piece.nbytes) for piece in stream.pieces)
     largest = length if share >= 1 else max(ALIGNMENT, int(share * length) // ALIGNMENT * ALIGNMENT)
     return messages(stream.pieces, largest)
 
 
 class _Scratch:
-    """One buffer for the windows of one direction, used again in every round."""
+    """One buffer for the windows of one direction, member after member, used again in every round.
 
-    def __init__(self, streams: Sequence[Sequence[list[Piece]]]) -> None:
+    Contiguous pieces do without, unless the buffer is to have all of a window.
+    """
+
+    def __init__(self, streams: Sequence[Sequence[Message]], all_of_it: bool) -> None:
+        self._all_of_it = all_of_it
         needed = 0
-        for round_ in zip_longest(*streams):
-            needed = max(needed, sum(aligned(offsets(window)[-1]) for window in round_ if _is_packed(window)))
-        self._buffer = memory.allocate((needed,), np.dtype(np.uint8))
+        for step in zip_longest(*streams):
+            packed = [message for message in step if message is not None and self._packs(message)]
+            needed = max(needed, sum(aligned(offsets(message.views)[-1]) for message in packed))
+        self.buffer = memory.allocate((needed,), np.dtype(np.uint8))
 
-    def place(
-        self, members: Sequence[int], windows: Sequence[list[Piece] | None]
-    ) -> tuple[list[tuple[Piece, Piece]], list[tuple[int, Bytes]]]:
-        """Return the packed pieces with their places in the buffer, and the bytes of each member's window."""
-        packed: list[tuple[Piece, Piece]] = []
-        travelling: list[tuple[int, Bytes]] = []
+    def place(self, members: Sequence[int], window: Sequence[Message | None]) -> tuple[Copies, dict[int, Bytes]]:
+        """Return the places in the buffer with the pieces that belong there, and the bytes of each member's part."""
+        packed: Copies = []
+        travelling: dict[int, Bytes] = {}
         start = 0
-        for member, window in zip(members, windows, strict=False):
-            if not window:
+        for member, message in zip(members, window, strict=False):
+            if message is None:
                 continue
-            if not _is_packed(window):
-                travelling.append((member, byte_view(window[0])))
+            if not self._packs(message):
+                travelling[member] = byte_view(message.views[0])
                 continue
-            places = offsets(window)
-            block = self._buffer[start : start + places[-1]]
-            packed += zip(_views(block, window, places), window, strict=True)
-            travelling.append((member, block))
+            places = offsets(message.views)
+            block = self.buffer[start : start + places[-1]]
+            packed += zip(_views(block, message.views, places), message.views, strict=True)
+            travelling[member] = block
             start = aligned(start + places[-1])
         return packed, travelling
 
+    def _packs(self, message: Message) -> bool:
+        return self._all_of_it or len(message.views) > 1 or not message.views[0].flags.c_contiguous
 
-def _is_packed(window: list[Piece] | None) -> bool:
-    return window is not None and not (len(window) == 1 and window[0].flags.c_contiguous)
 
-
-def _views(block: Bytes, window: Sequence[Piece], places: Sequence[int]) -> list[Piece]:
+def _views(block: Bytes, views: Sequence[Piece], places: Sequence[int]) -> list[Piece]:
     return [
-        block[place : place + piece.nbytes].view(piece.dtype).reshape(piece.shape)
-        for place, piece in zip(places, window, strict=False)
+        block[place : place + view.nbytes].view(view.dtype).reshape(view.shape)
+        for place, view in zip(places, views, strict=False)
     ]
-
-
-def _side_by_side(streams: Sequence[Stream], size: int) -> tuple[Bytes, list[tuple[Any, Piece]], list[int]]:
-    """Return one buffer for all streams, member after member, the places of the pieces in it, and its counts."""
-    counts = [0] * size
-    for stream in streams:
-        counts[stream.member] = aligned(offsets(stream.pieces)[-1])
-    buffer = memory.allocate((sum(counts),), np.dtype(np.uint8))
-    places: list[tuple[Any, Piece]] = []
-    start = 0
-    for stream in streams:
-        block = buffer[start : start + counts[stream.member]]
-        places += zip(_views(block, stream.pieces, offsets(stream.pieces)), stream.pieces, strict=True)
-        start += counts[stream.member]
-    return buffer, places, counts

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard.bound_plan import BoundPlan, Stream
+from mpiparallel.reshard.checksums import Checksummer, Step, carry_out, windows
 from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 from mpiparallel.reshard.memory import Targets
 from mpiparallel.reshard.pieces import Piece, byte_view
+from mpiparallel.reshard.verification import Checked
 
 
 class SharedExecutor:
@@ -23,15 +25,26 @@ class SharedExecutor:
 
     NAME: Final = "shared"
 
-    def __init__(self, bound: BoundPlan, communicator: Communicator, shape: TrafficShape, targets: Targets) -> None:
+    def __init__(
+        self,
+        bound: BoundPlan,
+        communicator: Communicator,
+        shape: TrafficShape,
+        targets: Targets,
+        checksummer: Checksummer | None,
+    ) -> None:
         own = communicator.hosts[communicator.rank]
         near = frozenset(member for member, host in enumerate(communicator.hosts) if host == own)
         self._bound = bound
         self._near = bound.only(near)
-        self._far = PackedExecutor(bound.only(frozenset(range(communicator.size)) - near), communicator, shape)
+        far = frozenset(range(communicator.size)) - near
+        self._far = PackedExecutor(bound.only(far), communicator, shape, checksummer)
+        self._checksummer = checksummer
         self._communicator = communicator
         self._targets = targets
-        self._pairs: list[tuple[Piece, Piece]] = []
+        self._writing: dict[int, list[list[Step]]] = {}
+        self._reading: dict[int, list[list[Step]]] = {}
+        self._tensors: dict[int, list[tuple[str, ...]]] = {}
 
     def connect(self) -> None:
         """Learn where the pieces that this rank sends belong; all ranks call it together."""
@@ -44,8 +57,23 @@ class SharedExecutor:
         for stream, into in sorted(
             zip(self._near.outgoing, places, strict=True), key=lambda pair: (pair[0].member - here) % size
         ):
-            for piece, place in zip(stream.pieces, into.tolist(), strict=True):
-                self._pairs.append((self._peer_piece(stream.member, piece, place), piece))
+            places_there = zip(stream.pieces, into.tolist(), strict=True)
+            there = [self._peer_piece(stream.member, piece, place) for piece, place in places_there]
+            self._writing[stream.member] = self._write_steps(stream, there)
+        if self._checksummer:
+            self._prepare_reading(self._checksummer)
+
+    def _prepare_reading(self, checksummer: Checksummer) -> None:
+        for stream in self._near.incoming:
+            parts = windows(stream)
+            self._reading[stream.member] = [list(checksummer.reading(stream.pieces[part])) for part in parts]
+            self._tensors[stream.member] = [stream.tensors[part] for part in parts]
+
+    def _write_steps(self, stream: Stream, there: list[Piece]) -> list[list[Step]]:
+        if self._checksummer is None:
+            return [[Step(pair, None) for pair in zip(there, stream.pieces, strict=True)]]
+        parts = windows(stream)
+        return [list(self._checksummer.moving(zip(there[part], stream.pieces[part], strict=True))) for part in parts]
 
     def _places(self, stream: Stream) -> NDArray[np.int64]:
         """Return the block, the offset in it and the strides of each piece of a stream, one in a row."""
@@ -62,19 +90,25 @@ class SharedExecutor:
         memory = self._targets.blocks[block].of(member)
         return np.ndarray(piece.shape, piece.dtype, memory, offset, tuple(strides[: piece.ndim]))
 
-    def run(self) -> None:
+    def run(self) -> Checked:
         """Fill the targets of the peers from the sources of this rank; all ranks call it together."""
         # No rank writes before every peer has done with what its targets held.
         self._communicator.barrier()
         self._bound.copy_own()
-        for target, source in self._pairs:
-            np.copyto(target, source, casting="no")
-        self._far.run()
+        sent = {member: [carry_out(steps) for steps in parts] for member, parts in self._writing.items()}
+        far = self._far.run()
         self._communicator.barrier()
+        if not self._checksummer:
+            return far
+        arrived = {member: [carry_out(steps) for steps in parts] for member, parts in self._reading.items()}
+        checked = Checked(sent, arrived, dict(self._tensors))
+        checked.add(far)
+        return checked
 
     def free(self) -> None:
         """Forget the peers' memory; that of this rank lives as long as its arrays."""
-        self._pairs.clear()
+        self._writing.clear()
+        self._reading.clear()
         for block in self._targets.blocks:
             block.release()
         self._far.free()

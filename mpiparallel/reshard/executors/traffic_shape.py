@@ -52,8 +52,8 @@ def agree_on_shape(piece_bytes: PieceBytes, communicator: Communicator, scratch_
     communicator.all_reduce(agreed, "min")
     if agreed[0] <= 0:
         raise ReshardError(
-            f"scratch_bytes {scratch_bytes} is not enough for a rank that exchanges with so many others at a time; give "
-            f"at least {2 * ALIGNMENT} bytes for each rank, and better megabytes"
+            f"scratch_bytes {scratch_bytes} is not enough for a rank that exchanges with so many others; give at least "
+            f"{4 * ALIGNMENT} bytes for each rank, better megabytes"
         )
     return TrafficShape(float(agreed[0]), int(-agreed[2]), int(-agreed[3]), bool(agreed[1]))
 

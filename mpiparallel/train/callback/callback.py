@@ -91,7 +91,8 @@ class Callback:
     def resharded(self, run_context: RunContext) -> None:
         """Act after ``Model.reshard`` in a training, on all ranks that train from now on.
 
-        On a rank that joins, ``begin`` and ``epoch_begin`` come first, for that rank alone: ``joins`` is true then.
+        On a rank that joins, ``begin`` (unless it has begun before) and ``epoch_begin`` come first, for that rank
+        alone: ``joins`` is true then.
         """
 
     def retired(self, run_context: RunContext) -> None:

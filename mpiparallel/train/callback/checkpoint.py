@@ -52,6 +52,7 @@ class ModelCheckpoint(Callback):
         self, prefix: str = "CKP", directory: str | None = None, config: CheckpointConfig | None = None
     ) -> None:
         self._prefix = prefix
+        self._number = 0
         self._directory = Path(directory or "checkpoints")
         self._config = config or CheckpointConfig()
         self._last_step = 0
@@ -64,9 +65,17 @@ class ModelCheckpoint(Callback):
         return self._saved[-1] if self._saved else None
 
     def begin(self, run_context: RunContext) -> None:
-        self._last_step, self._last_time = run_context.original_args().cur_step_num, time.monotonic()
-        if not self._saved:
-            self._prefix = _unused_prefix(self._directory, self._prefix, _world())
+        parameters = run_context.original_args()
+        self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
+        if not self._saved and not parameters.joins:
+            self._number = _unused_number(self._directory, self._prefix, _world())
+
+    def resharded(self, run_context: RunContext) -> None:
+        # A rank that has joined knows neither which number was free on the others, nor when they have saved.
+        joined = run_context.original_args().joins
+        known = np.array([0, 0] if joined else [self._number, self._last_step], np.int64)
+        _world().all_reduce(known, "max")
+        self._number, self._last_step = known.tolist()
 
     def step_end(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
@@ -88,8 +97,9 @@ class ModelCheckpoint(Callback):
         arrays, layouts = state_of(parameters.sharded)
         epoch, step, communicator = parameters.cur_epoch_num, parameters.step_in_epoch, _world()
         position = {"step": parameters.cur_step_num, "epoch": epoch}
-        save_shards(self._directory, self._prefix, epoch, step, arrays, layouts, communicator, position)
-        self._saved.append(shard_path(self._directory, communicator.rank, self._prefix, epoch, step))
+        prefix = _numbered(self._prefix, self._number)
+        save_shards(self._directory, prefix, epoch, step, arrays, layouts, communicator, position)
+        self._saved.append(shard_path(self._directory, communicator.rank, prefix, epoch, step))
         while len(self._saved) > max(self._config.keep_checkpoint_max, 1):
             self._saved.pop(0).unlink(missing_ok=True)
 
@@ -98,14 +108,14 @@ def _world() -> Communicator:
     return world.current() if world.initialised() else alone()
 
 
-def _unused_prefix(directory: Path, prefix: str, communicator: Communicator) -> str:
-    """Return the prefix with the lowest number that no rank has shards of."""
+def _unused_number(directory: Path, prefix: str, communicator: Communicator) -> int:
+    """Return the lowest number with which no rank has shards of the prefix."""
     number = np.zeros((), np.int64)
     folder = directory / f"rank_{communicator.rank}"
     while any(folder.glob(f"{glob.escape(_numbered(prefix, int(number)))}-*.h5")):
         number += 1
     communicator.all_reduce(number, "max")
-    return _numbered(prefix, int(number))
+    return int(number)
 
 
 def _numbered(prefix: str, number: int) -> str:

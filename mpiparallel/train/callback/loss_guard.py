@@ -86,6 +86,14 @@ class LossGuard(Callback):
             )
         self._say(parameters, f"{message}; the update is left out, {len(self.skipped_steps)} so far")
 
+    def resharded(self, run_context: RunContext) -> None:
+        # A rank that has joined has not counted with the others, and all must come to the limit together.
+        communicator = _communicator(run_context.original_args())
+        if communicator is not None and self.policy != "off":
+            count = np.array(self._in_a_row, np.int64)
+            communicator.all_reduce(count, "max")
+            self._in_a_row = int(count)
+
     def end(self, run_context: RunContext) -> None:
         if self.skipped_steps:
             steps = ", ".join(map(str, self.skipped_steps[:10])) + (", ..." if len(self.skipped_steps) > 10 else "")

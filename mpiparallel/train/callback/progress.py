@@ -63,11 +63,22 @@ class ProgressMonitor(Callback):
     def end(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
         if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+            self._stop_bar()
             self._shown_step = self._first_step
         if parameters.cur_step_num > self._shown_step:
             self._show(parameters, time.perf_counter())
+
+    def resharded(self, run_context: RunContext) -> None:
+        if run_context.original_args().rank != 0:
+            self._stop_bar()
+
+    def retired(self, run_context: RunContext) -> None:
+        self._stop_bar()
+
+    def _stop_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
     def _show(self, parameters: CallbackParameters, now: float) -> None:
         if parameters.rank != 0:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterable, Sequence
 
 from mpiparallel.errors import ReshardError
 from mpiparallel.graph.parameter import Parameter
@@ -14,7 +11,6 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.nn.cell import Cell
 from mpiparallel.train.elastic.order import Carried, Order
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 LayoutPair = tuple[Layout, Layout]
 
 
@@ -96,23 +92,27 @@ def _heirs(before: Sequence[int], after: Sequence[int]) -> dict[int, list[int]]:
     return heirs
 
 
-def arrays_to_send(order: Order, rank: int, parameters: Mapping[str, Parameter]) -> Arrays:
-    """Return what this rank holds before, by the names under which it moves."""
-    arrays: Arrays = {}
-    heirs = _heirs(order.before, order.after)
-    for name, one in order.tensors.items() if rank in order.before else ():
+def keys_before(order: Order, rank: int) -> dict[str, str]:
+    """Return which parameters a rank gives, and under which name each moves."""
+    if rank not in order.before:
+        return {}
+    followed = rank in _heirs(order.before, order.after)
+    keys = {}
+    for name, one in order.tensors.items():
         if one.source.partial and one.target.partial:
-            if rank in heirs:
-                arrays[own_name(name, rank)] = parameters[name].asnumpy()
+            keys.update({name: own_name(name, rank)} if followed else {})
         elif not one.source.partial or rank == order.before[0]:
-            arrays[name] = parameters[name].asnumpy()
-    return arrays
+            keys[name] = name
+    return keys
 
 
-def array_received(order: Order, rank: int, name: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """Return what this rank holds of a parameter after the move."""
-    one = order.tensors[name]
-    if one.source.partial and one.target.partial:
-        heirs = _heirs(order.before, order.after)
-        return arrays[next(own_name(name, source) for source, takers in heirs.items() if rank in takers)]
-    return arrays[name]
+def keys_after(order: Order, rank: int) -> dict[str, str]:
+    """Return which parameters a rank holds afterwards, and under which name each has moved."""
+    if rank not in order.after:
+        return {}
+    heirs = _heirs(order.before, order.after)
+    source = next(source for source, takers in heirs.items() if rank in takers)
+    return {
+        name: own_name(name, source) if one.source.partial and one.target.partial else name
+        for name, one in order.tensors.items()
+    }

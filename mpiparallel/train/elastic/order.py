@@ -63,7 +63,15 @@ class Ending:
     why: str = ""
 
 
-Message = Order | Refusal | Ending
+@dataclass(frozen=True)
+class Growth:
+    """Processes to be started by everyone together, before an order."""
+
+    count: int
+
+
+Message = Order | Refusal | Ending | Growth
+_PLAIN = {"refusal": Refusal, "ending": Ending, "growth": Growth}
 
 
 def encode(message: Message) -> bytes:
@@ -85,14 +93,14 @@ def decode(content: bytes) -> Message:
     kind = found.pop("kind")
     if kind == "order":
         return _order_from_json(found)
-    return Refusal(**found) if kind == "refusal" else Ending(**found)
+    return _PLAIN[kind](**found)  # type: ignore[no-any-return]
 
 
 def _order_to_json(order: Order) -> dict[str, Any]:
     layouts = _Table()
     tensors = {
         name: [_spec_to_json(one.spec), layouts.place(one.source), layouts.place(one.target)]
-        for name, one in order.tensors.items()
+        for name, one in sorted(order.tensors.items())
     }
     return {
         **vars(order),

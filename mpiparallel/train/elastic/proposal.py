@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, fields, replace
@@ -19,9 +19,10 @@ from mpiparallel.errors import ConfigurationError, ReshardError, StrategyError
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
-from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
 from mpiparallel.reshard.options import ReshardOptions
+from mpiparallel.reshard.relabel import relabel
 from mpiparallel.train.elastic.holdings import carried, parameters_of
 from mpiparallel.train.elastic.operator_cuts import cuts_like, cuts_of, operators_of, set_cuts
 from mpiparallel.train.elastic.order import Order, settings_for
@@ -40,6 +41,11 @@ class Networks:
     training: TrainOneStepCell | None
     all: tuple[Cell, ...]
 
+    @classmethod
+    def of(cls, own: Cell, training: TrainOneStepCell | None, evaluation: Cell) -> Networks:
+        """Return the networks of a model, of which some may be one."""
+        return cls(own, training, (own, evaluation) if training is None else (training, own, evaluation))
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -48,6 +54,8 @@ class Wish:
     strategy: Any
     ranks: int | Sequence[int] | None
     retire: str
+    relabel: bool
+    spawn: bool
     options: dict[str, Any]
 
     def settings(self) -> dict[str, Any]:
@@ -59,31 +67,52 @@ class Wish:
         return asdict(ReshardOptions(**{name: one for name, one in self.options.items() if name in _OPTIONS}))
 
 
-def propose(wish: Wish, networks: Networks, team: Team, step: int, position: dict[str, Any] | None) -> Order:
+@dataclass(frozen=True)
+class Standing:
+    """Where a training stands: ``position`` in a call of ``train``; ``check`` raises if its data cannot follow."""
+
+    step: int
+    position: dict[str, Any] | None = None
+    check: Callable[[ParallelConfiguration, Sequence[int]], None] | None = None
+
+
+def propose(wish: Wish, networks: Networks, team: Team, standing: Standing) -> Order:
     """Return the order that a wish makes; nothing is changed, whatever becomes of it.
 
     Raises what is wrong with it: ConfigurationError, StrategyError, StrategyFileError or ReshardError.
     """
-    after = _chosen(wish.ranks, team)
+    after = _chosen(wish, team)
+    if wish.spawn and standing.position is None:
+        raise ConfigurationError(
+            "Model.reshard: processes that are started join a training (spawn=True); reshard in a callback of train"
+        )
     if wish.retire not in ("wait", "end"):
         raise ConfigurationError(f"Model.reshard: retire {wish.retire!r} is neither 'wait' nor 'end'")
     if networks.training is not None and networks.training.accumulation_steps > 1:
         _refuse_half_a_step(networks.training)
     with _strategies_kept(networks.own):
-        return copy_context().run(_make_order, wish, networks, team, after, step, position)
+        return copy_context().run(_make_order, wish, networks, team, after, standing)
 
 
-def _chosen(ranks: int | Sequence[int] | None, team: Team) -> tuple[int, ...]:
-    """Return the ranks that are to train, in order."""
+def _chosen(wish: Wish, team: Team) -> tuple[int, ...]:
+    """Return the ranks that are to train, in order; those that are still to be started have the next numbers."""
+    ranks = wish.ranks
     if ranks is None:
         return team.ranks
     known = team.everyone.ranks
     if isinstance(ranks, int) and not isinstance(ranks, bool):
         order = [*team.ranks, *team.spares]
+        if wish.spawn and ranks > len(order):
+            if known != tuple(range(len(known))):
+                raise ConfigurationError(
+                    "Model.reshard: processes cannot be started any more (spawn=True), because ranks have left; let "
+                    "them wait instead (retire='wait')"
+                )
+            return (*order, *range(len(order), ranks))
         if not 1 <= ranks <= len(order):
             raise ConfigurationError(
-                f"Model.reshard: ranks {ranks} must be 1 to {len(order)}, for so many ranks train or wait; start more, "
-                "or give fewer"
+                f"Model.reshard: ranks {ranks} must be 1 to {len(order)}, for so many ranks train or wait; give fewer, "
+                "or have more started with spawn=True"
             )
         return tuple(order[:ranks])
     chosen = tuple(ranks) if isinstance(ranks, Sequence) and not isinstance(ranks, str) else ()
@@ -114,9 +143,7 @@ def _strategies_kept(network: Cell) -> Iterator[None]:
         set_cuts(network, kept)
 
 
-def _make_order(
-    wish: Wish, networks: Networks, team: Team, after: tuple[int, ...], step: int, position: dict[str, Any] | None
-) -> Order:
+def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ...], standing: Standing) -> Order:
     """Return the order; run it in a copy of the context, because it sets what the order asks for."""
     set_auto_parallel_context(**wish.settings())
     if "strategy_ckpt_load_file" in wish.options:
@@ -130,28 +157,44 @@ def _make_order(
             "Model.reshard: in stand_alone mode each rank trains a network of its own; set parallel_mode, for example "
             "to 'semi_auto_parallel', before the training"
         )
-    feed = networks.training.program.feed if networks.training is not None else None
-    sharded = None
-    if networks.training is not None and feed is not None:
-        sharded = networks.training.sharded_graph(*feed.arguments(configuration), configuration=configuration)
+    root = networks.all[0]
+    feed, sharded = root.program.feed, None
+    if feed is not None:
+        sharded = root.sharded_graph(*feed.arguments(configuration), configuration=configuration)
         check_loaded_strategies(sharded, configuration)
         _check_names(wish.strategy, networks.own, sharded)
-    root = networks.all[0]
     found = all_settings()
     order = Order(
         before=team.ranks,
         after=after,
-        leaving=tuple(rank for rank in team.everyone.ranks if rank not in after) if wish.retire == "end" else (),
-        step=step,
+        leaving=(),
+        step=standing.step,
         parallel=found.parallel,
         seed=found.seed,
         strategies=found.loaded_strategies,
         cuts=cuts_of(root),
         feed=feed,
         options=wish.movement(),
-        position=position,
+        position=standing.position,
     )
-    return replace(order, tensors=_tensors(networks, sharded, order))
+    order = replace(order, tensors=_tensors(networks, sharded, order))
+    if wish.relabel and not any(one.source.partial or one.target.partial for one in order.tensors.values()):
+        shrinks = isinstance(wish.ranks, int) and wish.ranks <= len(team.ranks)
+        order = replace(order, after=_relabelled(order, team.ranks if shrinks else after))
+    if standing.check is not None:
+        standing.check(configuration, order.after)
+    retired = tuple(rank for rank in team.everyone.ranks if rank not in order.after)
+    return replace(order, leaving=retired if wish.retire == "end" else ())
+
+
+def _relabelled(order: Order, candidates: Sequence[int]) -> tuple[int, ...]:
+    """Return who of the candidates is to train, in an order in which most bytes stay where they are."""
+    places = sorted(order.after)
+    pairs = {
+        name: (one.source.on_ranks(order.before), one.target.on_ranks(places)) for name, one in order.tensors.items()
+    }
+    itemsizes = {name: one.spec.dtype.itemsize for name, one in order.tensors.items()}
+    return relabel(pairs, itemsizes, sorted(candidates)) if pairs else order.after
 
 
 def _tensors(networks: Networks, sharded: ShardedGraph | None, order: Order) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,18 @@ from mpiparallel.communication.agreement import raise_together
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
 from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.compile import make_backend
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.report import ReshardReport
-from mpiparallel.train.elastic.holdings import array_received, arrays_to_send, pairs_of, parameters_of
+from mpiparallel.train.elastic.holdings import keys_after, keys_before, pairs_of, parameters_of
 from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts
-from mpiparallel.train.elastic.order import Ending, Message, Order, Refusal, settings_for, decode, encode
-from mpiparallel.train.elastic.proposal import Networks, Wish, propose
+from mpiparallel.train.elastic.order import Ending, Growth, Message, Order, Refusal, decode, encode, settings_for
+from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
 from mpiparallel.train.elastic.team import Team
+
+Arrays = MutableMapping[str, np.ndarray[Any, Any]]
 
 _DIGEST_BYTES = 16
 _SAVE_FILE = "strategy_ckpt_save_file"
@@ -36,7 +39,7 @@ class Resharding:
         self.team = team
         self.step = 0
 
-    def ask(self, wish: Wish, step: int, position: dict[str, Any] | None) -> ReshardReport:
+    def ask(self, wish: Wish, standing: Standing) -> ReshardReport:
         """Agree with all who train on an order, tell the spares, and carry it out; spares only listen.
 
         Raises on every rank, before anything moves, what is wrong with the wish on one of them.
@@ -48,25 +51,47 @@ class Resharding:
             )
         if not self.team.active:
             return self._take_part()
-        order, problem = None, None
+        order: Order | None = None
+        problem: MpiParallelError | None = None
         try:
-            order = propose(wish, self._networks, self.team, step, position)
-        except MpiParallelError as error:
-            problem = error
+            order = propose(wish, self._networks, self.team, standing)
+        except (MpiParallelError, OSError, MemoryError) as error:
+            problem = error if isinstance(error, MpiParallelError) else ReshardError(f"Model.reshard: {error}")
         problem = self._common_problem(order, problem)
         if problem is not None:
             self._tell(Refusal(str(problem)))
             raise problem
         if order is None:
             raise ReshardError("Model.reshard: no order was made")
-        self._tell(order)
+        missing = len(set(order.after) - set(self.team.everyone.ranks))
+        if missing:
+            self._tell(Growth(missing))
+            self.team.grow(missing)
+            self.team.meet(encode(order) if self.team.leads else b"")
+        else:
+            self._tell(order)
         return self.carry_out(order)
+
+    def grow(self, growth: Growth) -> Message:
+        """Start processes with those that train, as a spare, and return what everyone is told then."""
+        self.team.grow(growth.count)
+        return decode(self.team.meet())
+
+    def meet(self) -> Message:
+        """Join those that have started this process, as a spare of theirs, and return what everyone is told."""
+        message = decode(self.team.meet())
+        if isinstance(message, Order):
+            self.team.join(message.before)
+        return message
 
     def _take_part(self) -> ReshardReport:
         message = self.hear()
+        if isinstance(message, Growth):
+            message = self.grow(message)
         if isinstance(message, Order):
             return self.carry_out(message)
-        raise ReshardError(f"Model.reshard: the ranks that train have refused: {message.why}")
+        why = message.why if isinstance(message, Refusal) else "their training has ended"
+        raise ReshardError(f"Model.reshard: the ranks that train have refused: {why}")
 
     def hear(self) -> Message:
         """Wait, as a spare, for what the leader says."""
@@ -99,8 +124,8 @@ class Resharding:
         if not unlike:
             return None
         return ReshardError(
-            f"Model.reshard: ranks {unlike} ask for something else than rank {self.team.ranks[0]}; call it on all ranks "
-            "at the same step, with the same arguments"
+            f"Model.reshard: ranks {unlike} ask for something else than rank {self.team.ranks[0]}; call it on all "
+            "ranks at the same step, with the same arguments"
         )
 
     def carry_out(self, order: Order) -> ReshardReport:
@@ -113,14 +138,50 @@ class Resharding:
         raise_together(self._unfit(order, parameters), team.everyone, ReshardError)
         for cell in self._networks.all:
             cell.forget_programs()
-        pairs = pairs_of(order)
-        source = {name: pair[0] for name, pair in pairs.items()}
-        target = {name: pair[1] for name, pair in pairs.items()}
-        options = ReshardOptions(**order.options)
-        movement = Movement(arrays_to_send(order, team.number, parameters), source, target, team.everyone, options)
-        report = movement.forward()
-        self._take_over(order, parameters, movement.arrays)
+        arrays, report = self._moved(order, parameters)
+        self._take_over(order, parameters, arrays)
         return report
+
+    def _moved(self, order: Order, parameters: Mapping[str, Parameter]) -> tuple[Arrays, ReshardReport]:
+        """Return what this rank holds afterwards by the names under which it moves, and what was moved.
+
+        In bounded mode no parameter keeps its old array while that moves; after an error all have them again.
+        """
+        team = self.team
+        keys = keys_before(order, team.number)
+        arrays: Arrays = {key: parameters[name].asnumpy() for name, key in keys.items()}
+        pairs = pairs_of(order)
+        source, target = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+        options = ReshardOptions(**order.options)
+        if options.mode == "safe":
+            movement = Movement(arrays, source, target, team.everyone, options)
+            report = movement.forward()
+            return movement.arrays, report
+        places = {name: (parameters[name].layout, parameters[name].rank) for name in keys}
+        for name in keys:
+            parameters[name].leave()
+        try:
+            return self._moved_in_waves(arrays, source, target, options)
+        finally:
+            for name, (layout, rank) in places.items():
+                if keys[name] in arrays and layout is not None:
+                    parameters[name].move(layout, rank, arrays[keys[name]])
+
+    def _moved_in_waves(
+        self, arrays: Arrays, source: dict[str, Layout], target: dict[str, Layout], options: ReshardOptions
+    ) -> tuple[Arrays, ReshardReport]:
+        movement = Movement(arrays, source, target, self.team.everyone, options)
+        try:
+            return movement.arrays, movement.forward()
+        except ReshardError as error:
+            try:
+                movement.back()
+            except ReshardError as again:
+                raise ReshardError(
+                    f"{error}\nModel.reshard: nor could what had moved be moved back ({again}); load the last "
+                    "checkpoint"
+                ) from error
+            raise
 
     def _unfit(self, order: Order, parameters: Mapping[str, Parameter]) -> str | None:
         """Return why this rank cannot take part."""
@@ -133,9 +194,7 @@ class Resharding:
         missing = [place for place in order.cuts if joins and place not in operators_of(self._networks.all[0])]
         return f"the operator {missing[0]!r} is not in the network here; make the same model" if missing else None
 
-    def _take_over(
-        self, order: Order, parameters: Mapping[str, Parameter], arrays: Mapping[str, np.ndarray[Any, Any]]
-    ) -> None:
+    def _take_over(self, order: Order, parameters: Mapping[str, Parameter], arrays: Arrays) -> None:
         was_active = self.team.active
         if self._networks.training is not None:
             for total in self._networks.training.sums.totals:
@@ -148,11 +207,10 @@ class Resharding:
         rank = order.after.index(self.team.number)
         self._take_settings(order, rank)
         backend = make_backend(current_configuration())
-        for name, one in order.tensors.items():
-            array = array_received(order, self.team.number, name, arrays)
-            parameters[name].move(one.target, rank, array if backend.name == "cpu" else backend.from_host(array))
-        if self._networks.training is not None:
-            self._networks.training.program.feed = order.feed
+        for name, key in keys_after(order, self.team.number).items():
+            array = arrays[key] if backend.name == "cpu" else backend.from_host(arrays[key])
+            parameters[name].move(order.tensors[name].target, rank, array)
+        self._networks.all[0].program.feed = order.feed
         self.step = order.step
 
     def _take_settings(self, order: Order, rank: int) -> None:
@@ -173,4 +231,4 @@ def _digest(order: Order) -> bytes:
 def error_of(ending: Ending) -> MpiParallelError:
     """Return the error that ended a training on the ranks that trained, for those that waited."""
     kind = getattr(errors, ending.error, MpiParallelError)
-    return kind(f"Model.train: the training that this rank waited for has ended: {ending.error}: {ending.why}")  # type: ignore[no-any-return]
+    return kind(f"Model.train: the training that this rank waited for has ended: {ending.error}: {ending.why}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import numpy as np
 
-from mpiparallel.communication import world
+from mpiparallel.communication import joined, world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone
+from mpiparallel.errors import CommunicationError
 
 
 class Team:
@@ -24,6 +27,7 @@ class Team:
         self.ranks = everyone.ranks
         self.has_left = False
         self.generation = 0
+        self._parts_asleep = False
         self._worlds: dict[tuple[int, ...], Communicator] = {}
         self.world = everyone
 
@@ -65,6 +69,9 @@ class Team:
         """Let ``ranks`` train from now on, and ``leaving`` go their own ways; everyone calls it together."""
         self.ranks = tuple(ranks)
         self.generation += 1
+        if leaving and not self._parts_asleep:
+            self._parts_asleep = True
+            part_asleep(self.everyone)
         if self.number in leaving:
             self.has_left = True
             return
@@ -72,8 +79,35 @@ class Team:
             staying = [rank for rank in self.everyone.ranks if rank not in leaving]
             self.everyone = self.everyone.group(staying)
         self.world = self._world() if self.active else self.everyone
+        if self.spares and (self.leads or not self.active):
+            # Made here, because those who came first to make it would not wait asleep.
+            self._bench()
         if world.initialised():
             world.set_current(self.world)
+
+    def grow(self, count: int) -> None:
+        """Start processes that wait as spares, with the next numbers; everyone calls it, and then ``meet``.
+
+        Raises CommunicationError on everyone where the launcher or the library cannot.
+        """
+        if self.everyone.library == "threads":
+            raise CommunicationError("Model.reshard: thread ranks cannot start processes; start the job with mpirun")
+        # Not above: importing it starts MPI.
+        from mpiparallel.communication import mpi
+
+        self.everyone = mpi.grow(self.everyone, count)
+        self._parts_asleep = False
+
+    def meet(self, message: bytes = b"") -> bytes:
+        """Return on everyone, those included who do not know yet who leads, what the one says that has a message."""
+        self.everyone.rest()
+        leader = np.array(self.everyone.rank if message else -1, np.int64)
+        self.everyone.all_reduce(leader, "max")
+        return _broadcast(message, self.everyone, int(leader))
+
+    def join(self, training: Sequence[int]) -> None:
+        """Be a spare of these ranks."""
+        self.ranks = tuple(training)
 
     def _world(self) -> Communicator:
         """Return the world of those who train, the one it was where they have trained together before."""
@@ -82,6 +116,25 @@ class Team:
         if self.ranks not in self._worlds:
             self._worlds[self.ranks] = self.everyone.world_of(self.ranks)
         return self._worlds[self.ranks]
+
+
+_HAS_MET: ContextVar[bool] = ContextVar("met those that started this process", default=False)
+
+
+def is_awaited() -> bool:
+    """Tell, once, whether this process was started by ranks that train, and wait for it now."""
+    awaited = joined() and world.initialised() and not _HAS_MET.get()
+    _HAS_MET.set(True)
+    return awaited
+
+
+def part_asleep(communicator: Communicator) -> None:
+    """Let the processes of a communicator end together, those that come first asleep; all call it together.
+
+    MPI ends on all of them together, and who is there first would take up a core until then.
+    """
+    if communicator.library != "threads":
+        atexit.register(communicator.world_of(communicator.ranks).rest)
 
 
 def _broadcast(message: bytes, communicator: Communicator, root: int) -> bytes:

@@ -21,6 +21,16 @@ def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
         assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS)} claims" in output
 
 
+def test_more_than_two_gibibytes_travel(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(2, "tests.mpi.communication.large_ranks", timeout=120.0)
+    assert output.count("has moved more than 2 GiB") == 2
+
+
+def test_shared_memory_leaves_nothing_behind(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(2, "tests.mpi.communication.shared_memory_ranks")
+    assert output.count("leaves nothing behind") == 2
+
+
 def test_ranks_and_groups_have_their_names_under_mpi(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(3, MANAGEMENT)
     for rank in range(3):

@@ -10,7 +10,7 @@ from mpiparallel.communication import init, release
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.world import current
 from tests.conformance.reshard_cases import EXECUTORS, MODES, Seeded, any_case
-from tests.conformance.reshard_claims import bytes_moved, moves_as_numpy_slices, moves_there_and_back, plans_of
+from tests.conformance.reshard_claims import CLAIMS, bytes_moved, plans_of
 
 CASES_OF_EACH = 30
 
@@ -38,8 +38,7 @@ def main() -> None:
         if world.rank < case.size:
             communicator: Any = OnHosts(world.group(range(case.size)), case.hosts)
             try:
-                moves_as_numpy_slices(communicator, case)
-                moves_there_and_back(communicator, case, bytes_moved(case, plans_of(case)))
+                CLAIMS[seed % len(CLAIMS)](communicator, case, bytes_moved(case, plans_of(case)))
             except Exception:
                 sys.stderr.write(f"{case}\n")
                 raise

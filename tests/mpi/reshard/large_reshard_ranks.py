@@ -14,8 +14,9 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import reshard
 
-# The third row lies more than 2^31 bytes behind the first, in the source and in the target.
-ROWS, COLUMNS = 3, (1 << 30) + 4097
+ROWS, COLUMNS = 2, (1 << 30) + 4097
+# In the source the second row lies more than 2^31 bytes behind the first.
+GAP = 1 << 30
 MARKS = 1000
 
 
@@ -34,8 +35,7 @@ def main() -> None:
     rows, columns, values = marks()
     arrays: dict[str, NDArray[Any]] = {}
     if communicator.rank == 0:
-        # One column more makes the rows a strided source, which must be packed or described.
-        arrays["w"] = np.zeros((ROWS, COLUMNS + 1), np.uint8)[:, :COLUMNS]
+        arrays["w"] = np.zeros((ROWS, COLUMNS + GAP), np.uint8)[:, :COLUMNS]
         arrays["w"][rows, columns] = values
     found = reshard(arrays, {"w": source}, {"w": target}, communicator, executor=sys.argv[1], mode=sys.argv[2])
     if communicator.rank == 1:

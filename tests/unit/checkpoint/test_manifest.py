@@ -28,6 +28,8 @@ MANIFEST = Manifest(
 @given(data=st.data())
 def test_layout_comes_back_canonical(layouts: Callable[..., st.SearchStrategy[Layout]], data: st.DataObject) -> None:
     layout = data.draw(layouts())
+    if data.draw(st.booleans()):
+        layout = layout.on_ranks(data.draw(st.permutations(range(10)))[: layout.devices.size])
     assert layout_from_json(json.loads(json.dumps(layout_to_json(layout)))) == layout.canonical
 
 

@@ -73,6 +73,7 @@ def test_optimizer_shards_are_consecutive_chunks_of_the_replicas(item: LayoutIte
         Layout((8, 8), DeviceMatrix((2, 2)), ((), ()), partial=(0,)),
         Layout((8, 8), DeviceMatrix((2, 2)), ((), ()), optimizer_axes=(0,)),
         Layout((8, 8), DeviceMatrix((2, 2)), ((), ()), optimizer_axes=(1, 0)),
+        Layout((8, 8), DeviceMatrix((2, 2), ranks=(0, 2, 1, 3)), ((0,), (1,))),
     ],
 )
 def test_a_layout_without_words_is_refused(layout: Layout) -> None:

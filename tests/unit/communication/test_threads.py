@@ -135,3 +135,52 @@ def test_a_message_of_the_wrong_size_raises_at_both_ends() -> None:
             calls[communicator.rank](communicator)
 
     run_world(2, function)
+
+
+def test_thread_ranks_may_believe_in_several_hosts() -> None:
+    def function(communicator: Communicator) -> tuple[int, ...]:
+        memory = communicator.share(1)
+        if communicator.rank == 1:
+            with pytest.raises(CommunicationError, match=r"member 0 is not seen here; seen are members \[1\]"):
+                memory.of(0)
+        return communicator.world_of([2, 1, 0]).hosts
+
+    assert run_world(3, function, hosts=[5, 6, 5]) == [(0, 1, 0)] * 3
+
+
+def test_a_rank_that_ends_is_named_to_those_who_wait_in_a_world_inside_a_world() -> None:
+    def function(communicator: Communicator) -> None:
+        inner = communicator.world_of([2, 1, 0]).world_of([1, 0, 2])
+        if communicator.rank != 1:
+            inner.barrier()
+
+    with pytest.raises(CommunicationError, match="waits in barrier for rank 0, which has already ended"):
+        run_world(3, function)
+
+
+def test_a_world_that_needs_a_rank_which_has_ended_is_refused_to_those_who_wait() -> None:
+    def function(communicator: Communicator) -> None:
+        if communicator.rank == 0:
+            time.sleep(0.05)
+            communicator.world_of([1, 0]).barrier()
+
+    with pytest.raises(CommunicationError, match="rank 1 waits in barrier for rank 0, which has already ended"):
+        run_world(2, function)
+
+
+def test_a_deadlock_in_an_inner_world_says_who_waits() -> None:
+    def function(communicator: Communicator) -> None:
+        inner = communicator.world_of([1, 0])
+        inner.send(np.zeros(1), 1 - inner.rank)
+
+    with pytest.raises(CommunicationError, match="rank 0 waits in send to rank 0; rank 1 waits in send to rank 1"):
+        run_world(2, function, timeout=0.2)
+
+
+def test_memory_that_cannot_be_had_is_refused_on_all_ranks() -> None:
+    def function(communicator: Communicator) -> None:
+        with pytest.raises(MemoryError, match=r"^rank 1: Unable to allocate"):
+            communicator.share(1 << 60 if communicator.rank == 1 else 8)
+        communicator.barrier()
+
+    run_world(3, function)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
@@ -31,6 +32,47 @@ def test_a_group_is_a_slice_along_its_axes(shape: tuple[int, ...], first_rank: i
     for place in np.ndindex(shape):
         here = tuple(slice(None) if axis in axes else index for axis, index in enumerate(place))
         assert devices.group(int(ranks[place]), axes) == tuple(np.ravel(ranks[here]))
+
+
+@given(shape=SHAPE, data=st.data())
+def test_given_ranks_lie_in_row_major_order(shape: tuple[int, ...], data: st.DataObject) -> None:
+    size = int(np.prod(shape))
+    ranks = data.draw(st.lists(st.integers(0, 3 * size), min_size=size, max_size=size, unique=True))
+    devices = DeviceMatrix(shape, ranks=tuple(ranks))
+    placed = np.reshape(ranks, shape)
+    axes = data.draw(st.sets(st.sampled_from(range(len(shape))))) if shape else set()
+    assert list(devices.members) == ranks
+    assert [rank for rank in range(3 * size + 2) if rank in devices] == sorted(ranks)
+    for place in np.ndindex(shape):
+        rank = int(placed[place])
+        assert devices.rank_at(place) == rank
+        assert devices.coordinates(rank) == place
+        here = tuple(slice(None) if axis in axes else index for axis, index in enumerate(place))
+        assert devices.group(rank, axes) == tuple(sorted(np.ravel(placed[here])))
+
+
+@given(st.permutations(range(4)), st.integers(0, 3))
+def test_ranks_that_only_count_up_are_those_from_the_first(order: list[int], first: int) -> None:
+    ranks = tuple(first + one for one in order)
+    made, counted = DeviceMatrix((2, 2), ranks=ranks), DeviceMatrix((2, 2), first)
+    assert (made == counted) == (hash(made) == hash(counted)) == (order == [0, 1, 2, 3])
+    assert made.reshaped((4,)) == DeviceMatrix((4,), ranks=ranks)
+    assert replace(made, shape=(4, 1)) == made.reshaped((4, 1))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "first_rank"), [((0, 1), 0), ((0, 1, 2, 2), 0), ((3, 2, 1, -1), 0), ((3, 2, 1, 0), 1)]
+)
+def test_ranks_that_do_not_fill_the_matrix_once_are_refused(ranks: tuple[int, ...], first_rank: int) -> None:
+    with pytest.raises(LayoutError, match=r"device matrix \(2, 2\), ranks .*give"):
+        DeviceMatrix((2, 2), first_rank, ranks)
+
+
+def test_a_rank_outside_given_ranks_is_refused_by_name() -> None:
+    with pytest.raises(
+        LayoutError, match=r"rank 0 is not in device matrix \(9,\) of ranks 9, 8, 7, 6, 5, 4, 3, 2, \.\.\."
+    ):
+        DeviceMatrix((9,), ranks=tuple(range(9, 0, -1))).coordinates(0)
 
 
 @pytest.mark.parametrize("rank", [-1, 2, 7, 9])

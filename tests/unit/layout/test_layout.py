@@ -21,6 +21,22 @@ def ranks_of(layout: Layout) -> range:
     return range(layout.devices.first_rank, layout.devices.first_rank + layout.devices.size)
 
 
+@given(data=st.data())
+def test_a_layout_on_other_ranks_gives_each_the_box_of_its_place(layouts: Layouts, data: st.DataObject) -> None:
+    layout = data.draw(layouts(partial=True))
+    ranks = data.draw(st.permutations(range(12)))[: layout.devices.size]
+    moved = layout.on_ranks(ranks)
+    other = dict(zip(ranks_of(layout), ranks, strict=True))
+    for here, there in other.items():
+        for one in (moved, moved.canonical):
+            assert one.box(there) == layout.box(here)
+            assert one.replica_group(there) == tuple(sorted(other[rank] for rank in layout.replica_group(here)))
+            assert one.partial_group(there) == tuple(sorted(other[rank] for rank in layout.partial_group(here)))
+        if not layout.partial:
+            assert moved.rank_at(moved.parts(there), moved.replica(there)) == there
+    assert moved.on_ranks(ranks_of(layout)) == layout
+
+
 def split(local: list[np.ndarray], layout: Layout, axes: tuple[int, ...], dim: int) -> list[np.ndarray]:
     """Cut what each rank holds along ``dim`` by NumPy alone."""
     extents = [layout.devices.shape[axis] for axis in axes]

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CommunicationError, ReshardError
+from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import Movement, ReshardOptions, memory, movement, reshard
 from tests.conformance.meddling_communicator import Meddling, flip_a_bit
-from tests.conformance.reshard_cases import MODES, Case
+from tests.conformance.reshard_cases import EXECUTORS, MODES, Case
 from tests.conformance.reshard_claims import assert_state, refusal
 from tests.conformance.reshard_states import RANKS, state
 
-EXECUTORS = ("packed", "datatypes", "shared")
 SCRATCH = {"one window": 64 << 20, "many windows": 4096}
 VICTIM = 1
 # Where a move makes what may be large; shared memory is asked of the communicator.
-ASKING = ((memory, "allocate"), (movement, "plan_reshard"), (movement, "bind"), (movement, "make_executor"))
+ASKING = ((memory, "allocate"), (movement, "plan_reshard"), (movement, "bind"), (movement, "Checksummer"))
 
 every_way = pytest.mark.parametrize(
     ("executor", "mode", "windows"),
@@ -203,10 +203,142 @@ def test_memory_refused_in_any_phase_ends_the_move_on_every_rank_which_then_goes
     case = case_of(executor, mode, windows)
     asked, clean = move_with_refusal(case, None, "forward")
     assert clean.error is None
-    phases = {"plan_reshard", "bind", "make_executor"} | {"share" if executor == "shared" else "allocate"}
+    phases = {"plan_reshard", "bind"} | {"share" if executor == "shared" else "allocate"}
     assert phases <= set(asked.phases)
     for number in range(len(asked.phases)):
         refused, outcome = move_with_refusal(case, number, then)
         assert refused.done
         assert outcome.error is not None, f"{asked.phases[number]} was refused, and nobody said so"
         assert f"rank {VICTIM}" in outcome.error or "memory" in outcome.error
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("executor", "broken"), [("datatypes", "strided_exchange"), ("shared", "share")])
+def test_memory_that_the_communicator_refuses_ends_the_move_on_every_rank_which_then_goes_on(
+    executor: str, broken: str, mode: str
+) -> None:
+    case = case_of(executor, mode, "one window")
+
+    def on_each_rank(communicator: Communicator) -> Outcome:
+        failures = iter([MemoryError("no room")])
+
+        def before(call: str) -> None:
+            if call == broken:
+                for error in failures:
+                    raise error
+
+        meddling: Any = Meddling(communicator, before)
+        return move_with_a_fault(meddling, case, "forward")
+
+    outcome = agreed(run_world(RANKS, on_each_rank, hosts=case.hosts), case)
+    assert outcome.error is not None
+    assert "no room" in outcome.error
+
+
+class Swap:
+    """Swaps two unlike elements of what has landed on the victim, after its checksums were made."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self._landed: Sequence[NDArray[Any]] = ()
+
+    def landed(self, call: str, arrays: Sequence[NDArray[Any]]) -> None:
+        if call == "strided run":
+            self._landed = arrays
+
+    def before(self, call: str) -> None:
+        if call == "exchange" and not self.done:
+            largest = max(self._landed, key=lambda view: view.nbytes)
+            first, last = (0,) * largest.ndim, (-1,) * largest.ndim
+            assert largest[first] != largest[last]
+            largest[first], largest[last] = largest[last], largest[first]
+            self.done = True
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_digest_finds_the_misplacement_that_checksums_of_windows_do_not(mode: str) -> None:
+    case = state(executor="datatypes", mode=mode, digest=True)
+    swap = Swap()
+
+    def on_each_rank(communicator: Communicator) -> Outcome:
+        meddling: Any = communicator
+        if communicator.rank == VICTIM:
+            meddling = Meddling(communicator, swap.before, swap.landed)
+        return move_with_a_fault(meddling, case, "forward")
+
+    outcome = agreed(run_world(RANKS, on_each_rank), case)
+    assert swap.done
+    assert "matrix: its digest is another after it was moved" in str(outcome.error)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("values", [(0, 1), (5, 6, 4), (1, 1, 1, 2)])
+def test_replicas_that_are_not_equal_end_a_move_with_a_digest_before_it_begins(
+    values: Sequence[int], mode: str
+) -> None:
+    replicas = Layout((4,), DeviceMatrix((len(values),)), ((),))
+    halves = Layout((4,), DeviceMatrix((2,)), ((0,),))
+    given = [np.full(4, value) for value in values]
+
+    def on_each_rank(communicator: Communicator) -> str:
+        arrays = {"w": given[communicator.rank]}
+        options = {"mode": mode, "digest": True}
+        message = refusal(lambda: reshard(arrays, {"w": replicas}, {"w": halves}, communicator, **options))
+        assert arrays["w"] is given[communicator.rank]
+        return message
+
+    messages = run_world(len(values), on_each_rank)
+    assert len(set(messages)) == 1
+    assert f"w: its {len(values)} replicas are not equal" in messages[0]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(
+    "other",
+    [{"mode": "bounded"}, {"scratch_bytes": 8192}, {"wave_bytes": 7}, {"verify": False}, {"digest": True}, {}],
+    ids=str,
+)
+def test_ranks_with_other_options_layouts_or_dtypes_end_the_move_before_a_byte_moves(
+    executor: str, other: dict[str, Any]
+) -> None:
+    case = state(executor=executor)
+    calls: list[str] = []
+
+    def on_each_rank(communicator: Communicator) -> str:
+        options = {**case.options, **(other if communicator.rank == VICTIM else {})}
+        target = case.source if communicator.rank == VICTIM and not other else case.target
+        arrays = case.given(communicator.rank)
+        meddling: Any = Meddling(communicator, calls.append)
+        message = refusal(lambda: reshard(arrays, case.source, target, meddling, **options))
+        assert_state(case, arrays, case.source, communicator.rank)
+        return message
+
+    messages = run_world(RANKS, on_each_rank)
+    assert len(set(messages)) == 1
+    assert f"ranks [{VICTIM}] were given other layouts or options than rank 0; nothing was moved" in messages[0]
+    assert not {"exchange", "all_to_all_v", "strided_exchange", "share"} & set(calls)
+
+
+@pytest.mark.parametrize("when", ["before", "inside"])
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_an_error_in_the_program_of_one_rank_ends_all_ranks_and_none_waits(executor: str, when: str) -> None:
+    case = state(executor=executor)
+
+    def before(call: str) -> None:
+        if when == "before" or call in ("exchange", "strided run", "share"):
+            raise ZeroDivisionError
+
+    def on_each_rank(communicator: Communicator) -> str:
+        meddling: Any = Meddling(communicator, before) if communicator.rank == VICTIM else communicator
+        arrays = case.given(communicator.rank)
+        try:
+            reshard(arrays, case.source, case.target, meddling, **case.options)
+        finally:
+            assert_state(case, arrays, case.source, communicator.rank)
+            ends.append(communicator.rank)
+        return "came through"
+
+    ends: list[int] = []
+    with pytest.raises((ZeroDivisionError, CommunicationError)):
+        run_world(RANKS, on_each_rank, timeout=20.0)
+    assert sorted(ends) == list(range(RANKS))

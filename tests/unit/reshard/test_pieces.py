@@ -36,18 +36,18 @@ def test_messages_hold_every_element_once_in_order_and_are_no_longer_than_allowe
     pieces: list[NDArray[Any]], largest: int
 ) -> None:
     found = list(messages(pieces, largest))
-    assert in_order([view for message in found for view in message]) == in_order(pieces)
+    assert in_order([view for message in found for view in message.views]) == in_order(pieces)
     for message in found:
-        *starts, end = offsets(message)
+        *starts, end = offsets(message.views)
         assert end <= aligned(largest)
-        assert all(start % view.dtype.alignment == 0 for start, view in zip(starts, message, strict=True))
+        assert all(start % view.dtype.alignment == 0 for start, view in zip(starts, message.views, strict=True))
 
 
 @given(pieces=st.lists(strided(), max_size=6), largest=st.integers(16, 900))
 def test_both_ends_cut_alike_whatever_their_strides(pieces: list[NDArray[Any]], largest: int) -> None:
     contiguous = [np.ascontiguousarray(piece).reshape(piece.shape) for piece in pieces]
     cut, cut_again = (
-        [[view.shape for view in message] for message in messages(side, largest)] for side in (pieces, contiguous)
+        [(message.pieces, [view.shape for view in message.views]) for message in messages(side, largest)] for side in (pieces, contiguous)
     )
     assert cut == cut_again
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -16,27 +17,55 @@ from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, plan_digest, plan_
 
 Layouts = Callable[..., st.SearchStrategy[Layout]]
 Shapes = Callable[..., st.SearchStrategy[tuple[int, ...]]]
-WORLD = range(9)
+WORLD = range(12)
+
+
+def draw_layout(data: st.DataObject, layouts: Layouts, shape: tuple[int, ...]) -> Layout:
+    """Draw a layout on up to 12 ranks: consecutive ones, or any in any order."""
+    layout = data.draw(layouts(shape, max_devices=12, last_rank=11))
+    if not data.draw(st.booleans()):
+        return layout
+    return layout.on_ranks(data.draw(st.permutations(WORLD))[: layout.devices.size])
+
+
+def draw_bounds(data: st.DataObject, layout: Layout) -> Layout:
+    """Draw ranges for the parts of some dims: they may overlap, be empty and leave elements out."""
+    if layout.optimizer_axes or not data.draw(st.booleans()):
+        return layout
+    bounds = []
+    for extent, parts in zip(layout.global_shape, layout.cuts, strict=True):
+        ends = st.lists(st.integers(0, extent), min_size=2, max_size=2).map(lambda two: tuple(sorted(two)))
+        given = data.draw(st.one_of(st.just(()), st.lists(ends, min_size=parts, max_size=parts).map(tuple)))
+        bounds.append(given)
+    return replace(layout, bounds=tuple(bounds)) if any(bounds) else layout
 
 
 def draw_pairs(data: st.DataObject, layouts: Layouts, shapes: Shapes) -> dict[str, LayoutPair]:
     pairs = {}
     for tensor in data.draw(st.lists(st.sampled_from("wbm"), min_size=1, max_size=3, unique=True)):
         shape = data.draw(shapes())
-        pairs[tensor] = (data.draw(layouts(shape, last_rank=8)), data.draw(layouts(shape, last_rank=8)))
+        target = draw_bounds(data, draw_layout(data, layouts, shape))
+        pairs[tensor] = (draw_layout(data, layouts, shape), target)
     return pairs
 
 
-def plans_of(pairs: dict[str, LayoutPair]) -> list[ReshardPlan]:
-    return [plan_reshard(pairs, rank) for rank in WORLD]
+def draw_hosts(data: st.DataObject) -> Hosts | None:
+    numbers = st.lists(st.integers(0, 3), min_size=12, max_size=12).map(tuple)
+    return data.draw(st.one_of(st.none(), st.integers(1, 5).map(Hosts.uniform), st.builds(Hosts, numbers)))
 
 
+def plans_of(pairs: dict[str, LayoutPair], hosts: Hosts | None = None) -> list[ReshardPlan]:
+    itemsizes = {tensor: size for tensor, size in zip(sorted(pairs), (2, 8, 1), strict=False)}
+    return [plan_reshard(pairs, rank, itemsizes, hosts) for rank in WORLD]
+
+
+@settings(deadline=None)
 @given(data=st.data())
 def test_every_element_of_the_target_arrives_exactly_once(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
 ) -> None:
     pairs = draw_pairs(data, layouts, shapes)
-    for rank, plan in enumerate(plans_of(pairs)):
+    for rank, plan in enumerate(plans_of(pairs, draw_hosts(data))):
         for tensor, (_, target) in pairs.items():
             arrived = np.zeros(target.global_shape, int)
             everything = Box.whole(target.global_shape)
@@ -50,11 +79,12 @@ def test_every_element_of_the_target_arrives_exactly_once(
             assert np.array_equal(arrived, wanted)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_what_one_rank_sends_the_other_receives_in_the_same_order(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
 ) -> None:
-    plans = plans_of(draw_pairs(data, layouts, shapes))
+    plans = plans_of(draw_pairs(data, layouts, shapes), draw_hosts(data))
     for source, sender in enumerate(plans):
         for target, receiver in enumerate(plans):
             sent = [transfer for transfer in sender.sends if transfer.target == target]
@@ -62,12 +92,13 @@ def test_what_one_rank_sends_the_other_receives_in_the_same_order(
             assert not sent or source != target
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_rank_gives_only_what_it_holds_and_asks_only_for_what_it_lacks(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
 ) -> None:
     pairs = draw_pairs(data, layouts, shapes)
-    for rank, plan in enumerate(plans_of(pairs)):
+    for rank, plan in enumerate(plans_of(pairs, draw_hosts(data))):
         for transfer in (*plan.sends, *plan.copies):
             assert transfer.source == rank
             assert pairs[transfer.tensor][0].box(rank).contains(transfer.box)
@@ -81,9 +112,25 @@ def test_a_rank_gives_only_what_it_holds_and_asks_only_for_what_it_lacks(
             assert tensor not in {transfer.tensor for transfer in (*plan.receives, *plan.copies)}
 
 
+@settings(deadline=None)
+@given(data=st.data())
+def test_a_host_that_holds_a_block_is_not_served_from_outside(
+    layouts: Layouts, shapes: Shapes, data: st.DataObject
+) -> None:
+    pairs = draw_pairs(data, layouts, shapes)
+    hosts = Hosts(tuple(data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12))))
+    for rank, plan in enumerate(plans_of(pairs, hosts)):
+        for transfer in plan.receives:
+            source = pairs[transfer.tensor][0]
+            holders = {one for one in source.devices.members if source.box(one).contains(transfer.box)}
+            near = holders & set(hosts.ranks_of(hosts.host(rank)))
+            assert transfer.source in (near or holders)
+
+
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_plan_is_sorted_by_peer_tensor_and_box(layouts: Layouts, shapes: Shapes, data: st.DataObject) -> None:
-    for plan in plans_of(draw_pairs(data, layouts, shapes)):
+    for plan in plans_of(draw_pairs(data, layouts, shapes), draw_hosts(data)):
         sends = [(transfer.target, transfer.tensor, transfer.box.start) for transfer in plan.sends]
         receives = [(transfer.source, transfer.tensor, transfer.box.start) for transfer in plan.receives]
         copies = [(transfer.tensor, transfer.box.start) for transfer in plan.copies]
@@ -93,6 +140,7 @@ def test_a_plan_is_sorted_by_peer_tensor_and_box(layouts: Layouts, shapes: Shape
         assert plan.kept == tuple(sorted(plan.kept))
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_an_unchanged_layout_moves_nothing(layouts: Layouts, data: st.DataObject) -> None:
     layout = data.draw(layouts())
@@ -105,7 +153,7 @@ def test_replicas_take_turns_when_a_replicated_tensor_is_cut_elsewhere() -> None
     for tensor_map in (((0,), ()), ((), (0,))):
         target = Layout((8, 8), DeviceMatrix((4,), 4), tensor_map)
         takers = [[transfer.target for transfer in plan_reshard({"w": (source, target)}, rank).sends] for rank in WORLD]
-        assert takers == [[4], [5], [6], [7], [], [], [], [], []]
+        assert takers == [[4], [5], [6], [7], [], [], [], [], [], [], [], []]
 
 
 def test_replicas_take_turns_when_ranks_join() -> None:
@@ -159,6 +207,7 @@ def test_the_digest_tells_layouts_names_and_sides_apart() -> None:
         replace(layout, global_shape=(4, 7)),
         replace(layout, devices=DeviceMatrix((2, 2, 1))),
         replace(layout, devices=DeviceMatrix((2, 2), 1)),
+        layout.on_ranks((0, 2, 1, 3)),
         replace(layout, tensor_map=((), ())),
         replace(layout, optimizer_axes=(1,)),
         replace(layout, partial=(1,)),

@@ -1,0 +1,1 @@
+"""``mpiparallel plan``: what a reshard would move, before anything is started."""

@@ -1,0 +1,30 @@
+"""A pause of Python's cyclic garbage collector, where many objects without cycles are made at once."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Let no collection run in a ``with`` block, nor one of what was made in it right after: each would walk over all.
+
+    What was made counts as old at once, as if collections had passed it by. Threads may pause the collector at once:
+    each leaves it running that found it running.
+
+    >>> with collector_paused():
+    ...     gc.isenabled()
+    False
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

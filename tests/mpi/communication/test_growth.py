@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+GROWTH = "tests.mpi.communication.growth_ranks"
+
+
+@pytest.mark.parametrize("program", [GROWTH, Path(__file__).parent / "growth_ranks.py"], ids=["module", "script"])
+def test_started_processes_join_and_old_ranks_keep_their_numbers(mpi_run: Callable[..., str], program: str) -> None:
+    output = mpi_run(2, program, 2)
+    for rank in range(5):
+        assert f"rank {rank} of 5 is through, {'old' if rank < 2 else 'new'}" in output
+
+
+def test_one_rank_can_grow(mpi_run: Callable[..., str]) -> None:
+    assert mpi_run(1, GROWTH, 1).count("is through") == 5
+
+
+def test_an_uncaught_exception_on_a_rank_that_joined_ends_the_job(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(2, GROWTH, 2, "fail", timeout=40.0, fails=True)
+    assert "ValueError: the newcomer has no data" in output
+    assert "is through" not in output
+
+
+def test_processes_that_end_before_they_join_end_the_job(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(2, GROWTH, 2, "early", timeout=40.0, fails=True)
+    assert "2 processes were to join, but did not call mpiparallel.communication.init() within 3 s" in output
+
+
+def test_without_a_launcher_growth_is_refused_with_what_to_do(mpi_run: Callable[..., str]) -> None:
+    assert "rank 0 is refused: rank 0: grow: this process was started without a launcher" in mpi_run(0, GROWTH, 1)
+
+
+def test_ranks_that_ask_for_unlike_numbers_are_refused_alike(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(2, GROWTH, 2, "unlike")
+    for rank in range(2):
+        assert f"rank {rank} is refused: grow: ranks ask for 1 to 2 processes" in output

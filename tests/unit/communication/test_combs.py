@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+from mpiparallel.communication.combs import Comb, comb_of, joined
+
+SHAPES = st.lists(st.integers(1, 4), min_size=0, max_size=4)
+
+
+def offsets(comb: Comb) -> NDArray[np.int64]:
+    """The addresses of all bytes of a comb in their order."""
+    addresses = np.array([comb.address])
+    for count, stride in comb.dims:
+        addresses = (addresses[:, None] + np.arange(count) * stride).reshape(-1)
+    found: NDArray[np.int64] = (addresses[:, None] + np.arange(comb.row)).reshape(-1)
+    return found
+
+
+def bytes_at(array: NDArray[Any], addresses: NDArray[np.int64]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)[addresses - array.ctypes.data]
+
+
+@given(SHAPES, st.data())
+def test_a_comb_names_the_bytes_of_a_view_in_their_order(shape: list[int], data: st.DataObject) -> None:
+    array = np.arange(int(np.prod(shape)) * 2, dtype=np.int16).view(np.uint8).view("V4")[: int(np.prod(shape))]
+    whole = array.reshape(shape)
+    order = data.draw(st.permutations(range(len(shape))))
+    starts = [data.draw(st.integers(0, length - 1)) for length in shape]
+    steps = [data.draw(st.integers(1, 2)) for _ in shape]
+    cuts = [slice(start, None, step) for start, step in zip(starts, steps, strict=True)]
+    view = np.transpose(whole[(*cuts, ...)], order)
+    expected = np.ascontiguousarray(view).reshape(-1).view(np.uint8)
+    assert_array_equal(bytes_at(array, offsets(comb_of(view))), expected)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=6))
+def test_rows_that_touch_become_one_and_no_byte_changes_its_place(rows: list[tuple[int, int]]) -> None:
+    combs = [Comb(start, length) for start, length in rows]
+    found = joined(combs)
+    assert [place for comb in found for place in offsets(comb)] == [place for comb in combs for place in offsets(comb)]
+    assert not any(left.address + left.row == right.address for left, right in pairwise(found))
+
+
+def test_a_whole_array_is_one_row_and_a_column_one_dim() -> None:
+    array = np.zeros((6, 5, 4), np.float32)
+    assert (comb_of(array).row, comb_of(array).dims) == (480, ())
+    assert (comb_of(array[:, 2:4]).row, comb_of(array[:, 2:4]).dims) == (32, ((6, 80),))
+    assert (comb_of(array[1:2, :, :1]).row, comb_of(array[1:2, :, :1]).dims) == (4, ((5, 16),))

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mpiparallel.cluster.hosts import Hosts
+from mpiparallel.errors import ReshardError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.reshard.plan import LayoutPair, plan_digest, plan_reshard
+from mpiparallel.reshard.plan_cache import PlanCache
+
+
+def pairs(parts: int, extent: int = 12) -> dict[str, LayoutPair]:
+    """Return a tensor cut into ``parts`` that becomes whole on one rank: rank 0 gets parts - 1 transfers and a copy."""
+    return {"w": (Layout((extent,), DeviceMatrix((parts,)), ((0,),)), Layout((extent,), DeviceMatrix(()), ((),)))}
+
+
+def test_a_plan_asked_for_again_is_the_same_object() -> None:
+    cache = PlanCache()
+    made = cache.plan(pairs(3), 0, {"w": 4}, Hosts.uniform(2))
+    assert made == plan_reshard(pairs(3), 0, {"w": 4}, Hosts.uniform(2))
+    assert cache.plan(pairs(3), 0, {"w": 4}, Hosts((0, 0, 1))) is not made
+    assert cache.plan(pairs(3), 0, {"w": 4}, Hosts.uniform(2)) is made
+    assert cache.plan(pairs(3), 0, {"w": 4}, Hosts.uniform(2), digest=plan_digest(pairs(3))) is made
+
+
+def test_unlike_questions_have_plans_of_their_own() -> None:
+    cache = PlanCache()
+    questions = [
+        (pairs(3), 0, None, None),
+        (pairs(4), 0, None, None),
+        (pairs(3), 1, None, None),
+        (pairs(3), 0, {"w": 4}, None),
+        (pairs(3), 0, {"w": 8}, None),
+        (pairs(3), 0, None, Hosts.uniform(2)),
+    ]
+    made = [cache.plan(*question) for question in questions]
+    assert len({id(plan) for plan in made}) == len(questions)
+    assert all(cache.plan(*question) is plan for question, plan in zip(questions, made, strict=True))
+
+
+def test_the_plan_not_asked_for_longest_gives_way_to_a_new_one() -> None:
+    cache = PlanCache(max_plans=2)
+    first, second = (cache.plan(pairs(parts), 0) for parts in (2, 3))
+    assert cache.plan(pairs(2), 0) is first
+    cache.plan(pairs(4), 0)
+    assert cache.plan(pairs(2), 0) is first
+    assert cache.plan(pairs(3), 0) is not second
+
+
+def test_plans_give_way_when_their_transfers_are_too_many() -> None:
+    cache = PlanCache(max_transfers=9)
+    four, five = (cache.plan(pairs(parts), 0) for parts in (4, 5))
+    assert cache.plan(pairs(4), 0) is four
+    assert cache.plan(pairs(5), 0) is five
+    one = cache.plan(pairs(1), 0)
+    assert one.kept == ("w",)
+    assert cache.plan(pairs(4), 0) is four
+    two = cache.plan(pairs(2), 0)
+    assert cache.plan(pairs(2), 0) is two
+    assert cache.plan(pairs(5), 0) is not five
+
+
+def test_a_plan_too_large_to_keep_is_still_made() -> None:
+    cache = PlanCache(max_transfers=3)
+    assert cache.plan(pairs(4), 0) == cache.plan(pairs(4), 0)
+    assert cache.plan(pairs(4), 0) is not cache.plan(pairs(4), 0)
+
+
+def test_threads_share_a_cache() -> None:
+    cache = PlanCache(max_plans=5)
+    questions = [(pairs(parts), rank) for parts in range(1, 9) for rank in range(3)] * 20
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda question: cache.plan(*question), questions))
+    assert made == [plan_reshard(*question) for question in questions]
+
+
+@pytest.mark.parametrize("limits", [(-1, 0), (0, -1)])
+def test_limits_below_zero_are_refused(limits: tuple[int, int]) -> None:
+    with pytest.raises(ReshardError, match="give limits of 0 or more"):
+        PlanCache(*limits)
