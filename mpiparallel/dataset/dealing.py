@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from mpiparallel.dataset.batch_stage import BatchStage
-from mpiparallel.dataset.order_stages import ShuffleStage, SkipStage, TakeStage
+from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
 from mpiparallel.dataset.source import RandomAccessStage
 from mpiparallel.dataset.stage import Stage
 from mpiparallel.errors import DatasetError
@@ -25,8 +25,8 @@ def dealt(stage: Stage, num_shards: int, shard_id: int, batch_size: int) -> Stag
     """Return the pipeline of one of ``num_shards`` shards, which takes ``batch_size`` rows a batch.
 
     Sample by sample, batch ``k`` of all shards together is the same for every number of shards, as long as
-    ``num_shards * batch_size`` is. Raises DatasetError for a pipeline of which that is not so: one that shuffles, takes
-    or skips the rows of a shard before it batches them, or that does not read by index.
+    ``num_shards * batch_size`` is. Raises DatasetError for a pipeline of which that is not so: one that shuffles,
+    repeats, takes or skips the rows of a shard before it batches them, or that does not read by index.
     """
     if isinstance(stage, RandomAccessStage):
         return stage.dealt(num_shards, shard_id)
@@ -37,11 +37,11 @@ def dealt(stage: Stage, num_shards: int, shard_id: int, batch_size: int) -> Stag
             "with __getitem__ and __len__, num_shards and shard_id"
         )
     of_rows = parent.batch_size == 1 and not isinstance(parent, BatchStage)
-    if isinstance(stage, ShuffleStage) or (of_rows and isinstance(stage, (TakeStage, SkipStage))):
+    if of_rows and isinstance(stage, (RepeatStage, ShuffleStage, SkipStage, TakeStage)):
+        name = type(stage).__name__.removesuffix("Stage").lower()
         raise DatasetError(
-            f"the dataset has {type(stage).__name__.removesuffix('Stage').lower()} on the rows of one shard, which are "
-            "others when ranks change; shuffle or choose samples in the source (shuffle=True, num_samples), or after "
-            "batch"
+            f"the dataset has {name} on the rows of one shard, which are others when ranks change; put {name} after "
+            "batch, or shuffle and choose samples in the source (shuffle=True, num_samples)"
         )
     twin: Any = copy.copy(stage)
     twin._parent = dealt(parent, num_shards, shard_id, batch_size)

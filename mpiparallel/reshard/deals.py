@@ -13,7 +13,6 @@ from mpiparallel.reshard.part_overlaps import Integers, part_bounds_of_dim
 from mpiparallel.reshard.rank_tables import Arrivals, Holders
 from mpiparallel.reshard.replica_rule import golden_step
 
-
 # 64 MiB.
 _TABLE_CELLS = 1 << 23
 

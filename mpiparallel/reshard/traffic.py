@@ -106,8 +106,8 @@ def traffic(
     """Return the traffic of all ranks when each tensor goes from its source to its target layout.
 
     It is exact: the sum of what `plan_reshard` gives every rank for the same arguments. ``itemsizes`` has the bytes of
-    an element of each tensor, 1 where it is left out. The work grows with the ranks and with how differently tensors
-    are cut, little with their number.
+    an element of each tensor, 1 where it is left out. The work grows with the pairs of ranks that exchange something
+    and with how differently tensors are cut; with the number of tensors only where thousands of replicas take turns.
 
     Raises ReshardError for layouts that cannot be planned, a missing itemsize, and more bytes than can be counted.
 

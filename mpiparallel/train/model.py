@@ -117,7 +117,7 @@ class Model:
     @property
     def training_ranks(self) -> tuple[int, ...]:
         """The ranks that train, by the numbers that they had when the job began, in the order of their new ranks."""
-        return self.resharding.team.ranks
+        return (Team.of_current_world() if self._resharding is None else self._resharding.team).ranks
 
     @property
     def generation(self) -> int:
@@ -203,8 +203,10 @@ class Model:
     ) -> None:
         """Train for ``epoch`` epochs, from where ``step`` stands on.
 
-        In sink mode ``step_end`` comes after ``sink_size`` steps, -1 meaning all of an epoch. Raises
-        ConfigurationError for a wrong count, DatasetError for a dataset without a batch.
+        In sink mode ``step_end`` comes after ``sink_size`` steps, -1 meaning all of an epoch. Where ``reshard`` has
+        left this rank out, it waits here, asleep, until it is called or the training ends; an error that ends it on the
+        ranks that train is raised here too. Raises ConfigurationError for a wrong count, DatasetError for a dataset
+        without a batch.
         """
         if not isinstance(epoch, int) or epoch < 1:
             raise ConfigurationError(f"Model.train: epoch {epoch!r} must be an integer of at least 1")

@@ -14,17 +14,17 @@ Bytes = NDArray[np.uint8]
 Before = Callable[[str], None]
 Landed = Callable[[str, Sequence[NDArray[Any]]], None]
 
-_COLLECTIVES = frozenset(
-    ["barrier", "rest", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v", "exchange"]
-    + ["strided_exchange", "share", "broadcast", "reduce", "any_true"]
-)
+_COLLECTIVES = {
+    *("barrier", "rest", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v", "exchange"),
+    *("strided_exchange", "share", "broadcast", "reduce", "any_true"),
+}
 
 
 class Meddling:
     """Behaves as ``communicator``; ``before(call)`` runs before each collective, ``landed(call, arrays)`` after each.
 
-    ``arrays`` are those that the peers have written by then: what all_to_all_v, exchange or a strided exchange received,
-    and after a barrier the newest shared memory of this rank. Groups are meddled with as well.
+    ``arrays`` are those that the peers have written by then: what all_to_all_v, exchange or a strided exchange
+    received, and after a barrier the newest shared memory of this rank. Groups are meddled with as well.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class _Run:
 
 
 def flip_a_bit(arrays: Sequence[NDArray[Any]], position: int) -> bool:
-    """Turn over one bit of the byte ``position``, counted over all the arrays and from its start again after the end."""
+    """Turn over one bit of the byte ``position``, counted over all arrays; False if all are empty."""
     filled = [array for array in arrays if array.nbytes]
     if not filled:
         return False

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
-from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import Movement, ReshardOptions, reshard
 from mpiparallel.reshard.plan import ReshardPlan, Transfer, plan_reshard

@@ -35,7 +35,7 @@ class FedData:
         Raises DatasetError where each rank is fed a part and other ranks cannot take the parts over.
         """
         if not self._ranks:
-            self._ranks, self._rows = list(ranks), self._given.get_batch_size() * len(ranks)
+            self._ranks, self._rows = list(ranks), int(self._given.get_batch_size()) * len(ranks)
         if configuration.full_batch or list(ranks) == self._ranks:
             return self._given
         if self._given.num_shards == 1:

@@ -162,13 +162,13 @@ def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ..
     if feed is not None:
         sharded = root.sharded_graph(*feed.arguments(configuration), configuration=configuration)
         check_loaded_strategies(sharded, configuration)
-        _check_names(wish.strategy, networks.own, sharded)
+    _check_names(wish.strategy, networks.own, sharded)
     found = all_settings()
     order = Order(
         before=team.ranks,
         after=after,
         leaving=(),
-        step=standing.step,
+        step=int(standing.step),
         parallel=found.parallel,
         seed=found.seed,
         strategies=found.loaded_strategies,
@@ -232,26 +232,28 @@ def _take_strategy(strategy: Any, network: Cell) -> None:
 
 def _take_named(strategies: Mapping[str, Any], network: Cell) -> None:
     for name, cuts in strategies.items():
-        Operator().shard(cuts) if cuts is not None else None
         if not isinstance(name, str):
             raise StrategyError(f"Model.reshard: strategy has the key {name!r}; give operators by name")
+        # It raises for what is no strategy at all.
+        Operator().shard(cuts)
     places = operators_of(network)
     set_cuts(network, {name: cuts for name, cuts in strategies.items() if name in places})
     saved: list[tuple[str, Strategy]] = [(name, cuts) for name, cuts in strategies.items() if name not in places]
     take_strategies("", tuple(sorted(saved)))
 
 
-def _check_names(strategy: Any, network: Cell, sharded: ShardedGraph) -> None:
-    """Raise StrategyError for the name of an operator that is not there."""
+def _check_names(strategy: Any, network: Cell, sharded: ShardedGraph | None) -> None:
+    """Raise StrategyError for the name of an operator that is not there, or that cannot be looked up yet."""
     if not isinstance(strategy, Mapping):
         return
     places = operators_of(network)
-    known = {saved_name(node) for node in sharded.graph.nodes if node.origin is None}
+    known = set() if sharded is None else {saved_name(node) for node in sharded.graph.nodes if node.origin is None}
     missing = [name for name in strategy if name not in places and name not in known]
     if missing:
         listed = ", ".join([*places][:_SHOWN])
         saved = ", ".join(sorted(name for name in known if name)[:_SHOWN])
+        as_saved = f"as strategy files do ({saved}, ...)" if saved else "after Model.build as strategy files do"
         raise StrategyError(
             f"Model.reshard: strategy names {', '.join(map(repr, missing[:_SHOWN]))}, which is no operator of the "
-            f"network; name them by their places ({listed}, ...) or as strategy files do ({saved}, ...)"
+            f"network; name them by their places ({listed}, ...) or {as_saved}"
         )

@@ -157,30 +157,30 @@ class Resharding:
             movement = Movement(arrays, source, target, team.everyone, options)
             report = movement.forward()
             return movement.arrays, report
-        places = {name: (parameters[name].layout, parameters[name].rank) for name in keys}
-        for name in keys:
-            parameters[name].leave()
-        try:
-            return self._moved_in_waves(arrays, source, target, options)
-        finally:
-            for name, (layout, rank) in places.items():
-                if keys[name] in arrays and layout is not None:
-                    parameters[name].move(layout, rank, arrays[keys[name]])
+        return self._moved_in_waves(arrays, source, target, options, {parameters[name]: keys[name] for name in keys})
 
     def _moved_in_waves(
-        self, arrays: Arrays, source: dict[str, Layout], target: dict[str, Layout], options: ReshardOptions
+        self,
+        arrays: Arrays,
+        source: dict[str, Layout],
+        target: dict[str, Layout],
+        options: ReshardOptions,
+        holders: Mapping[Parameter, str],
     ) -> tuple[Arrays, ReshardReport]:
-        movement = Movement(arrays, source, target, self.team.everyone, options)
+        """Move arrays that nothing else holds meanwhile; after an error ``holders`` hold again what is in its place."""
+        places = {parameter: (parameter.layout, parameter.rank) for parameter in holders}
+        for parameter in holders:
+            parameter.leave()
+        layouts = dict(source)
         try:
-            return movement.arrays, movement.forward()
-        except ReshardError as error:
-            try:
-                movement.back()
-            except ReshardError as again:
-                raise ReshardError(
-                    f"{error}\nModel.reshard: nor could what had moved be moved back ({again}); load the last "
-                    "checkpoint"
-                ) from error
+            movement = Movement(arrays, source, target, self.team.everyone, options)
+            layouts = movement.layouts
+            return movement.arrays, _forward_or_back(movement)
+        except ReshardError:
+            for parameter, key in holders.items():
+                layout, rank = places[parameter]
+                if layouts[key] == source[key] and layout is not None:
+                    parameter.move(layout, rank, arrays[key])
             raise
 
     def _unfit(self, order: Order, parameters: Mapping[str, Parameter]) -> str | None:
@@ -221,6 +221,19 @@ class Resharding:
             parallel[_SAVE_FILE] = now.parallel[_SAVE_FILE]
         take_settings(replace(now, parallel=parallel, seed=order.seed, loaded_strategies=order.strategies))
         set_cuts(self._networks.all[0], order.cuts)
+
+
+def _forward_or_back(movement: Movement) -> ReshardReport:
+    try:
+        return movement.forward()
+    except ReshardError as error:
+        try:
+            movement.back()
+        except ReshardError as again:
+            raise ReshardError(
+                f"{error}\nModel.reshard: nor could what had moved be moved back ({again}); load the last checkpoint"
+            ) from error
+        raise
 
 
 def _digest(order: Order) -> bytes:

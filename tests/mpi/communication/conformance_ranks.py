@@ -6,7 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+import pytest
+
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CommunicationError
 from tests.conformance.communicator import CLAIMS, Run, all_to_all_v_moves_uneven_and_empty_blocks
 from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
 
@@ -39,11 +42,30 @@ def worlds(make: Callable[..., Communicator], in_pieces: list[Claim]) -> Iterato
     yield make(SMALL_MESSAGE), in_pieces
 
 
+def check_communicator_of_another_program() -> None:
+    """Check that a communicator of mpi4py can be used as a world, with its own numbers, and is left alone."""
+    from mpi4py import MPI
+
+    from mpiparallel.communication import mpi
+
+    backward = MPI.COMM_WORLD.Split(0, -MPI.COMM_WORLD.Get_rank())
+    world = mpi.communicator_of(backward)
+    assert (world.rank, world.ranks) == (backward.Get_rank(), tuple(range(backward.Get_size())))
+    for claim in EXCHANGE_CLAIMS:
+        claim(on_part_of(world, first=True))
+    world.free()
+    assert backward.allreduce(1) == backward.Get_size()
+    for wrong in (MPI.COMM_NULL, "world", None):
+        with pytest.raises(CommunicationError, match="not an intracommunicator of mpi4py"):
+            mpi.communicator_of(wrong)
+
+
 def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import mpi
 
     mpi.abort_job_on_uncaught_exception()
+    check_communicator_of_another_program()
     # Blocks of any length are for totals that one message can hold.
     in_pieces = [claim for claim in ALL_CLAIMS if claim is not all_to_all_v_moves_uneven_and_empty_blocks]
     for world, claims in worlds(mpi.world, in_pieces):

@@ -56,6 +56,22 @@ def test_a_program_may_begin_with_spares_that_join_later() -> None:
     compare(results[3][1], {step: loss for step, loss in wanted.items() if step > 5})
 
 
+def test_sunk_steps_and_ranks_in_any_order_go_on_alike() -> None:
+    def job(communicator):
+        model, losses = make_model(((4, 1), (1, 2))), Losses()
+        legs = [
+            At(4, lambda: model.reshard({"first": ((3, 1), (1, 2))}, ranks=[5, 0, 7, 2, 6, 1])),
+            At(6, lambda: model.reshard({"first": ((1, 1), (1, 3))}, ranks=[3, 1, 5]), "every_step"),
+        ]
+        model.train(3, rows(), [losses, *legs], sink_size=4)
+        return losses.by_step, model.active
+
+    results, wanted = run_world(8, job), alone()
+    compare(results[5][0], wanted)
+    compare(results[3][0], {step: loss for step, loss in wanted.items() if step < 5 or step > 6})
+    assert [active for _, active in results] == [rank in (3, 1, 5) for rank in range(8)]
+
+
 def test_rank_0_may_retire_and_progress_is_then_shown_by_the_next_one() -> None:
     def job(communicator):
         model, losses, stream = make_model(), Losses(), io.StringIO()
@@ -242,3 +258,18 @@ def test_a_callback_may_move_more_than_once() -> None:
     wanted = alone()
     for found in run_world(3, job):
         compare(found, wanted)
+
+
+def test_a_rank_that_fails_alone_leaves_no_other_waiting() -> None:
+    def job(communicator):
+        model = make_model()
+        model.reshard(ranks=3)
+
+        def fail():
+            if get_rank() == 1:
+                raise ValueError("the disk is full")
+
+        model.train(3, rows(), At(2, fail), dataset_sink_mode=False)
+
+    with pytest.raises(ValueError, match="the disk is full"):
+        run_world(5, job, timeout=20.0)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 from mpiparallel import nn
-from mpiparallel.communication import get_rank
+from mpiparallel.communication import get_group_size, get_rank
 from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import (
     ConfigurationError,
     DatasetError,
     ReshardError,
     StrategyError,
 )
+from mpiparallel.graph.parameter import Parameter
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.train import (
     Callback,
@@ -27,7 +30,6 @@ from tests.conformance.moving_product import (
     make_model,
     normed_model,
     rows,
-    shard_rows,
     small_rows,
 )
 from tests.conformance.moving_training import Losses
@@ -106,22 +108,30 @@ def test_half_a_step_is_not_moved() -> None:
     assert run_world(2, job) == [True, False]
 
 
+def piece(samples, batch):
+    data = np.ones((samples, 6)), np.ones((samples, 12))
+    shards = {"num_shards": get_group_size(), "shard_id": get_rank()}
+    return NumpySlicesDataset(data, ["x", "y"], **shards).batch(batch, drop_remainder=True)
+
+
 def test_data_that_cannot_be_dealt_out_anew_are_refused_with_the_mend() -> None:
     def job(communicator):
         model = make_model(settings=DATA_PARALLEL)
-
-        def refused(words, ranks):
-            with pytest.raises(DatasetError, match=words):
-                model.reshard(ranks=ranks)
-
         for dataset, words, ranks in (
             (rows(), "each rank is fed data of its own.*num_shards=get_group_size", 2),
-            (shard_rows().shuffle(4), "it has shuffle on the rows of one shard|has shuffle", 2),
-            (rows(num_shards=4, shard_id=get_rank()).take(3), "^$", None),
+            (piece(48, 2), "batch of all ranks has 8 rows, which 3 ranks cannot share", 3),
+            (piece(46, 3), "an epoch has 4 steps on 4 ranks, but would have 3 on 2", 2),
         ):
-            if ranks is not None:
-                call = At(model.step + 1, lambda words=words, ranks=ranks: refused(words, ranks))
-                model.train(9, dataset, call, dataset_sink_mode=False)
+            told = []
+
+            def call(words=words, ranks=ranks, told=told):
+                with pytest.raises(DatasetError, match=words):
+                    model.reshard(ranks=ranks)
+                told.append(words)
+
+            model.step = 0
+            model.train(1, dataset, At(1, call), dataset_sink_mode=False)
+            assert told or not model.active
         return True
 
     assert all(run_world(4, job))
@@ -170,3 +180,33 @@ def test_a_move_that_fails_leaves_the_training_as_it_was(mode, monkeypatch) -> N
     wanted, results = alone(), run_world(5, job)
     compare(results[0], wanted)
     compare(results[4], {step: loss for step, loss in wanted.items() if step > 8})
+
+
+def test_a_rank_whose_model_is_another_cannot_join_and_the_others_train_on() -> None:
+    def job(communicator):
+        model, losses = make_model(), Losses()
+        model.reshard(ranks=2)
+        if communicator.rank == 2:
+            model.predict_network.weight = Parameter(np.ones((6, 11)), "weight")
+
+        def call():
+            with pytest.raises(
+                ReshardError, match=r"rank 2: parameter 'weight' is .*\(6, 12\).*here it is .*\(6, 11\)"
+            ):
+                model.reshard(ranks=3)
+
+        model.train(3, rows(), [losses, At(5, call)], dataset_sink_mode=False)
+        return losses.by_step
+
+    wanted = alone()
+    results = run_world(3, job)
+    compare(results[0], wanted)
+    assert results[2] == {}
+
+
+def test_names_that_cannot_be_looked_up_yet_are_refused() -> None:
+    model = make_model()
+    with pytest.raises(StrategyError, match=r"names 'MatMul_weight', .* or after Model\.build as strategy files do"):
+        model.reshard({"MatMul_weight": ((1, 1), (1, 1))})
+    model.build(rows())
+    model.reshard({"MatMul_weight": ((1, 1), (1, 1))})
