@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mpiparallel.reshard.moves import Way
 from mpiparallel.reshard.part_overlaps import Integers, part_bounds_of_dim
 from mpiparallel.reshard.rank_tables import Arrivals, Holders
-from mpiparallel.reshard.replica_rule import golden_step
+from mpiparallel.reshard.replica_rule import STARTS, golden_step
 
 # 64 MiB.
 _TABLE_CELLS = 1 << 23
@@ -69,8 +69,7 @@ class Deals:
         """Return which of its givers each of the ``entries`` falls to, as ``replica_rule`` has it for one."""
         givers = self.givers[entries]
         rounds, place = np.divmod(first_turns[self.deal[entries]] + self.turn[entries], givers)
-        place = np.where(rounds % 2, givers - 1 - place, place) + rounds // 2 * self.step[entries]
-        found: Integers = place % givers
+        found: Integers = (place + rounds // 2 % STARTS * self.step[entries]) % givers
         return found
 
 
@@ -118,7 +117,7 @@ class Dealer:
                 block,
                 groups[here],
                 count[here],
-                np.where(sizes > 1, 2 * sizes**2, 1)[here],
+                np.where(sizes > 1, 2 * STARTS * sizes, 1)[here],
                 np.searchsorted(here, whose),
                 turn[inside],
                 arrivals.place[entries],

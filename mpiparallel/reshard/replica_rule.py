@@ -12,11 +12,15 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.reshard.frame import Frame, Parts
 from mpiparallel.reshard.tensor_move import Takers, TensorMove
+
+
+STARTS: Final = 64
+"""How many places rounds start from: a taker has messages from at most so many givers for what it takes each time."""
 
 
 class _Deal(NamedTuple):
@@ -129,21 +133,20 @@ class ReplicaRule:
 def _giver_at(turn: int, size: int) -> int:
     """Return which of ``size`` givers has ``turn``.
 
-    Every round is a permutation of the givers: every other one runs backwards, and the start moves on, so a pattern of
-    unequal blocks that comes again and again does not always fall to the same givers.
+    Every round is a permutation of the givers. The start moves on, so a pattern of unequal blocks that comes again and
+    again does not always fall to the same givers; but to few places, so a taker has messages from few givers.
     """
     round_index, place = divmod(turn, size)
-    return ((size - 1 - place if round_index % 2 else place) + _start(round_index, size)) % size
+    return (place + _start(round_index, size)) % size
 
 
 def _turn_of(giver: int, round_index: int, size: int) -> int:
     """Return the turn of ``giver`` in a round: the inverse of ``_giver_at``."""
-    place = (giver - _start(round_index, size)) % size
-    return round_index * size + (size - 1 - place if round_index % 2 else place)
+    return round_index * size + (giver - _start(round_index, size)) % size
 
 
 def _start(round_index: int, size: int) -> int:
-    return round_index // 2 * golden_step(size)
+    return round_index // 2 % STARTS * golden_step(size)
 
 
 @lru_cache(maxsize=256)

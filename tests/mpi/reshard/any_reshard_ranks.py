@@ -12,7 +12,7 @@ from mpiparallel.communication.world import current
 from tests.conformance.reshard_cases import EXECUTORS, MODES, Seeded, any_case
 from tests.conformance.reshard_claims import CLAIMS, bytes_moved, plans_of
 
-CASES_OF_EACH = 30
+CASES_OF_EACH = 36
 
 
 class OnHosts:

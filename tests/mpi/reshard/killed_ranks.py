@@ -1,4 +1,4 @@
-"""Moves a state; rank 1 is killed just before its n-th call of one kind: ``executor mode call n``."""
+"""Moves a state; rank 1 is killed just before the last of some calls: ``executor mode call number call number ...``."""
 
 from __future__ import annotations
 
@@ -15,21 +15,31 @@ from tests.conformance.meddling_communicator import Meddling
 from tests.conformance.reshard_states import state
 
 
+class Fate:
+    """Kills this process before the n-th call of a kind after the n-th of another, and so on."""
+
+    def __init__(self, calls: list[str], numbers: list[int]) -> None:
+        self.seen: Counter[str] = Counter()
+        self._steps = list(zip(calls, numbers, strict=True))
+
+    def before(self, call: str) -> None:
+        self.seen[call] += 1
+        if self._steps and (call, self.seen[call]) == self._steps[0]:
+            self._steps.pop(0)
+            self.seen.clear()
+            if not self._steps:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
-    executor, mode, fatal, number = sys.argv[1:]
+    executor, mode, *steps = sys.argv[1:]
     init()
     world = current()
-    calls: Counter[str] = Counter()
-
-    def before(call: str) -> None:
-        calls[call] += 1
-        if world.rank == 1 and call == fatal and calls[call] == int(number):
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    fate = Fate(steps[::2], [int(number) for number in steps[1::2]])
     case = state(executor=executor, mode=mode, wave_bytes=1, digest=True)
-    communicator: Any = Meddling(world, before)
+    communicator: Any = Meddling(world, fate.before) if world.rank == 1 else world
     reshard(case.given(world.rank), case.source, case.target, communicator, **case.options)
-    sys.stdout.write(f"rank {world.rank} survived {dict(calls)}\n")
+    sys.stdout.write(f"rank {world.rank} survived {dict(fate.seen)}\n")
     release()
 
 

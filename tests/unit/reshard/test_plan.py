@@ -159,7 +159,7 @@ def test_replicas_take_turns_when_a_replicated_tensor_is_cut_elsewhere() -> None
 def test_replicas_take_turns_when_ranks_join() -> None:
     source, target = (Layout((8,), DeviceMatrix((size,)), ((),)) for size in (2, 6))
     takers = [[transfer.target for transfer in plan_reshard({"w": (source, target)}, rank).sends] for rank in range(6)]
-    assert takers == [[2, 5], [3, 4], [], [], [], []]
+    assert takers == [[2, 4], [3, 5], [], [], [], []]
 
 
 def test_a_plan_for_a_hundred_thousand_ranks_is_made_without_a_walk_over_them() -> None:
