@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from numpy.typing import NDArray
 
@@ -12,8 +12,11 @@ from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
+from mpiparallel.reshard.plan_cache import PlanCache
 
 Array = NDArray[Any]
+
+_PLANS: Final = PlanCache()
 
 
 @overload
@@ -74,6 +77,6 @@ def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options:
         raise ReshardError(
             f"reshard: unknown option {min(unknown)!r}; there are {', '.join(ReshardOptions.__dataclass_fields__)}"
         )
-    movement = Movement(arrays, source, target, communicator, ReshardOptions(**options))
+    movement = Movement(arrays, source, target, communicator, ReshardOptions(**options), _PLANS)
     movement.forward()
     return movement.arrays

@@ -26,7 +26,8 @@ from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
 from mpiparallel.reshard.executors.shared import SharedExecutor
 from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, Transfer, plan_reshard
+from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, Transfer
+from mpiparallel.reshard.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.reshard.tensor_digest import changed, digests
 from mpiparallel.reshard.verification import verify
@@ -45,7 +46,7 @@ class Movement:
     some tensors moved and the others not: ``forward`` goes on from there, ``back`` returns to the source.
 
     Raises ReshardError on every rank, before a byte moves, when ranks disagree on layouts, options or dtypes, or an
-    array does not fit its layout.
+    array does not fit its layout. Plans are taken from ``plans``, if given, and kept there.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Movement:
         target: Mapping[str, Layout],
         communicator: Communicator,
         options: ReshardOptions | None = None,
+        plans: PlanCache | None = None,
     ) -> None:
         self._communicator = communicator
         self._rank = communicator.ranks[communicator.rank]
         self._options = options or ReshardOptions()
+        self._plans = plans or PlanCache()
         raise_together(_unlike_names(source, target), communicator, ReshardError)
         pairs = {tensor: (layout, target[tensor]) for tensor, layout in source.items()}
         agree_on_layouts(pairs, self._options, communicator)
@@ -111,7 +114,8 @@ class Movement:
         communicator, options = self._communicator, self._options
         before = digests(self.arrays, _side(pairs, 0), communicator, options.scratch_bytes) if options.digest else {}
         with failing_together(communicator, ReshardError):
-            plan = plan_reshard(pairs, self._rank, self._itemsizes, self._hosts)
+            sizes = {tensor: self._itemsizes[tensor] for tensor in pairs}
+            plan = self._plans.plan(pairs, self._rank, sizes, self._hosts)
         # What checksums need is taken from the windows.
         for_checksums = min(PORTION_BYTES, options.scratch_bytes // 4) if options.verify else 0
         for_windows = options.scratch_bytes - for_checksums

@@ -18,6 +18,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.compile import make_backend
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
+from mpiparallel.reshard.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.elastic.holdings import keys_after, keys_before, pairs_of, parameters_of
 from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts
@@ -38,6 +39,7 @@ class Resharding:
         self._networks = networks
         self.team = team
         self.step = 0
+        self._plans = PlanCache()
 
     def ask(self, wish: Wish, standing: Standing) -> ReshardReport:
         """Agree with all who train on an order, tell the spares, and carry it out; spares only listen.
@@ -154,7 +156,7 @@ class Resharding:
         source, target = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
         options = ReshardOptions(**order.options)
         if options.mode == "safe":
-            movement = Movement(arrays, source, target, team.everyone, options)
+            movement = Movement(arrays, source, target, team.everyone, options, self._plans)
             report = movement.forward()
             return movement.arrays, report
         return self._moved_in_waves(arrays, source, target, options, {parameters[name]: keys[name] for name in keys})
@@ -173,7 +175,7 @@ class Resharding:
             parameter.leave()
         layouts = dict(source)
         try:
-            movement = Movement(arrays, source, target, self.team.everyone, options)
+            movement = Movement(arrays, source, target, self.team.everyone, options, self._plans)
             layouts = movement.layouts
             return movement.arrays, _forward_or_back(movement)
         except ReshardError:

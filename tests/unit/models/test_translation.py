@@ -11,14 +11,13 @@ import mpiparallel as ms
 import mpiparallel.dataset as ds
 import mpiparallel.dataset.transforms.c_transforms as C
 from mpiparallel import context
-from mpiparallel.communication import world
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset.text import translation_dataset
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork, decay_groups
 from mpiparallel.nn import AdamWeightDecay
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.train import Callback, Model
-from mpiparallel.train.state import move_state, state_of
+from mpiparallel.train.state import state_of
 
 STEPS, MORE_STEPS = 20, 10
 WORDS = [f"w{number}" for number in range(40)]
@@ -108,31 +107,17 @@ def test_losses_are_those_of_one_rank(ranks, cut, optimizer_parallel, dtype, tol
         np.testing.assert_allclose(found, expected, rtol=tolerance)
 
 
-def losses_with_a_move(communicator, dtype, cut, target_cut):
-    survivors = target_cut[0] * target_cut[1]
+def losses_with_a_move(_communicator, dtype, cut, target_cut):
     set_parallel(True)
     dataset = make_dataset(dtype)
     model = make_model(dtype, *cut)
     before = train(model, dataset, STEPS)
-    set_parallel(False)
-    after_model = make_model(dtype, *target_cut)
-    after_model.step = model.step
-    batch = list(next(iter(dataset.iterate())).values())
-    with world.use(communicator.group(range(survivors)) if communicator.rank < survivors else communicator):
-        target = after_model.shard(batch, _configuration(survivors))
-    report = move_state(before.sharded, target, communicator)
-    if communicator.rank >= survivors:
-        return before.values, None, report.bytes_moved
-    with world.use(communicator.group(range(survivors))):
-        return before.values, train(after_model, dataset, STEPS + MORE_STEPS).values, report.bytes_moved
-
-
-def _configuration(devices):
-    from dataclasses import replace
-
-    from mpiparallel.context.settings import current_configuration
-
-    return replace(current_configuration(), device_num=devices)
+    cut_anew = make_model(dtype, *target_cut).predict_network
+    ranks = target_cut[0] * target_cut[1]
+    moved = model.reshard(cut_anew, ranks=ranks, retire="end", enable_parallel_optimizer=False)
+    if not model.active:
+        return before.values, None, moved.bytes_moved
+    return before.values, train(model, dataset, STEPS + MORE_STEPS).values, moved.bytes_moved
 
 
 @pytest.mark.parametrize(

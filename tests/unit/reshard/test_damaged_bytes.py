@@ -21,7 +21,6 @@ from tests.conformance.reshard_cases import MODES, Case
 from tests.conformance.reshard_claims import refusal
 from tests.conformance.reshard_states import RANKS, state
 
-
 TENSOR = "(bias|mask|matrix|step)"
 TOLD = {
     "verify": rf"bytes arrived damaged: {TENSOR}.* from rank [023]",

@@ -47,7 +47,8 @@ def test_messages_hold_every_element_once_in_order_and_are_no_longer_than_allowe
 def test_both_ends_cut_alike_whatever_their_strides(pieces: list[NDArray[Any]], largest: int) -> None:
     contiguous = [np.ascontiguousarray(piece).reshape(piece.shape) for piece in pieces]
     cut, cut_again = (
-        [(message.pieces, [view.shape for view in message.views]) for message in messages(side, largest)] for side in (pieces, contiguous)
+        [(message.pieces, [view.shape for view in message.views]) for message in messages(side, largest)]
+        for side in (pieces, contiguous)
     )
     assert cut == cut_again
 

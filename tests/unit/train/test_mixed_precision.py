@@ -7,7 +7,6 @@ import pytest
 
 import mpiparallel as ms
 from mpiparallel import Model, nn
-from mpiparallel.communication import world
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.dataset.text import translation_dataset
@@ -15,7 +14,6 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.train import Callback, DynamicLossScaleManager, FixedLossScaleManager
-from mpiparallel.train.state import move_state
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.normal(size=(16, 3, 6, 6)).astype(np.float32)
@@ -227,29 +225,20 @@ def test_what_no_backend_computes_in_is_refused_with_what_to_use_instead() -> No
         nn.TrainOneStepWithLossScaleCell(image_network(), scaled, 2.0)
 
 
-def scaled_on(ranks, batch):
-    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", device_num=ranks, full_batch=True)
-    model = image_model(DynamicLossScaleManager(256.0, 2, 3), "O2")
-    model.predict_network[4].matmul.shard(((1, 1), (ranks, 1)))
-    model.predict_network[4].bias_add.shard(((1, ranks), (ranks,)))
-    model.train_network.set_train()
-    return model, model.shard(batch)
-
-
 def move_to_fewer(communicator):
     ms.set_seed(3)
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
     batches = [list(columns.values()) for columns in images(communicator, "").iterate()]
-    model, source = scaled_on(4, batches[0])
+    model = image_model(DynamicLossScaleManager(256.0, 2, 3), "O2")
+    model.predict_network[4].matmul.shard(((1, 1), (4, 1)))
+    model.predict_network[4].bias_add.shard(((1, 4), (4,)))
+    model.train_network.set_train()
     losses = [float(model.run_step(batches[step % 2])) for step in range(7)]
-    survivors = communicator.group((0, 1)) if communicator.rank < 2 else communicator
-    with world.use(survivors):
-        target_model, target = scaled_on(2, batches[0])
-    move_state(source, target, communicator)
-    if communicator.rank >= 2:
+    model.reshard({"4.matmul": ((1, 1), (2, 1)), "4.bias_add": ((1, 2), (2,))}, ranks=2)
+    if not model.active:
         return losses, None, None
-    with world.use(survivors):
-        losses += [float(target_model.run_step(batches[step % 2])) for step in range(7, 10)]
-    step = target_model.train_network
+    losses += [float(model.run_step(batches[step % 2])) for step in range(7, 10)]
+    step = model.train_network
     return losses, float(step.scale_sense.asnumpy()), int(step.loss_scaling_manager.cur_iter.asnumpy())
 
 
