@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,16 @@ def run_ranks(library: Library, ranks: int, job: Mapping[str, Any], seconds: flo
         told = json.dumps({**job, "folder": folder, "file": str(file)})
         command = [library.launcher, *library.flags, "-n", str(ranks), library.python, str(_RANK_PROGRAM), told]
         process = subprocess.Popen(command, env={**os.environ, **_ONE_THREAD, **_OPENMPI_VARIABLES})
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            # mpirun ends its ranks on SIGTERM, but not on SIGKILL.
-            process.terminate()
-            process.wait()
-            status = -1
+        status = None
+        with suppress(subprocess.TimeoutExpired):
+            try:
+                status = process.wait(seconds)
+            finally:
+                # mpirun ends its ranks on SIGTERM, but not on SIGKILL; one that has ended takes no harm.
+                process.terminate()
+                process.wait()
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    if status:
-        ended = f"did not end within {seconds:g} s" if status < 0 else f"ended with exit code {status}"
+    if status != 0:
+        ended = f"did not end within {seconds:g} s" if status is None else f"ended with exit code {status}"
         raise RanksFailedError(f"{ranks} ranks of {library.launcher} {ended}; see above what they said", found)
     return found

