@@ -3,10 +3,10 @@
     python benchmarks/reshard.py
     python benchmarks/reshard.py --ranks 4 --cases transpose optimizer --mpi .venv/bin/python .venv-mpich/bin/python
 
-It starts the ranks itself, of each MPI library and number. All methods move the same arrays of the same ranks of one
-mpirun, in turns, from barrier to barrier; the first result of each is compared with NumPy element by element. A ratio
-is the median over rounds of one method's time over another's in the same round, so that a load on the machine counts
-for both.
+It starts the ranks itself, of each MPI library and number, all on this host. All methods move the same arrays of the
+same ranks of one mpirun, in turns, timed from when the first rank begins to when the last one ends; the first result of
+each is compared with NumPy element by element. A ratio is the median over rounds of one method's time over another's in
+the same round, so that a load on the machine counts for both.
 
 Not timed, for any method: plans, datatypes, buffers, and arrays that can be made before. Timed: packing and all that
 runs again for each move; of methods that make their result anew (DTensor, Heat, ``reshard()``) also that; for

@@ -33,8 +33,7 @@ def measure(work: Work, names: Sequence[str], rounds: int, patience: float, resi
     """Time ``rounds`` runs of each method in turns; the first run of each, not timed, is checked.
 
     A slow method runs every fourth round, and after two rounds only while it has taken less than ``patience`` seconds.
-    Unless ``resident``, each method is made ready for one round at a time. All ranks return the same times, those from
-    barrier to barrier of rank 0.
+    Unless ``resident``, each method is made ready for one round at a time. All ranks return the same times.
     """
     timings = Timings()
     ready: dict[str, Method] = {}
@@ -44,6 +43,8 @@ def measure(work: Work, names: Sequence[str], rounds: int, patience: float, resi
             ready[name] = method
         elif method is not None:
             _close(method)
+        # Where memory is scarce no method may outlive its turn.
+        del method
     order = list(timings.seconds)
     for index in range(rounds):
         turn = index % max(1, len(order))
@@ -105,13 +106,15 @@ def _first_run(name: str, work: Work, timings: Timings) -> Method | None:
 
 
 def _timed(method: Method, work: Work) -> float:
+    """Return the seconds from when the first rank began to when the last one ended, by the clock of their host."""
     _optional(method, "reset")()
     work.comm.Barrier()
     start = time.perf_counter()
     method.run()
-    work.comm.Barrier()
-    taken: float = work.comm.bcast(time.perf_counter() - start)
-    return taken
+    end = time.perf_counter()
+    # Where ranks share cores, others may be done before this one leaves the barrier.
+    seconds: float = work.comm.allreduce(end, MPI.MAX) - work.comm.allreduce(start, MPI.MIN)
+    return seconds
 
 
 def _close(method: Method) -> None:

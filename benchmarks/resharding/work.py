@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,7 +19,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.plan import ReshardPlan, Transfer, plan_reshard
 
 Arrays = dict[str, NDArray[np.float32]]
-_ROWS_AT_ONCE = 1 << 22
+_ELEMENTS_AT_ONCE = 1 << 22
 
 
 class Unsuited(Exception):  # noqa: N818 - it is no error: a method says what it is not made for
@@ -70,10 +71,21 @@ class Work:
         for name, (_, target) in self.layouts.items():
             if self.rank not in target.devices:
                 continue
-            expected = np.empty(target.local_shape(self.rank), np.float32)
-            fill(expected, name, target.global_shape, target.box(self.rank))
-            if not np.array_equal(np.asarray(found[name]).reshape(expected.shape), expected):
-                raise WrongResultError(f"{method} left wrong elements of {name} on rank {self.rank}")
+            array = np.asarray(found[name]).reshape(target.local_shape(self.rank))
+            for rows, box in portions(target.box(self.rank)):
+                expected = np.empty(box.shape, np.float32)
+                fill(expected, name, target.global_shape, box)
+                if not np.array_equal(array[rows], expected):
+                    raise WrongResultError(f"{method} left wrong elements of {name} on rank {self.rank}")
+
+
+def portions(box: Box) -> Iterator[tuple[slice, Box]]:
+    """Yield rows of a box, and the box of these, a few million elements at a time."""
+    step = max(1, _ELEMENTS_AT_ONCE // max(1, prod(box.shape[1:])))
+    for start in range(0, box.shape[0], step):
+        stop = min(start + step, box.shape[0])
+        first, last = box.start[0] + start, box.start[0] + stop
+        yield slice(start, stop), Box((first, *box.start[1:]), (last, *box.stop[1:]))
 
 
 def part(array: NDArray[Any], layout: Layout, rank: int, box: Box) -> NDArray[Any]:
@@ -84,15 +96,11 @@ def part(array: NDArray[Any], layout: Layout, rank: int, box: Box) -> NDArray[An
 
 def fill(array: NDArray[np.float32], tensor: str, shape: tuple[int, ...], box: Box) -> None:
     """Give each element of ``box`` a number that tells its place in the global tensor, below 2 to the 24."""
-    salt = crc32(tensor.encode())
-    inner = np.zeros((1,) * (len(shape) - 1), np.uint64)
+    salt = np.uint64(crc32(tensor.encode()))
     strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-    for dim in range(1, len(shape)):
-        places = np.arange(box.start[dim], box.stop[dim], dtype=np.uint64) * np.uint64(strides[dim])
-        inner = inner + places.reshape([-1 if other == dim else 1 for other in range(1, len(shape))])
-    step = max(1, _ROWS_AT_ONCE // max(1, inner.size))
-    for start in range(0, array.shape[0], step):
-        stop = min(start + step, array.shape[0])
-        outer = np.arange(box.start[0] + start, box.start[0] + stop, dtype=np.uint64) * np.uint64(strides[0])
-        places = outer.reshape(-1, *(1,) * inner.ndim) + inner
-        array[start:stop] = (places * np.uint64(2654435761) + np.uint64(salt)) >> np.uint64(8) & np.uint64(0xFFFFFF)
+    for rows, part_of_box in portions(box):
+        places = np.zeros((1,) * len(shape), np.uint64)
+        for dim, (start, stop) in enumerate(zip(part_of_box.start, part_of_box.stop, strict=True)):
+            along = np.arange(start, stop, dtype=np.uint64) * np.uint64(strides[dim])
+            places = places + along.reshape([-1 if other == dim else 1 for other in range(len(shape))])
+        array[rows] = (places * np.uint64(2654435761) + salt) >> np.uint64(8) & np.uint64(0xFFFFFF)

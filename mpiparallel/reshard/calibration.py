@@ -22,7 +22,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import memory
 from mpiparallel.reshard.bound_plan import bind
-from mpiparallel.reshard.executors.executor import EXECUTORS
+from mpiparallel.reshard.executors.executor import EXECUTORS, executors_for
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape, agree_on_shape
 from mpiparallel.reshard.plan import LayoutPair, plan_reshard
 
@@ -95,7 +95,7 @@ def _quickest(pairs: Mapping[str, LayoutPair], communicator: Communicator) -> st
     rank = communicator.ranks[communicator.rank]
     with failing_together(communicator, ReshardError):
         arrays = {tensor: np.zeros(source.local_shape(rank), np.float32) for tensor, (source, _) in pairs.items()}
-    names = [name for name in EXECUTORS if name != "shared" or communicator.can_share]
+    names = executors_for(communicator)
     seconds = np.empty((len(names), _TIMES))
     for turn in range(_TIMES):
         for index, name in enumerate(names):

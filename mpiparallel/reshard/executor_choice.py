@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
 from mpiparallel.reshard.calibration import Calibration, calibration_of
-from mpiparallel.reshard.executors.executor import EXECUTORS
+from mpiparallel.reshard.executors.executor import EXECUTORS, executors_for
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 
 
@@ -16,10 +16,10 @@ class ExecutorChoice:
     """
 
     def __init__(self, asked: str, communicator: Communicator) -> None:
-        if asked == "shared" and not communicator.can_share:
+        if asked in EXECUTORS and asked not in executors_for(communicator):
             raise ReshardError(
-                "executor 'shared': the ranks of a host cannot see each other's memory here (other containers, or no "
-                "/proc); take executor='auto'"
+                f"executor {asked!r}: the ranks of a host cannot see each other's memory here (they are in other "
+                "containers, there is no /proc, or the system forbids it); take executor='auto'"
             )
         self._asked = asked
         self._communicator = communicator

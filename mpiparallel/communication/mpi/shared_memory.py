@@ -78,7 +78,8 @@ def _share(communicator: Communicator, nbytes: int) -> MpiMemory:
                 if rank == communicator.ranks[communicator.rank]:
                     blocks[member] = _mapped(descriptor, nbytes, at_once=True)
                 else:
-                    blocks[member] = _mapped_of(*places[member].tolist(), few)
+                    process, number, length = places[member].tolist()
+                    blocks[member] = _mapped_of(process, number, length, few)
     return MpiMemory(blocks[communicator.rank], blocks)
 
 

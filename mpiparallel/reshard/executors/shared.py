@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard.bound_plan import BoundPlan, Stream
 from mpiparallel.reshard.checksums import Checksummer, Step, carry_out, windows
 from mpiparallel.reshard.executors.packed import PackedExecutor
+from mpiparallel.reshard.executors.places import address, places_of, places_shape
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 from mpiparallel.reshard.memory import Targets
 from mpiparallel.reshard.pieces import Piece, byte_view
@@ -49,7 +50,8 @@ class SharedExecutor:
     def connect(self) -> None:
         """Learn where the pieces that this rank sends belong; all ranks call it together."""
         told = {stream.member: byte_view(self._places(stream)) for stream in self._near.incoming}
-        places = [np.empty((len(s.pieces), 2 + _dims(s)), np.int64) for s in self._near.outgoing]
+        shapes = [places_shape(stream.pieces) for stream in self._near.outgoing]
+        places = [np.empty((count, 1 + numbers), np.int64) for count, numbers in shapes]
         heard = {stream.member: byte_view(into) for stream, into in zip(self._near.outgoing, places, strict=True)}
         self._communicator.exchange(told, heard)
         self._far.connect()
@@ -77,13 +79,10 @@ class SharedExecutor:
 
     def _places(self, stream: Stream) -> NDArray[np.int64]:
         """Return the block, the offset in it and the strides of each piece of a stream, one in a row."""
-        rows = np.zeros((len(stream.pieces), 2 + _dims(stream)), np.int64)
-        starts = [_address(block.own) for block in self._targets.blocks]
-        for row, tensor, piece in zip(rows, stream.tensors, stream.pieces, strict=True):
-            block = self._targets.block_of[tensor]
-            row[0], row[1] = block, _address(piece) - starts[block]
-            row[2 : 2 + piece.ndim] = piece.strides
-        return rows
+        blocks = np.array([[self._targets.block_of[tensor]] for tensor in stream.tensors], np.int64)
+        places = places_of(stream.pieces)
+        places[:, :1] -= np.array([address(block.own) for block in self._targets.blocks], np.int64)[blocks]
+        return np.hstack([blocks, places])
 
     def _peer_piece(self, member: int, piece: Piece, place: list[int]) -> Piece:
         block, offset, *strides = place
@@ -112,12 +111,3 @@ class SharedExecutor:
         for block in self._targets.blocks:
             block.release()
         self._far.free()
-
-
-def _dims(stream: Stream) -> int:
-    return max(piece.ndim for piece in stream.pieces)
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

@@ -13,13 +13,14 @@ import pytest
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.reshard import memory, movement
+from mpiparallel.reshard.plan_cache import PlanCache
 from tests.conformance.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
 from tests.conformance.meddling_communicator import Meddling
 from tests.conformance.reshard_cases import MODES, Case
 from tests.conformance.reshard_states import RANKS
 
 # Where a move makes what may be large; shared memory is asked of the communicator.
-ASKING = ((memory, "allocate"), (movement, "plan_reshard"), (movement, "bind"), (movement, "Checksummer"))
+ASKING = ((memory, "allocate"), (PlanCache, "plan"), (movement, "bind"), (movement, "Checksummer"))
 
 
 class Refusal:
@@ -92,7 +93,7 @@ def test_memory_refused_in_any_phase_ends_the_move_on_every_rank_which_then_goes
     case = case_of(executor, mode, windows)
     asked, clean = move_with_refusal(case, None, "forward")
     assert clean.error is None
-    phases = {"plan_reshard", "bind"} | {"share" if executor == "shared" else "allocate"}
+    phases = {"plan", "bind"} | {"share" if executor == "shared" else "allocate"}
     assert phases <= set(asked.phases)
     for number in range(len(asked.phases)):
         refused, outcome = move_with_refusal(case, number, then)
