@@ -11,7 +11,7 @@ from mpiparallel.reshard import ReshardOptions, memory, reshard
 from mpiparallel.reshard.bound_plan import bind
 from mpiparallel.reshard.checksums import Checksummer
 from mpiparallel.reshard.executor_choice import ExecutorChoice
-from mpiparallel.reshard.executors.executor import EXECUTORS
+from mpiparallel.reshard.executors.executor import EXECUTORS, executors_for
 from mpiparallel.reshard.executors.traffic_shape import agree_on_shape
 from mpiparallel.reshard.verification import verify
 
@@ -22,7 +22,7 @@ class Executor:
     def __init__(self, work: Work, name: str, checked: bool) -> None:
         init()
         communicator = world.current()
-        if name == "shared" and not communicator.can_share:
+        if name not in ("auto", *executors_for(communicator)):
             raise Unsuited("ranks that see each other's memory are needed")
         options = ReshardOptions(executor=name)
         targets = {tensor: pair[1] for tensor, pair in work.layouts.items()}

@@ -73,7 +73,7 @@ def main():
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
     model = Model(network, loss, nn.Adam(network.trainable_params(), 0.003))
     plan = {} if arguments.still else {10: 3, steps: 2, 2 * steps + 5: 4}
-    callbacks = [LossMonitor(10), Elastic(model, plan)]
+    callbacks = [Elastic(model, plan)] + ([LossMonitor(10)] if get_rank() == 0 else [])
     model.train(arguments.epochs, data, callbacks, dataset_sink_mode=False)
 
 

@@ -82,10 +82,6 @@ class Communicator(Protocol):
     def can_share(self) -> bool:
         """Whether ``share`` works: on every host the ranks can see each other's memory; the same on every rank."""
 
-    @property
-    def processes(self) -> tuple[int, ...]:
-        """The process of each member, by which its memory can be read on its host; none where the system forbids it."""
-
     def barrier(self) -> None:
         """Wait until every member is here."""
 

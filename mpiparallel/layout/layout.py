@@ -136,7 +136,11 @@ class Layout:
 
     def box(self, rank: int) -> Box:
         """Return the elements of the global tensor that ``rank`` holds."""
-        return self.box_of_parts(self.parts(rank))
+        known: tuple[int, Box] | None = self.__dict__.get("_last_box")
+        if known is None or known[0] != rank:
+            # A process asks again and again for its own rank; boxes of all ranks would need much memory.
+            known = self.__dict__["_last_box"] = rank, self.box_of_parts(self.parts(rank))
+        return known[1]
 
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Return the shape of what ``rank`` holds."""

@@ -32,6 +32,7 @@ def agree_on_layouts(layouts: Mapping[str, LayoutPair], options: ReshardOptions,
             "give every rank the same tensors, source layouts, target layouts and options"
         )
     _check_ranks(layouts, communicator)
+    _check_parts(layouts)
 
 
 def _check_ranks(layouts: Mapping[str, LayoutPair], communicator: Communicator) -> None:
@@ -45,11 +46,26 @@ def _check_ranks(layouts: Mapping[str, LayoutPair], communicator: Communicator) 
             )
 
 
+def _check_parts(layouts: Mapping[str, LayoutPair]) -> None:
+    for tensor, (_, target) in sorted(layouts.items()):
+        if target.bounds:
+            raise ReshardError(
+                f"{tensor}: its target layout {target} has parts that may overlap or leave elements out, from which it "
+                "could not be moved on or back; give an even layout"
+            )
+
+
 def misfit(arrays: Mapping[str, NDArray[Any]], layouts: Mapping[str, LayoutPair], rank: int) -> str | None:
     """Return what is wrong with the first array that does not fit its source layout, None if all do."""
-    for tensor in sorted({*arrays, *layouts}):
+    if not isinstance(arrays, Mapping):
+        return (
+            f"arrays is a {type(arrays).__name__}; give a mapping of tensor names to arrays, empty where none is held"
+        )
+    for tensor in sorted({*arrays, *layouts}, key=str):
         array, source = arrays.get(tensor), layouts[tensor][0] if tensor in layouts else None
         expected = source.local_shape(rank) if source and rank in source.devices else None
+        if array is not None and not isinstance(array, np.ndarray):
+            return f"{tensor}: got a {type(array).__name__}, not a NumPy array; use numpy.asarray(...)"
         found = None if array is None else array.shape
         if found != expected:
             wanted, given = shape_text(expected), shape_text(found)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
@@ -62,10 +63,11 @@ def calibration_of(communicator: Communicator) -> Calibration:
     """
     if communicator.library in _KNOWN:
         return _KNOWN[communicator.library]
-    names = sorted(EXECUTORS)
+    # What was measured where memory could be seen may not work here.
+    names = executors_for(communicator)
     key = _key(communicator)
     kept = _read(cache_folder() / _FILE).get(key, ()) if communicator.rank == 0 else ()
-    codes = np.array([names.index(name) for name in kept] if _is_one(kept) else [-1, -1])
+    codes = np.array([names.index(name) for name in kept] if _is_one(kept, names) else [-1, -1])
     communicator.broadcast(codes, 0)
     if codes[0] < 0:
         measured = measure(communicator)
@@ -81,7 +83,8 @@ def measure(communicator: Communicator) -> Calibration:
     devices = DeviceMatrix((communicator.size,), ranks=communicator.ranks)
     side = communicator.size * int((_LARGE_BYTES_A_RANK / communicator.size / 4) ** 0.5)
     rows = _SMALL_BYTES // 4 // communicator.size
-    large = {"large": _turned((side, side), devices)}
+    # What is quick where rows are cut may be slow where whole arrays go from rank to rank.
+    large = {"turned": _turned((side, side), devices), "passed on": _passed_on((side, side), devices)}
     turned = _turned((communicator.size, communicator.size * rows), devices)
     small = {f"small{index}": turned for index in range(_SMALL_TENSORS)}
     return Calibration(_quickest(large, communicator), _quickest(small, communicator))
@@ -89,6 +92,11 @@ def measure(communicator: Communicator) -> Calibration:
 
 def _turned(shape: tuple[int, int], devices: DeviceMatrix) -> LayoutPair:
     return Layout(shape, devices, ((0,), ())), Layout(shape, devices, ((), (0,)))
+
+
+def _passed_on(shape: tuple[int, int], devices: DeviceMatrix) -> LayoutPair:
+    source = Layout(shape, devices, ((0,), ()))
+    return source, source.on_ranks((*devices.members[1:], devices.members[0]))
 
 
 def _quickest(pairs: Mapping[str, LayoutPair], communicator: Communicator) -> str:
@@ -107,7 +115,7 @@ def _quickest(pairs: Mapping[str, LayoutPair], communicator: Communicator) -> st
 def _seconds(
     name: str, pairs: Mapping[str, LayoutPair], arrays: Mapping[str, NDArray[Any]], communicator: Communicator
 ) -> float:
-    """Return what it takes from nothing to filled targets, as a movement does it."""
+    """Return what it takes from nothing to filled targets, as a movement does it; infinity if it lacks memory."""
     rank = communicator.ranks[communicator.rank]
     plan = plan_reshard(pairs, rank)
     layouts = {tensor: target for tensor, (_, target) in pairs.items()}
@@ -115,9 +123,13 @@ def _seconds(
     communicator.barrier()
     started = time.perf_counter()
     if name == "shared":
-        targets = memory.shared_targets(layouts, dtypes, (), communicator)
+        try:
+            targets = memory.shared_targets(layouts, dtypes, (), communicator)
+        except MemoryError:
+            return inf
     else:
-        targets = memory.private_targets(layouts, dtypes, rank)
+        with failing_together(communicator, ReshardError):
+            targets = memory.private_targets(layouts, dtypes, rank)
     bound = bind(plan, pairs, arrays, targets.arrays, communicator)
     shape = agree_on_shape(bound.piece_bytes, communicator, None)
     executor = EXECUTORS[name](bound, communicator, shape, targets, None)
@@ -132,9 +144,8 @@ def _key(communicator: Communicator) -> str:
     return f"{communicator.library}, {hosts}"
 
 
-def _is_one(kept: Any) -> bool:
-    known = sorted(EXECUTORS)
-    return isinstance(kept, list) and len(kept) == 2 and all(name in known for name in kept)
+def _is_one(kept: Any, names: Sequence[str]) -> bool:
+    return isinstance(kept, list) and len(kept) == 2 and all(name in names for name in kept)
 
 
 def _read(path: Path) -> dict[str, Any]:

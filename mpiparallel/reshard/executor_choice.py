@@ -19,7 +19,7 @@ class ExecutorChoice:
         if asked in EXECUTORS and asked not in executors_for(communicator):
             raise ReshardError(
                 f"executor {asked!r}: the ranks of a host cannot see each other's memory here (they are in other "
-                "containers, there is no /proc, or the system forbids it); take executor='auto'"
+                "containers, or there is no /proc); take executor='auto'"
             )
         self._asked = asked
         self._communicator = communicator

@@ -7,8 +7,9 @@ from typing import Any, Final, overload
 
 from numpy.typing import NDArray
 
+from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.errors import ReshardError
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
@@ -46,7 +47,8 @@ def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options:
     mapping is changed instead, wave by wave, and returned. The ``options`` are the fields of ``ReshardOptions``.
 
     Raises ReshardError on every rank when ranks disagree, an array does not fit its layout, a rank runs out of memory
-    or bytes arrive damaged; the given arrays are intact then. ``Movement`` is for those who want to go on or back after
+    or bytes arrive damaged; the given arrays are intact then. Raises ConfigurationError on every rank for an option
+    that is wrong on one. ``Movement`` is for those who want to go on or back after
     an error in bounded mode.
 
     >>> import numpy as np
@@ -72,11 +74,17 @@ def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options:
             return reshard(arrays, source, target, own, **options)
         finally:
             own.free()
-    unknown = options.keys() - ReshardOptions.__dataclass_fields__.keys()
-    if unknown:
-        raise ReshardError(
-            f"reshard: unknown option {min(unknown)!r}; there are {', '.join(ReshardOptions.__dataclass_fields__)}"
-        )
-    movement = Movement(arrays, source, target, communicator, ReshardOptions(**options), _PLANS)
+    with failing_together(communicator, ConfigurationError):
+        chosen = _chosen(options)
+    movement = Movement(arrays, source, target, communicator, chosen, _PLANS)
     movement.forward()
     return movement.arrays
+
+
+def _chosen(options: Mapping[str, Any]) -> ReshardOptions:
+    unknown = options.keys() - ReshardOptions.__dataclass_fields__.keys()
+    if unknown:
+        raise ConfigurationError(
+            f"reshard: unknown option {min(unknown)!r}; there are {', '.join(ReshardOptions.__dataclass_fields__)}"
+        )
+    return ReshardOptions(**options)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
 from mpiparallel.reshard.executors.shared import SharedExecutor
 from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, Transfer
+from mpiparallel.reshard.plan import LayoutPair, ReshardPlan
 from mpiparallel.reshard.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.reshard.tensor_digest import changed, digests
@@ -65,7 +63,8 @@ class Movement:
         raise_together(_unlike_names(source, target), communicator, ReshardError)
         pairs = {tensor: (layout, target[tensor]) for tensor, layout in source.items()}
         agree_on_layouts(pairs, self._options, communicator)
-        raise_together(misfit(arrays, pairs, self._rank), communicator, ReshardError)
+        problem = _unchangeable(arrays, self._options) or misfit(arrays, pairs, self._rank)
+        raise_together(problem, communicator, ReshardError)
         self._dtypes = agree_on_dtypes(arrays, sorted(pairs), communicator)
         self._itemsizes = {tensor: dtype.itemsize for tensor, dtype in self._dtypes.items()}
         self._hosts = _hosts(communicator)
@@ -201,6 +200,12 @@ def _unlike_names(source: Mapping[str, Layout], target: Mapping[str, Layout]) ->
     return f"{unlike[0]}: give every tensor a source layout and a target layout; {len(unlike)} have only one"
 
 
+def _unchangeable(arrays: State, options: ReshardOptions) -> str | None:
+    if options.mode == "safe" or isinstance(arrays, MutableMapping):
+        return None
+    return f"bounded mode keeps the given arrays up to date, a {type(arrays).__name__} cannot be changed; give a dict"
+
+
 def _hosts(communicator: Communicator) -> Hosts:
     """Return the host of each rank; numbers of ranks that are not members mean nothing."""
     numbers = [0] * (max(communicator.ranks) + 1)
@@ -210,10 +215,7 @@ def _hosts(communicator: Communicator) -> Hosts:
 
 
 def _piece_bytes(plan: ReshardPlan, itemsizes: Mapping[str, int]) -> PieceBytes:
-    def lengths(transfers: Sequence[Transfer], peer: str) -> list[list[int]]:
-        return [
-            [transfer.box.size * itemsizes[transfer.tensor] for transfer in group]
-            for _, group in groupby(transfers, key=attrgetter(peer))
-        ]
-
-    return lengths(plan.sends, "target"), lengths(plan.receives, "source")
+    sends, receives = (
+        [[size * itemsizes[tensor] for tensor, size in stream] for stream in side] for side in plan.piece_sizes
+    )
+    return sends, receives

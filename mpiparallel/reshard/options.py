@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from mpiparallel.errors import ConfigurationError
 
 Mode = Literal["safe", "bounded"]
-ExecutorName = Literal["auto", "packed", "datatypes", "shared", "attached"]
+ExecutorName = Literal["auto", "packed", "datatypes", "shared"]
 
 LEAST_SCRATCH_BYTES: Final = 4096
 

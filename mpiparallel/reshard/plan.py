@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import chain, groupby
+from operator import attrgetter
 
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
@@ -47,6 +49,16 @@ class ReshardPlan:
     receives: tuple[Transfer, ...]
     copies: tuple[Transfer, ...]
     kept: tuple[str, ...]
+
+    @cached_property
+    def piece_sizes(self) -> tuple[list[list[tuple[str, int]]], list[list[tuple[str, int]]]]:
+        """The tensor and the elements of each piece that goes to each peer, and that comes from each."""
+        return _sizes(self.sends, "target"), _sizes(self.receives, "source")
+
+
+def _sizes(transfers: Iterable[Transfer], peer: str) -> list[list[tuple[str, int]]]:
+    streams = (group for _, group in groupby(transfers, key=attrgetter(peer)))
+    return [[(transfer.tensor, transfer.box.size) for transfer in stream] for stream in streams]
 
 
 def plan_reshard(

@@ -76,15 +76,30 @@ class TrainingRun:
         self._has_begun = False
 
     def position(self) -> dict[str, Any]:
-        """Return where the run stands: ``told`` callbacks have been told of ``moment``."""
+        """Return where the run stands: ``teller`` is the callback that has been told of ``moment`` last."""
         return {
             "moment": self._moment,
-            "told": self._told,
+            "teller": self._teller(),
             "epoch": self._epoch,
             "left": self._left,
             "stop": self._context.get_stop_requested(),
             "data": self._data.position(),
         }
+
+    def _teller(self) -> list[Any]:
+        """Return the class of the callback told last and which of that class it is: ranks may have some of their own."""
+        classes = self._callback_classes()[: self._told]
+        return [classes[-1], classes.count(classes[-1])] if classes else ["", 0]
+
+    def _told_with(self, teller: Sequence[Any]) -> int:
+        """Return how many callbacks of this rank have been told when this one has: all where it has none such."""
+        name, occurrence = teller
+        classes = self._callback_classes()
+        counts = (told for told in range(1, len(classes) + 1) if classes[:told].count(name) == occurrence)
+        return next(counts, len(classes)) if occurrence else 0
+
+    def _callback_classes(self) -> list[str]:
+        return [type(callback).__qualname__ for callback in self._callbacks.callbacks]
 
     def check_data(self, configuration: ParallelConfiguration, ranks: Sequence[int]) -> None:
         """Raise DatasetError unless the data can be dealt out to these ranks, so that each step has its samples."""
@@ -149,7 +164,7 @@ class TrainingRun:
 
     def _take_position(self, position: dict[str, Any]) -> None:
         if position:
-            self._moment, self._told = position["moment"], position["told"]
+            self._moment, self._told = position["moment"], self._told_with(position["teller"])
             self._epoch, self._left = position["epoch"], position["left"]
             self._data.take_position(position["data"])
             if position["stop"]:

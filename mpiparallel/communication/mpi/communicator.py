@@ -66,10 +66,6 @@ class MpiCommunicator:
         return self._world.can_share
 
     @property
-    def processes(self) -> tuple[int, ...]:
-        return tuple(self._world.processes[rank] for rank in self._ranks) if self._world.processes else ()
-
-    @property
     def overlaps(self) -> bool:
         return self._world.overlaps
 

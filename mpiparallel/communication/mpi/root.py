@@ -27,7 +27,6 @@ class Root:
     crowded: bool = False
     overlaps: bool = False
     can_share: bool = False
-    processes: tuple[int, ...] = ()
     grown: bool = False
     groups: dict[tuple[int, ...], MpiCommunicator] = field(default_factory=dict)
     datatypes: dict[int, MPI.Datatype] = field(default_factory=lambda: {1: MPI.BYTE})
@@ -44,7 +43,6 @@ class Root:
             self,
             comm=comm,
             hosts=tuple(hosts.index(host) for host in hosts),
-            processes=tuple(self.processes[rank] for rank in ranks) if self.processes else (),
             groups={},
             datatypes={1: MPI.BYTE},
         )

@@ -28,11 +28,11 @@ class MpiExchange:
         with failing_together(communicator, MemoryError):
             sends, self._before = _staged(sends)
             receives, staged = _staged(receives)
+            self._datatypes: list[MPI.Datatype] = []
+            self._message = [self._side(views, rank, communicator.size) for views in (sends, receives)]
         self._after = [(view, stage) for stage, view in staged]
         self._own = list(zip(receives.get(rank, ()), sends.get(rank, ()), strict=True))
         self._kept = [*sends.values(), *receives.values()]
-        self._datatypes: list[MPI.Datatype] = []
-        self._message = [self._side(views, rank, communicator.size) for views in (sends, receives)]
 
     @reporting
     def run(self) -> None:
@@ -50,6 +50,7 @@ class MpiExchange:
         for kept in (self._datatypes, self._message, self._own, self._kept, self._before, self._after):
             kept.clear()
 
+    @reporting
     def _side(self, views: Views, rank: int, size: int) -> list[Any]:
         counts, datatypes = [0] * size, [MPI.BYTE] * size
         for peer, given in views.items():

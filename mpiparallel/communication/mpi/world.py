@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.communication import abort_hook, occupancy
-from mpiparallel.communication.mpi import attaching, shared_memory
+from mpiparallel.communication.mpi import shared_memory
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.mpi.root import Root
@@ -51,10 +51,9 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grow
     crowded = occupancy.is_crowded(communicator, host)
     overlaps = occupancy.agreed(communicator, occupancy.overlaps(host.size < len(ranks)))
     can_share = shared_memory.can_share(communicator, host)
-    processes = attaching.processes(communicator, host)
     if host is not communicator:
         host.free()
-    known = replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share, processes=processes, grown=grown)
+    known = replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share, grown=grown)
     return MpiCommunicator(comm, ranks, known).freed_at_exit()
 
 

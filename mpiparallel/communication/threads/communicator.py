@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -60,10 +59,6 @@ class ThreadCommunicator:
     @property
     def can_share(self) -> bool:
         return True
-
-    @property
-    def processes(self) -> tuple[int, ...]:
-        return (os.getpid(),) * self.size
 
     @property
     def overlaps(self) -> bool:

@@ -8,7 +8,6 @@ from typing import Final, Protocol
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard.bound_plan import BoundPlan
 from mpiparallel.reshard.checksums import Checksummer
-from mpiparallel.reshard.executors.attached import AttachedExecutor
 from mpiparallel.reshard.executors.datatypes import DatatypesExecutor
 from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.shared import SharedExecutor
@@ -36,14 +35,10 @@ EXECUTORS: Final[dict[str, Maker]] = {
     PackedExecutor.NAME: lambda bound, communicator, shape, _, sums: PackedExecutor(bound, communicator, shape, sums),
     DatatypesExecutor.NAME: lambda bound, communicator, _, __, sums: DatatypesExecutor(bound, communicator, sums),
     SharedExecutor.NAME: SharedExecutor,
-    AttachedExecutor.NAME: lambda bound, communicator, shape, _, sums: AttachedExecutor(
-        bound, communicator, shape, sums
-    ),
 }
 """By name: what makes an executor for a bound plan whose targets are these; with a checksummer it makes checksums."""
 
 
 def executors_for(communicator: Communicator) -> list[str]:
     """Return the names of the executors that work between these ranks, the same on all of them."""
-    lacking = {SharedExecutor.NAME: not communicator.can_share, AttachedExecutor.NAME: not communicator.processes}
-    return [name for name in EXECUTORS if not lacking.get(name, False)]
+    return [name for name in EXECUTORS if name != SharedExecutor.NAME or communicator.can_share]

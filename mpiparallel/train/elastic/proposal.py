@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from mpiparallel.context.settings import (
     all_settings,
@@ -100,28 +102,33 @@ def _chosen(wish: Wish, team: Team) -> tuple[int, ...]:
     if ranks is None:
         return team.ranks
     known = team.everyone.ranks
-    if isinstance(ranks, int) and not isinstance(ranks, bool):
-        order = [*team.ranks, *team.spares]
-        if wish.spawn and ranks > len(order):
+    if _is_integer(ranks):
+        order, count = [*team.ranks, *team.spares], int(ranks)
+        if wish.spawn and count > len(order):
             if known != tuple(range(len(known))):
                 raise ConfigurationError(
                     "Model.reshard: processes cannot be started any more (spawn=True), because ranks have left; let "
                     "them wait instead (retire='wait')"
                 )
-            return (*order, *range(len(order), ranks))
-        if not 1 <= ranks <= len(order):
+            return (*order, *range(len(order), count))
+        if not 1 <= count <= len(order):
             raise ConfigurationError(
-                f"Model.reshard: ranks {ranks} must be 1 to {len(order)}, for so many ranks train or wait; give fewer, "
-                "or have more started with spawn=True"
+                f"Model.reshard: ranks {count} must be 1 to {len(order)}, for so many ranks train or wait; have more "
+                "started with spawn=True"
             )
-        return tuple(order[:ranks])
-    chosen = tuple(ranks) if isinstance(ranks, Sequence) and not isinstance(ranks, str) else ()
-    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(known):
+        return tuple(order[:count])
+    chosen = tuple(ranks) if isinstance(ranks, (Sequence, np.ndarray)) else ()
+    integers = bool(chosen) and all(map(_is_integer, chosen))
+    if not integers or len(set(chosen)) < len(chosen) or not set(chosen) <= set(known):
         raise ConfigurationError(
             f"Model.reshard: ranks {ranks!r} must be a count, or a list of distinct ranks of the job, which are "
             f"{list(known)}"
         )
     return tuple(int(rank) for rank in chosen)
+
+
+def _is_integer(given: Any) -> TypeGuard[int]:
+    return isinstance(given, (int, np.integer)) and not isinstance(given, bool)
 
 
 def _refuse_half_a_step(training: TrainOneStepCell) -> None:
@@ -179,7 +186,7 @@ def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ..
     )
     order = replace(order, tensors=_tensors(networks, sharded, order))
     if wish.relabel and not any(one.source.partial or one.target.partial for one in order.tensors.values()):
-        shrinks = isinstance(wish.ranks, int) and wish.ranks <= len(team.ranks)
+        shrinks = _is_integer(wish.ranks) and wish.ranks <= len(team.ranks)
         order = replace(order, after=_relabelled(order, team.ranks if shrinks else after))
     if standing.check is not None:
         standing.check(configuration, order.after)

@@ -8,6 +8,7 @@ import pytest
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import ReshardError
 from mpiparallel.reshard import calibration
 from mpiparallel.reshard.calibration import Calibration, calibration_of
 
@@ -17,8 +18,9 @@ class OtherLibrary:
 
     library = "Some MPI 1.0"
 
-    def __init__(self, communicator: Communicator) -> None:
+    def __init__(self, communicator: Communicator, can_share: bool = True) -> None:
         self._communicator = communicator
+        self.can_share = can_share
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._communicator, name)
@@ -48,6 +50,39 @@ def test_ranks_on_several_hosts_are_measured_for_themselves(cache: Path) -> None
     run_world(2, calibrated)
     run_world(2, calibrated, hosts=[0, 1])
     assert sorted(json.loads(cache.read_text())) == ["Some MPI 1.0, one host", "Some MPI 1.0, several hosts"]
+
+
+def test_a_choice_that_was_kept_is_not_made_where_ranks_do_not_see_each_others_memory(cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text(json.dumps({"Some MPI 1.0, one host": ["shared", "shared"]}))
+    found = run_world(2, lambda communicator: calibration_of(OtherLibrary(communicator, can_share=False)))
+    assert "shared" not in (found[0].large, found[0].small)
+
+
+def test_an_executor_without_memory_is_never_the_quickest(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise MemoryError("no pages")
+
+    monkeypatch.setattr(calibration.memory, "shared_targets", refused)
+    found = run_world(2, calibrated)
+    assert "shared" not in (found[0].large, found[0].small)
+
+
+def test_a_rank_without_memory_ends_the_measurement_on_all(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = calibration.memory.private_targets
+
+    def refused_to_one(layouts: Any, dtypes: Any, rank: int) -> Any:
+        if rank == 1:
+            raise MemoryError("no pages")
+        return given(layouts, dtypes, rank)
+
+    monkeypatch.setattr(calibration.memory, "private_targets", refused_to_one)
+
+    def refusal(communicator: Communicator) -> None:
+        with pytest.raises(ReshardError, match="rank 1: no pages"):
+            calibrated(communicator)
+
+    run_world(2, refusal)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"Some MPI 1.0, one host": ["packed", "nccl"]}', "\0"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,13 @@ def test_ranks_with_other_layouts_are_named_on_every_rank() -> None:
         ({"w": np.zeros(2, object)}, "rank 1: w: dtype object cannot be moved"),
         ({"w": np.zeros(2, "f4,i2")}, "rank 1: w: dtype .* cannot be moved"),
         ({"w": np.zeros(2, "V0")}, "rank 1: w: dtype .* cannot be moved"),
+        ({"w": [0.0, 0.0]}, "rank 1: w: got a list, not a NumPy array"),
+        ({"w": np.zeros(2), 7: np.zeros(2)}, "rank 1: 7: .* gives this rank no array, got an array of shape (2,)"),
+        (None, "rank 1: arrays is a NoneType; give a mapping of tensor names to arrays"),
         ({"w": np.zeros(2, "f4")}, "w: arrays are float64 on ranks [0, 2], float32 on ranks [1]; nothing was moved"),
     ],
 )
-def test_an_array_that_does_not_fit_on_one_rank_is_refused_on_all(given: Arrays, message: str) -> None:
+def test_an_array_that_does_not_fit_on_one_rank_is_refused_on_all(given: Any, message: str) -> None:
     def move(communicator: Communicator) -> object:
         arrays = given if communicator.rank == 1 else {"w": np.zeros(2)}
         return reshard(arrays, {"w": THIRDS}, {"w": WHOLE}, communicator)
@@ -152,12 +156,30 @@ def test_one_tensor_may_be_given_as_an_array_and_two_layouts() -> None:
         ({"scratch": 1 << 20}, "unknown option 'scratch'; there are mode, scratch_bytes, wave_bytes"),
     ],
 )
-def test_wrong_options_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+def test_wrong_options_on_one_rank_are_refused_by_name_on_all(options: dict[str, Any], message: str) -> None:
     def move(communicator: Communicator) -> None:
-        with pytest.raises((ConfigurationError, ReshardError), match=message):
-            reshard({"w": np.zeros(6)}, {"w": WHOLE}, {"w": WHOLE}, communicator, **options)
+        chosen = options if communicator.rank == 1 else {}
+        with pytest.raises(ConfigurationError, match=f"rank 1: reshard: {message}"):
+            reshard({"w": np.zeros(6)}, {"w": WHOLE}, {"w": WHOLE}, communicator, **chosen)
 
     run_world(3, move)
+
+
+def test_bounded_mode_refuses_a_mapping_that_it_cannot_keep_up_to_date() -> None:
+    def move(communicator: Communicator) -> object:
+        frozen: Any = MappingProxyType({"w": np.zeros(2)})
+        return reshard(frozen, {"w": THIRDS}, {"w": WHOLE}, communicator, mode="bounded")
+
+    assert all("a mappingproxy cannot be changed; give a dict" in message for message in refusals(3, move))
+
+
+def test_a_target_whose_parts_overlap_is_refused_before_a_state_is_lost_in_it() -> None:
+    wide = Layout((6,), DeviceMatrix((2,)), ((0,),), bounds=(((0, 4), (2, 6)),))
+
+    def move(communicator: Communicator) -> object:
+        return reshard({"w": np.zeros(2)}, {"w": THIRDS}, {"w": wide}, communicator, digest=True)
+
+    assert all("parts that may overlap or leave elements out" in message for message in refusals(3, move))
 
 
 @pytest.mark.parametrize("mode", ["safe", "bounded"])

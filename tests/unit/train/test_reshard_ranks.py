@@ -146,6 +146,34 @@ def test_callbacks_that_come_after_a_reshard_in_a_moment_are_told_on_the_new_ran
     assert last[3:] == [("epoch", 2), ("epoch", 3)]
 
 
+def test_ranks_may_have_callbacks_of_their_own_before_the_one_that_moves() -> None:
+    def job(communicator):
+        model, losses, told = make_model(), Losses(), []
+
+        class Own(Callback):
+            def step_end(self, run_context):
+                told.append(run_context.original_args().cur_step_num)
+
+        own = [Own() for _ in range(communicator.rank)]
+        moves = [At(4, lambda: model.reshard(ranks=2)), At(8, lambda: model.reshard(ranks=[3, 0]))]
+        model.train(3, rows(), [*own, *moves, Own(), losses], dataset_sink_mode=False)
+        return losses.by_step, told
+
+    results = run_world(4, job)
+    compare(results[0][0], alone())
+    assert results[0][1] == [*range(1, 13)]
+    assert results[1][1] == [*(step for step in range(1, 9) for _ in range(2))][:-1]
+    assert results[3][1] == [
+        *(step for step in range(1, 4) for _ in range(4)),
+        *(4,) * 3,
+        8,
+        *(9,) * 4,
+        *(10,) * 4,
+        *(11,) * 4,
+        *(12,) * 4,
+    ]
+
+
 @pytest.mark.parametrize("caught", [False, True])
 def test_spares_are_let_go_by_the_error_that_ends_a_training(caught) -> None:
     def job(communicator):

@@ -78,6 +78,27 @@ def test_what_cannot_be_is_refused_on_every_rank_and_the_training_goes_on_as_it_
         compare(found, wanted)
 
 
+@pytest.mark.parametrize("ranks", [[[0]], [0.0, 1.0], [True, 0], ["0"], "01", {0, 1}, 2.0, True, -1, []])
+def test_ranks_that_are_no_integers_are_refused(ranks) -> None:
+    def job(communicator):
+        model = make_model(((2, 1), (1, 1)))
+        with pytest.raises(ConfigurationError, match=r"Model.reshard: ranks .* must be "):
+            model.reshard(ranks=ranks)
+        return model.training_ranks
+
+    assert run_world(2, job) == [(0, 1)] * 2
+
+
+@pytest.mark.parametrize("ranks", [np.int64(1), np.array([0]), range(1)])
+def test_ranks_may_be_integers_of_numpy_and_any_sequence(ranks) -> None:
+    def job(communicator):
+        model = make_model(((1, 1), (1, 1)))
+        model.reshard(ranks=ranks)
+        return model.training_ranks
+
+    assert run_world(2, job) == [(0,)] * 2
+
+
 def test_a_refusal_out_of_a_training_is_raised_on_spares_too() -> None:
     def job(communicator):
         model = make_model()
