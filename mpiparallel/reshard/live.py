@@ -48,8 +48,8 @@ def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options:
 
     Raises ReshardError on every rank when ranks disagree, an array does not fit its layout, a rank runs out of memory
     or bytes arrive damaged; the given arrays are intact then. Raises ConfigurationError on every rank for an option
-    that is wrong on one. ``Movement`` is for those who want to go on or back after
-    an error in bounded mode.
+    that is wrong on one, or what is no layout. ``Movement`` is for those who want to go on or back after an error in
+    bounded mode.
 
     >>> import numpy as np
     >>> from mpiparallel.communication.threads import run_world
@@ -76,6 +76,8 @@ def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options:
             own.free()
     with failing_together(communicator, ConfigurationError):
         chosen = _chosen(options)
+        _check_layouts(source, "source")
+        _check_layouts(target, "target")
     movement = Movement(arrays, source, target, communicator, chosen, _PLANS)
     movement.forward()
     return movement.arrays
@@ -88,3 +90,13 @@ def _chosen(options: Mapping[str, Any]) -> ReshardOptions:
             f"reshard: unknown option {min(unknown)!r}; there are {', '.join(ReshardOptions.__dataclass_fields__)}"
         )
     return ReshardOptions(**options)
+
+
+def _check_layouts(given: Any, side: str) -> None:
+    layouts = given if isinstance(given, Mapping) else {side: given}
+    for name, layout in layouts.items():
+        if not isinstance(layout, Layout):
+            raise ConfigurationError(
+                f"reshard: {side} layouts: {name} is a {type(layout).__name__}, not a Layout; give a Layout, or a "
+                "mapping of tensor names to layouts"
+            )

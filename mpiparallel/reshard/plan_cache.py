@@ -17,8 +17,8 @@ from mpiparallel.reshard.plan import ReshardPlan, plan_reshard
 class PlanCache:
     """The plans that were asked for last, at most ``max_plans`` with at most ``max_transfers`` transfers in all.
 
-    Who moves state owns one: there is none for the whole process. Threads may share one; two that ask for the same new
-    plan at once both make it. Raises ReshardError unless both limits are 0 or more; 0 keeps no plan.
+    A transfer takes about 260 bytes, so the defaults are some 50 MB. Threads may share a cache; two that ask for the
+    same new plan at once both make it. Raises ReshardError unless both limits are 0 or more; 0 keeps no plan.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> from mpiparallel.layout.layout import Layout
@@ -28,7 +28,7 @@ class PlanCache:
     True
     """
 
-    def __init__(self, max_plans: int = 16, max_transfers: int = 1_000_000) -> None:
+    def __init__(self, max_plans: int = 256, max_transfers: int = 200_000) -> None:
         if max_plans < 0 or max_transfers < 0:
             raise ReshardError(
                 f"a plan cache of {max_plans} plans, {max_transfers} transfers: give limits of 0 or more"

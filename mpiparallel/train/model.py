@@ -150,7 +150,8 @@ class Model:
         Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends; out
         of ``train`` they call ``reshard`` as the others do. With ``retire="end"`` their ``train`` returns, and they may
         run to their end. ``active`` says whether this rank trains. After it ``get_rank()`` and ``get_group_size()`` are
-        those of the ranks that train, and groups that were made by name are gone.
+        those of the ranks that train, and groups that were made by name are gone. Ranks that do not train still have a
+        rank among all, maybe 0: what one rank is to do is for the one with ``model.active and get_rank() == 0``.
 
         Raises on all ranks, before anything moves, ConfigurationError, StrategyError, StrategyFileError, DatasetError
         or ReshardError for what cannot be; ReshardError also when the move fails. The training can then go on.

@@ -87,7 +87,7 @@ class TrainingRun:
         }
 
     def _teller(self) -> list[Any]:
-        """Return the class of the callback told last and which of that class it is: ranks may have some of their own."""
+        """Return the class of the callback told last, and its place among these; ranks may have some of their own."""
         classes = self._callback_classes()[: self._told]
         return [classes[-1], classes.count(classes[-1])] if classes else ["", 0]
 

@@ -17,7 +17,7 @@ from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout, TensorMap
-from mpiparallel.reshard.live import reshard
+from mpiparallel.reshard import Movement, reshard
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -61,8 +61,9 @@ def expected(layouts: dict[str, Layout], rank: int) -> Arrays:
 def check_stages(communicator: Communicator) -> None:
     state = expected(STAGES[0], communicator.rank)
     for before, after in pairwise(STAGES):
-        pairs = {tensor: (before[tensor], after[tensor]) for tensor in WHOLES}
-        state, report = reshard(state, pairs, communicator)
+        moving = Movement(state, before, after, communicator)
+        report = moving.forward()
+        state = dict(moving.arrays)
         right = expected(after, communicator.rank)
         assert state.keys() == right.keys()
         for tensor, array in right.items():
@@ -73,9 +74,9 @@ def check_stages(communicator: Communicator) -> None:
 
 
 def check_refusal(communicator: Communicator) -> None:
-    pairs = {tensor: (STAGES[0][tensor], STAGES[4 if communicator.rank == 3 else 3][tensor]) for tensor in WHOLES}
-    with pytest.raises(ReshardError, match=r"ranks \[3\] were given other layouts than rank 0"):
-        reshard(expected(STAGES[0], communicator.rank), pairs, communicator)
+    target = STAGES[4 if communicator.rank == 3 else 3]
+    with pytest.raises(ReshardError, match=r"ranks \[3\] were given other layouts or options than rank 0"):
+        reshard(expected(STAGES[0], communicator.rank), STAGES[0], target, communicator)
 
 
 def main() -> None:

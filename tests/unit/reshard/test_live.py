@@ -202,3 +202,16 @@ def test_a_movement_goes_forward_and_back_between_hosts_and_inside_them(mode: An
         assert all((movement.arrays[name] == part(whole, rows, communicator.rank)).all() for name in "abc")
 
     run_world(5, move, hosts=[0, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [((6,), (6,)), (None, THIRDS), (HALVES, None), (HALVES, (6,)), ({"array": HALVES}, {"array": "thirds"})],
+)
+def test_what_is_no_layout_on_one_rank_is_refused_on_all(source: Any, target: Any) -> None:
+    def move(communicator: Communicator) -> None:
+        layouts = (source, target) if communicator.rank == 1 else (HALVES, THIRDS)
+        with pytest.raises(ConfigurationError, match=r"rank 1: reshard: .* layouts: .* not a Layout; give a Layout"):
+            reshard(np.zeros(3) if communicator.rank < 2 else None, *layouts, communicator)
+
+    run_world(3, move)

@@ -63,6 +63,12 @@ def test_plans_give_way_when_their_transfers_are_too_many() -> None:
     assert cache.plan(pairs(5), 0) is not five
 
 
+def test_a_movement_of_many_waves_finds_all_its_plans_again() -> None:
+    cache = PlanCache()
+    made = [cache.plan(pairs(2, extent), 0) for extent in range(2, 102)]
+    assert all(cache.plan(pairs(2, extent), 0) is plan for extent, plan in enumerate(made, 2))
+
+
 def test_a_plan_too_large_to_keep_is_still_made() -> None:
     cache = PlanCache(max_transfers=3)
     assert cache.plan(pairs(4), 0) == cache.plan(pairs(4), 0)
