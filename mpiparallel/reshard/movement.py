@@ -21,6 +21,7 @@ from mpiparallel.reshard.bound_plan import BoundPlan, bind
 from mpiparallel.reshard.checksums import PORTION_BYTES, Checksummer
 from mpiparallel.reshard.executor_choice import ExecutorChoice
 from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
+from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.shared import SharedExecutor
 from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
 from mpiparallel.reshard.options import ReshardOptions
@@ -111,7 +112,8 @@ class Movement:
     def _move_wave(self, pairs: Mapping[str, LayoutPair], done: _Totals) -> None:
         """Fill new arrays, have every rank verify them, and only then let them take the place of the old ones."""
         communicator, options = self._communicator, self._options
-        before = digests(self.arrays, _side(pairs, 0), communicator, options.scratch_bytes) if options.digest else {}
+        scratch = options.scratch_bytes
+        before = digests(self.arrays, _side(pairs, 0), communicator, scratch) if options.digest else {}
         with failing_together(communicator, ReshardError):
             sizes = {tensor: self._itemsizes[tensor] for tensor in pairs}
             plan = self._plans.plan(pairs, self._rank, sizes, self._hosts)
@@ -119,16 +121,19 @@ class Movement:
         for_checksums = min(PORTION_BYTES, options.scratch_bytes // 4) if options.verify else 0
         for_windows = options.scratch_bytes - for_checksums
         shape = agree_on_shape(_piece_bytes(plan, self._itemsizes), communicator, for_windows)
-        name = self._executors.choose(shape)
-        targets = self._allocate(name, pairs, plan)
+        name, targets = self._allocate(self._executors.choose(shape), pairs, plan)
         with failing_together(communicator, ReshardError):
             bound = bind(plan, pairs, self.arrays, targets.arrays, communicator)
             checksummer = Checksummer(for_checksums) if options.verify else None
             executor = EXECUTORS[name](bound, communicator, shape, targets, checksummer)
         self._carry_out(executor)
-        after = digests(targets.arrays, _side(pairs, 1), communicator, options.scratch_bytes) if options.digest else {}
-        for tensor in changed(before, after)[:1]:
-            raise ReshardError(f"{tensor}: its digest is another after it was moved")
+        if options.digest:
+            try:
+                after = digests(targets.arrays, _side(pairs, 1), communicator, scratch)
+            except ReshardError as error:
+                raise ReshardError(f"what has arrived differs from rank to rank: {error}") from error
+            for tensor in changed(before, after)[:1]:
+                raise ReshardError(f"{tensor}: its digest is another after it was moved")
         for tensor, (_, layout) in pairs.items():
             self.layouts[tensor] = layout
             if tensor in targets.arrays:
@@ -137,19 +142,30 @@ class Movement:
                 self.arrays.pop(tensor, None)
         done.add(bound, name)
 
-    def _allocate(self, executor: str, pairs: Mapping[str, LayoutPair], plan: ReshardPlan) -> memory.Targets:
-        """Return the arrays to be filled, with those that the plan keeps among them; on every rank or on none."""
-        layouts = {tensor: target for tensor, (_, target) in pairs.items() if tensor not in plan.kept}
+    def _allocate(
+        self, executor: str, pairs: Mapping[str, LayoutPair], plan: ReshardPlan
+    ) -> tuple[str, memory.Targets]:
+        """Return the arrays to be filled, with those that the plan keeps among them; on every rank or on none.
+
+        Where shared memory was not asked for by name and cannot be had, they are private, for the executor returned.
+        """
+        kept = set(plan.kept)
+        targets: memory.Targets | None = None
         if executor == SharedExecutor.NAME:
             try:
-                targets = memory.shared_targets(_side(pairs, 1), self._dtypes, set(plan.kept), self._communicator)
+                targets = memory.shared_targets(_side(pairs, 1), self._dtypes, kept, self._communicator)
             except MemoryError as error:
-                raise ReshardError(f"not enough shared memory: {error}") from error
-        else:
+                if self._options.executor == SharedExecutor.NAME:
+                    raise ReshardError(
+                        f"not enough memory to share on a host: {error}; take executor='auto', or mode='bounded'"
+                    ) from error
+                executor = PackedExecutor.NAME
+        if targets is None:
+            layouts = {tensor: target for tensor, (_, target) in pairs.items() if tensor not in kept}
             with failing_together(self._communicator, ReshardError):
                 targets = memory.private_targets(layouts, self._dtypes, self._rank)
-        targets.arrays.update({tensor: self.arrays[tensor] for tensor in plan.kept})
-        return targets
+        targets.arrays.update({tensor: self.arrays[tensor] for tensor in kept})
+        return executor, targets
 
     def _carry_out(self, executor: Executor) -> None:
         try:

@@ -51,8 +51,8 @@ def digests(
     copies = np.array([layouts[name].replica_count for name in names], np.uint64)
     for index in np.flatnonzero(sums[1] != sums[2] * copies)[:1]:
         raise ReshardError(
-            f"{names[index]}: its {copies[index]} replicas are not equal, so what arrives would depend on which of "
-            "them is moved; give all replicas one value"
+            f"{names[index]}: its {copies[index]} replicas are not equal; what is moved must have one value on all "
+            "of them"
         )
     return dict(zip(names, sums[0].tolist(), strict=True))
 

@@ -18,7 +18,7 @@ from mpiparallel.train.batch_agreement import check_batches
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.elastic.fed_data import FedData
-from mpiparallel.train.elastic.order import Ending, Growth, Message, Order
+from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order
 from mpiparallel.train.elastic.resharding import error_of
 from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
@@ -141,6 +141,8 @@ class TrainingRun:
         """Sleep until this rank is called, or until the training ends; return whether it is called."""
         while True:
             message = self._model.resharding.hear()
+            if isinstance(message, Farewell):
+                return False
             if isinstance(message, Ending):
                 if message.error:
                     raise error_of(message)

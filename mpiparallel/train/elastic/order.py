@@ -70,8 +70,13 @@ class Growth:
     count: int
 
 
-Message = Order | Refusal | Ending | Growth
-_PLAIN = {"refusal": Refusal, "ending": Ending, "growth": Growth}
+@dataclass(frozen=True)
+class Farewell:
+    """The end of the leader's program: there will be no more messages."""
+
+
+Message = Order | Refusal | Ending | Growth | Farewell
+_PLAIN = {"refusal": Refusal, "ending": Ending, "growth": Growth, "farewell": Farewell}
 
 
 def encode(message: Message) -> bytes:

@@ -32,6 +32,7 @@ from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 
 _OPTIONS = tuple(field.name for field in fields(ReshardOptions))
+_DECIDED = frozenset(("device_num", "global_rank", "grad_accumulation_step"))
 _SHOWN = 3
 
 
@@ -61,7 +62,12 @@ class Wish:
     options: dict[str, Any]
 
     def settings(self) -> dict[str, Any]:
-        """Return the parallel settings among the options."""
+        """Return the parallel settings among the options; raise ConfigurationError for one that would do nothing."""
+        for name in sorted(_DECIDED & self.options.keys()):
+            raise ConfigurationError(
+                f"Model.reshard: {name} cannot be given here; the number of ranks is that of ranks=..., and a training "
+                "keeps its accumulation"
+            )
         return {name: one for name, one in self.options.items() if name not in _OPTIONS}
 
     def movement(self) -> dict[str, Any]:

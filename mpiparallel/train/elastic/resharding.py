@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mpiparallel import errors
+from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
 from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError
@@ -22,7 +25,17 @@ from mpiparallel.reshard.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.elastic.holdings import keys_after, keys_before, pairs_of, parameters_of
 from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts
-from mpiparallel.train.elastic.order import Ending, Growth, Message, Order, Refusal, decode, encode, settings_for
+from mpiparallel.train.elastic.order import (
+    Ending,
+    Farewell,
+    Growth,
+    Message,
+    Order,
+    Refusal,
+    decode,
+    encode,
+    settings_for,
+)
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
 from mpiparallel.train.elastic.team import Team
 
@@ -40,6 +53,8 @@ class Resharding:
         self.team = team
         self.step = 0
         self._plans = PlanCache()
+        self._attends = False
+        self._is_over = False
 
     def ask(self, wish: Wish, standing: Standing) -> ReshardReport:
         """Agree with all who train on an order, tell the spares, and carry it out; spares only listen.
@@ -97,7 +112,9 @@ class Resharding:
 
     def hear(self) -> Message:
         """Wait, as a spare, for what the leader says."""
-        return decode(self.team.hear())
+        message = decode(self.team.hear())
+        self._is_over = isinstance(message, Farewell)
+        return message
 
     def _tell(self, message: Message) -> None:
         if self.team.leads:
@@ -105,10 +122,26 @@ class Resharding:
 
     def end(self, error: BaseException | None) -> None:
         """Let the spares go, because the training has ended; on every rank that trains."""
-        if error is None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
             self._tell(Ending())
         else:
             self._tell(Ending(type(error).__name__, str(error)))
+
+    def _attend_at_exit(self) -> None:
+        """See to it, when the program of this rank ends, that no rank waits for one that has ended.
+
+        A spare goes on listening, asleep, and refuses to be called; the leader says when there is nothing more to hear.
+        """
+        if not world.initialised() or self.team.has_left:
+            return
+        self._tell(Farewell())
+        while not self.team.active and not self._is_over:
+            message = self.hear()
+            if isinstance(message, Growth):
+                message = self.grow(message)
+            if isinstance(message, Order):
+                with suppress(ReshardError):
+                    raise_together("its program has ended, so it cannot train", self.team.everyone, ReshardError)
 
     def _common_problem(self, order: Order | None, problem: MpiParallelError | None) -> MpiParallelError | None:
         """Return what is wrong on some rank: its own words where it is this one, and whether all ask for the same."""
@@ -142,6 +175,10 @@ class Resharding:
             cell.forget_programs()
         arrays, report = self._moved(order, parameters)
         self._take_over(order, parameters, arrays)
+        if not self._attends and team.everyone.library != "threads":
+            # The end of a thread rank is noticed by those who wait for it.
+            atexit.register(self._attend_at_exit)
+            self._attends = True
         return report
 
     def _moved(self, order: Order, parameters: Mapping[str, Parameter]) -> tuple[Arrays, ReshardReport]:

@@ -26,3 +26,9 @@ def test_processes_that_are_started_join_a_training(mpi_run) -> None:
     output = mpi_run(2, Path(__file__).with_name("spawn_ranks.py"), timeout=150.0)
     for number, steps in {0: range(1, 10), 1: range(1, 10), 2: range(4, 13), 3: range(4, 7)}.items():
         assert f"number {number} trained steps {','.join(map(str, steps))}." in output, output
+
+
+def test_ranks_whose_programs_end_while_others_train_let_nobody_wait_and_cannot_be_called(mpi_run) -> None:
+    output = mpi_run(4, Path(__file__).with_name("ended_ranks.py"))
+    assert output.count("its program has ended, so it cannot train") >= 2, output
+    assert output.count("trained 12 steps.") == 2, output
