@@ -28,7 +28,7 @@ from typing import NamedTuple
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import LayoutPair, plan_digest, plan_reshard
+from mpiparallel.reshard.planning.plan import LayoutPair, plan_digest, plan_reshard
 
 TENSORS = 10_000
 MODEL_RANKS = 8

@@ -10,7 +10,7 @@ from mpiparallel.communication import init, world
 from mpiparallel.reshard import ReshardOptions, memory, reshard
 from mpiparallel.reshard.bound_plan import bind
 from mpiparallel.reshard.checksums import Checksummer
-from mpiparallel.reshard.executor_choice import ExecutorChoice
+from mpiparallel.reshard.executors.choice import ExecutorChoice
 from mpiparallel.reshard.executors.executor import EXECUTORS, executors_for
 from mpiparallel.reshard.executors.traffic_shape import agree_on_shape
 from mpiparallel.reshard.verification import verify

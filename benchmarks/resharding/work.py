@@ -16,7 +16,7 @@ from resharding.cases import Layouts
 
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import ReshardPlan, Transfer, plan_reshard
+from mpiparallel.reshard.planning.plan import ReshardPlan, Transfer, plan_reshard
 
 Arrays = dict[str, NDArray[np.float32]]
 _ELEMENTS_AT_ONCE = 1 << 22

@@ -19,7 +19,7 @@ from mpiparallel.parallel.bound_collective import BoundCollective, Staged
 from mpiparallel.parallel.collective import AllReduce
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
 from mpiparallel.reshard.exchange import Exchange as LiveExchange
-from mpiparallel.reshard.plan import plan_reshard
+from mpiparallel.reshard.planning.plan import plan_reshard
 
 
 def redistributing_operator(steps: Sequence[Redistribution], rank: int) -> Operator:

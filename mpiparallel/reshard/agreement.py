@@ -13,7 +13,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
 from mpiparallel.reshard.bound_plan import shape_text
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.plan import LayoutPair, plan_digest
+from mpiparallel.reshard.planning.plan import LayoutPair, plan_digest
 
 _DTYPE_NAME_BYTES = 24
 

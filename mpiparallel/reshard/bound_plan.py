@@ -15,7 +15,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.reshard.pieces import Piece
-from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, Transfer
+from mpiparallel.reshard.planning.plan import LayoutPair, ReshardPlan, Transfer
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -8,7 +8,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard.bound_plan import Arrays, bind
 from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.traffic_shape import agree_on_shape
-from mpiparallel.reshard.plan import LayoutPair, ReshardPlan
+from mpiparallel.reshard.planning.plan import LayoutPair, ReshardPlan
 
 
 class Exchange:

@@ -13,7 +13,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.plan_cache import PlanCache
+from mpiparallel.reshard.planning.plan_cache import PlanCache
 
 Array = NDArray[Any]
 

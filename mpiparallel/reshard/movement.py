@@ -19,14 +19,14 @@ from mpiparallel.reshard import memory
 from mpiparallel.reshard.agreement import agree_on_dtypes, agree_on_layouts, misfit
 from mpiparallel.reshard.bound_plan import BoundPlan, bind
 from mpiparallel.reshard.checksums import PORTION_BYTES, Checksummer
-from mpiparallel.reshard.executor_choice import ExecutorChoice
+from mpiparallel.reshard.executors.choice import ExecutorChoice
 from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
 from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.shared import SharedExecutor
 from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.plan import LayoutPair, ReshardPlan
-from mpiparallel.reshard.plan_cache import PlanCache
+from mpiparallel.reshard.planning.plan import LayoutPair, ReshardPlan
+from mpiparallel.reshard.planning.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.reshard.tensor_digest import changed, digests
 from mpiparallel.reshard.verification import verify

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import LayoutPair
+from mpiparallel.reshard.planning.plan import LayoutPair
 
 
 def waves(pairs: Mapping[str, LayoutPair], itemsizes: Mapping[str, int], wave_bytes: int) -> list[list[str]]:

@@ -14,7 +14,7 @@ PURE = (
     "mpiparallel.errors",
     "mpiparallel.launch.cli",
     "mpiparallel.layout.layout",
-    "mpiparallel.reshard.plan",
+    "mpiparallel.reshard.planning.plan",
 )
 
 

@@ -13,7 +13,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import Movement, ReshardOptions, reshard
-from mpiparallel.reshard.plan import ReshardPlan, Transfer, plan_reshard
+from mpiparallel.reshard.planning.plan import ReshardPlan, Transfer, plan_reshard
 from tests.conformance.reshard_cases import Arrays, Case
 
 

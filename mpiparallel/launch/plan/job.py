@@ -12,10 +12,10 @@ import numpy as np
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.launch.plan.forecast import Forecast, Relabeled, Seconds, Spread, TensorBytes
 from mpiparallel.launch.plan.state import State, read_state
-from mpiparallel.reshard.part_overlaps import Integers
-from mpiparallel.reshard.peak import bounded_peak
-from mpiparallel.reshard.relabel import find_relabeling
-from mpiparallel.reshard.traffic import Traffic, traffic
+from mpiparallel.reshard.forecast.part_overlaps import Integers
+from mpiparallel.reshard.forecast.peak import bounded_peak
+from mpiparallel.reshard.forecast.traffic import Traffic, traffic
+from mpiparallel.reshard.relabeling.relabel import find_relabeling
 
 _ITEMSIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _MIB = 1 << 20

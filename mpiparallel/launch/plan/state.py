@@ -15,7 +15,7 @@ from mpiparallel.checkpoint.strategy_record import LayoutItem
 from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.layout_digest import LayoutPair
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
 
 Shape = tuple[int, ...]
 

@@ -24,7 +24,7 @@ from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.relabel import relabel
+from mpiparallel.reshard.relabeling.relabel import relabel
 from mpiparallel.train.elastic.holdings import carried, parameters_of
 from mpiparallel.train.elastic.operator_cuts import cuts_like, cuts_of, operators_of, set_cuts
 from mpiparallel.train.elastic.order import Order, settings_for

@@ -21,7 +21,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.compile import make_backend
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
-from mpiparallel.reshard.plan_cache import PlanCache
+from mpiparallel.reshard.planning.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.elastic.holdings import keys_after, keys_before, pairs_of, parameters_of
 from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts

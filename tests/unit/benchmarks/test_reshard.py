@@ -10,7 +10,7 @@ from resharding import launch
 from resharding.cases import CASES
 from resharding.report import summarise, table
 
-from mpiparallel.reshard.plan import plan_reshard
+from mpiparallel.reshard.planning.plan import plan_reshard
 
 FOUND = {
     "library": "An MPI",

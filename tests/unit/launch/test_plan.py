@@ -17,7 +17,7 @@ from mpiparallel.checkpoint.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import plan_reshard
+from mpiparallel.reshard.planning.plan import plan_reshard
 
 SHAPES = {"dense.weight": (24, 12), "dense.bias": (24,), "step": ()}
 MATPLOTLIB = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of the extra plot")

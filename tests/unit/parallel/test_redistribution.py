@@ -18,7 +18,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
-from mpiparallel.reshard.plan import plan_reshard
+from mpiparallel.reshard.planning.plan import plan_reshard
 
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
 

@@ -13,7 +13,7 @@ from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.exchange import Exchange
-from mpiparallel.reshard.plan import plan_reshard
+from mpiparallel.reshard.planning.plan import plan_reshard
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -13,7 +13,7 @@ import pytest
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.reshard import memory, movement
-from mpiparallel.reshard.plan_cache import PlanCache
+from mpiparallel.reshard.planning.plan_cache import PlanCache
 from tests.conformance.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
 from tests.conformance.meddling_communicator import Meddling
 from tests.conformance.reshard_cases import MODES, Case

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiparallel.cluster.hosts import Hosts
-from mpiparallel.reshard.deals import Dealer, Deals
-from mpiparallel.reshard.layout_digest import LayoutPair
-from mpiparallel.reshard.moves import Way, check_sizes, gather_ways
-from mpiparallel.reshard.pair_bytes import PairBytes
-from mpiparallel.reshard.part_overlaps import Integers
-from mpiparallel.reshard.plan import check_pair
-from mpiparallel.reshard.rank_tables import RankTables
+from mpiparallel.reshard.forecast.deals import Dealer, Deals
+from mpiparallel.reshard.forecast.moves import Way, check_sizes, gather_ways
+from mpiparallel.reshard.forecast.pair_bytes import PairBytes
+from mpiparallel.reshard.forecast.part_overlaps import Integers
+from mpiparallel.reshard.forecast.rank_tables import RankTables
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
+from mpiparallel.reshard.planning.plan import check_pair
 
 
 @dataclass(frozen=True)

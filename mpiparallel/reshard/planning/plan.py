@@ -13,13 +13,13 @@ from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.collector_pause import collector_paused
-from mpiparallel.reshard.frame import Frame
-from mpiparallel.reshard.layout_digest import LayoutPair as LayoutPair
-from mpiparallel.reshard.layout_digest import plan_digest as plan_digest
-from mpiparallel.reshard.overlaps import Overlaps
-from mpiparallel.reshard.replica_rule import ReplicaRule
-from mpiparallel.reshard.tensor_move import FramePair, TensorMove
+from mpiparallel.reshard.planning.collector_pause import collector_paused
+from mpiparallel.reshard.planning.frame import Frame
+from mpiparallel.reshard.planning.layout_digest import LayoutPair as LayoutPair
+from mpiparallel.reshard.planning.layout_digest import plan_digest as plan_digest
+from mpiparallel.reshard.planning.overlaps import Overlaps
+from mpiparallel.reshard.planning.replica_rule import ReplicaRule
+from mpiparallel.reshard.planning.tensor_move import FramePair, TensorMove
 
 
 @dataclass(frozen=True, slots=True)

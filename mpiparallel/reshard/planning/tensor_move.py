@@ -8,7 +8,7 @@ from itertools import product
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.layout.box import Box, sound_box
 from mpiparallel.layout.cut import Cut
-from mpiparallel.reshard.frame import Frame, PartRanges, Parts
+from mpiparallel.reshard.planning.frame import Frame, PartRanges, Parts
 
 Ends = tuple[tuple[int, int], ...]
 

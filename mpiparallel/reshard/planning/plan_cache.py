@@ -10,8 +10,8 @@ from threading import Lock
 
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard.layout_digest import LayoutPair, plan_digest
-from mpiparallel.reshard.plan import ReshardPlan, plan_reshard
+from mpiparallel.reshard.planning.layout_digest import LayoutPair, plan_digest
+from mpiparallel.reshard.planning.plan import ReshardPlan, plan_reshard
 
 
 class PlanCache:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from mpiparallel.reshard.layout_digest import LayoutPair
-from mpiparallel.reshard.moves import Way, gather_ways
-from mpiparallel.reshard.part_overlaps import Integers
-from mpiparallel.reshard.rank_tables import Holding, RankTables
+from mpiparallel.reshard.forecast.moves import Way, gather_ways
+from mpiparallel.reshard.forecast.part_overlaps import Integers
+from mpiparallel.reshard.forecast.rank_tables import Holding, RankTables
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
 from mpiparallel.reshard.waves import waves
 
 

@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from mpiparallel.cluster.hosts import Hosts
-from mpiparallel.reshard.frame import Frame, Parts
-from mpiparallel.reshard.tensor_move import Takers, TensorMove
+from mpiparallel.reshard.planning.frame import Frame, Parts
+from mpiparallel.reshard.planning.tensor_move import Takers, TensorMove
 
 STARTS: Final = 64
 """How many places rounds start from: a taker has messages from at most so many givers for what it takes each time."""

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard import assignment
-from mpiparallel.reshard.layout_digest import LayoutPair
-from mpiparallel.reshard.relabel import Relabeling, find_relabeling, relabel
-from mpiparallel.reshard.traffic import traffic
+from mpiparallel.reshard.forecast.traffic import traffic
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
+from mpiparallel.reshard.relabeling import assignment
+from mpiparallel.reshard.relabeling.relabel import Relabeling, find_relabeling, relabel
 
 pytest.importorskip("scipy.optimize")
 
@@ -120,7 +120,7 @@ def test_without_scipy_the_extra_is_named() -> None:
         "import sys; sys.modules['scipy'] = None\n"
         "from mpiparallel.layout.device_matrix import DeviceMatrix\n"
         "from mpiparallel.layout.layout import Layout\n"
-        "from mpiparallel.reshard.relabel import relabel\n"
+        "from mpiparallel.reshard.relabeling.relabel import relabel\n"
         "layout = Layout((8,), DeviceMatrix((2,)), ((0,),))\n"
         "relabel({'w': (layout, layout)})\n"
     )
@@ -130,6 +130,6 @@ def test_without_scipy_the_extra_is_named() -> None:
 
 
 def test_importing_it_does_not_import_scipy() -> None:
-    program = "import sys, mpiparallel.reshard.relabel; print('scipy' in sys.modules)"
+    program = "import sys, mpiparallel.reshard.relabeling.relabel; print('scipy' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout == "False\n"

@@ -25,7 +25,7 @@ from mpiparallel.reshard import memory
 from mpiparallel.reshard.bound_plan import bind
 from mpiparallel.reshard.executors.executor import EXECUTORS, executors_for
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape, agree_on_shape
-from mpiparallel.reshard.plan import LayoutPair, plan_reshard
+from mpiparallel.reshard.planning.plan import LayoutPair, plan_reshard
 
 _FILE: Final = "reshard_executors.json"
 _LARGE_PIECE: Final = 64 << 10

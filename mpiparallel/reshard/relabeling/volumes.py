@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.reshard.layout_digest import LayoutPair
-from mpiparallel.reshard.moves import gather_ways
-from mpiparallel.reshard.part_overlaps import Integers, part_overlaps
-from mpiparallel.reshard.rank_tables import RankTables, part_sizes
+from mpiparallel.reshard.forecast.moves import gather_ways
+from mpiparallel.reshard.forecast.part_overlaps import Integers, part_overlaps
+from mpiparallel.reshard.forecast.rank_tables import RankTables, part_sizes
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import LayoutPair, plan_digest, plan_reshard
-from mpiparallel.reshard.plan_cache import PlanCache
+from mpiparallel.reshard.planning.plan import LayoutPair, plan_digest, plan_reshard
+from mpiparallel.reshard.planning.plan_cache import PlanCache
 
 
 def pairs(parts: int, extent: int = 12) -> dict[str, LayoutPair]:

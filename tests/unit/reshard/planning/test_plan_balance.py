@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import LayoutPair, plan_reshard
+from mpiparallel.reshard.planning.plan import LayoutPair, plan_reshard
 
 Pair = Callable[[tuple[int, ...]], LayoutPair]
 

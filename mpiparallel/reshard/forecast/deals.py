@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.reshard.moves import Way
-from mpiparallel.reshard.part_overlaps import Integers, part_bounds_of_dim
-from mpiparallel.reshard.rank_tables import Arrivals, Holders
-from mpiparallel.reshard.replica_rule import STARTS, golden_step
+from mpiparallel.reshard.forecast.moves import Way
+from mpiparallel.reshard.forecast.part_overlaps import Integers, part_bounds_of_dim
+from mpiparallel.reshard.forecast.rank_tables import Arrivals, Holders
+from mpiparallel.reshard.planning.replica_rule import STARTS, golden_step
 
 # 64 MiB.
 _TABLE_CELLS = 1 << 23

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.reshard.part_overlaps import Integers
-from mpiparallel.reshard.volumes import Volumes
+from mpiparallel.reshard.forecast.part_overlaps import Integers
+from mpiparallel.reshard.relabeling.volumes import Volumes
 
 # A table of 2,048 ranks takes 32 MiB a copy and its assignment half a second.
 DENSE_CELLS: Final = 1 << 22

@@ -15,12 +15,12 @@ from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard import deals, pair_bytes
-from mpiparallel.reshard.layout_digest import LayoutPair
-from mpiparallel.reshard.moves import way_of
-from mpiparallel.reshard.peak import bounded_peak
-from mpiparallel.reshard.plan import plan_reshard
-from mpiparallel.reshard.traffic import Traffic, traffic
+from mpiparallel.reshard.forecast import deals, pair_bytes
+from mpiparallel.reshard.forecast.moves import way_of
+from mpiparallel.reshard.forecast.peak import bounded_peak
+from mpiparallel.reshard.forecast.traffic import Traffic, traffic
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
+from mpiparallel.reshard.planning.plan import plan_reshard
 from mpiparallel.reshard.waves import waves
 
 Layouts = Callable[..., st.SearchStrategy[Layout]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard.calibration import Calibration, calibration_of
+from mpiparallel.reshard.executors.calibration import Calibration, calibration_of
 from mpiparallel.reshard.executors.executor import EXECUTORS, executors_for
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.frame import Frame
+from mpiparallel.reshard.planning.frame import Frame
 
 Layouts = Callable[..., st.SearchStrategy[Layout]]
 

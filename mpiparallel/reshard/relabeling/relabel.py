@@ -9,13 +9,13 @@ import numpy as np
 
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.assignment import assign
-from mpiparallel.reshard.layout_digest import LayoutPair
-from mpiparallel.reshard.moves import check_sizes
-from mpiparallel.reshard.part_overlaps import Integers
-from mpiparallel.reshard.plan import check_pair
-from mpiparallel.reshard.rank_tables import RankTables
-from mpiparallel.reshard.volumes import Volumes
+from mpiparallel.reshard.forecast.moves import check_sizes
+from mpiparallel.reshard.forecast.part_overlaps import Integers
+from mpiparallel.reshard.forecast.rank_tables import RankTables
+from mpiparallel.reshard.planning.layout_digest import LayoutPair
+from mpiparallel.reshard.planning.plan import check_pair
+from mpiparallel.reshard.relabeling.assignment import assign
+from mpiparallel.reshard.relabeling.volumes import Volumes
 
 
 @dataclass(frozen=True)

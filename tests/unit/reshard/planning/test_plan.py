@@ -13,7 +13,7 @@ from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.plan import LayoutPair, ReshardPlan, plan_digest, plan_reshard
+from mpiparallel.reshard.planning.plan import LayoutPair, ReshardPlan, plan_digest, plan_reshard
 
 Layouts = Callable[..., st.SearchStrategy[Layout]]
 Shapes = Callable[..., st.SearchStrategy[tuple[int, ...]]]

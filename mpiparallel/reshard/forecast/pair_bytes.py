@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard.part_overlaps import Integers
+from mpiparallel.reshard.forecast.part_overlaps import Integers
 
 # Entries are merged when they are as many; a quarter of a gigabyte of them.
 _ENTRIES = 1 << 24

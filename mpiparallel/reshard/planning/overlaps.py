@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mpiparallel.layout.box import Box
-from mpiparallel.reshard.frame import Parts
-from mpiparallel.reshard.tensor_move import Ends, TensorMove, shared_box
+from mpiparallel.reshard.planning.frame import Parts
+from mpiparallel.reshard.planning.tensor_move import Ends, TensorMove, shared_box
 
 
 class Overlaps:

@@ -9,8 +9,8 @@ import pytest
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard import calibration
-from mpiparallel.reshard.calibration import Calibration, calibration_of
+from mpiparallel.reshard.executors import calibration
+from mpiparallel.reshard.executors.calibration import Calibration, calibration_of
 
 
 class OtherLibrary:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout, TensorMap
-from mpiparallel.reshard.part_overlaps import Integers, part_bounds_of_dim, part_overlaps, part_ranks
+from mpiparallel.reshard.forecast.part_overlaps import Integers, part_bounds_of_dim, part_overlaps, part_ranks
 
 
 @dataclass(frozen=True)

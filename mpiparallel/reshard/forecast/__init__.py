@@ -1,0 +1,1 @@
+"""What a reshard will cost, for all ranks at once."""

@@ -1,0 +1,1 @@
+"""Who sends what to whom: pure arithmetic, the same on every rank."""

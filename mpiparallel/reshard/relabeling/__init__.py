@@ -1,0 +1,1 @@
+"""Which rank takes which place, so that most bytes stay."""
