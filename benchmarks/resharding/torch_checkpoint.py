@@ -7,7 +7,7 @@ import shutil
 import torch
 import torch.distributed.checkpoint
 from resharding.torch_tensors import Meshes, distributed, start_gloo
-from resharding.work import Arrays, Work
+from resharding.work import Arrays, Unsuited, Work
 from torch.distributed.tensor import DTensor
 
 
@@ -15,6 +15,9 @@ class DistributedCheckpoint:
     """``save`` in one layout and ``load`` into tensors, made before, of the other; the folder should be in memory."""
 
     def __init__(self, work: Work) -> None:
+        for layout in (layout for pair in work.layouts.values() for layout in pair):
+            if any(extent % parts for extent, parts in zip(layout.global_shape, layout.cuts, strict=True)):
+                raise Unsuited("it cuts otherwise where parts are uneven")
         start_gloo(work)
         self._work = work
         self._folder = work.folder / "checkpoint"

@@ -87,14 +87,16 @@ def _sparse(
     gains = np.zeros(codes.size, np.int64)
     np.add.at(gains, index, sizes)
     places, chosen = np.divmod(codes, candidates)
-    weights = gains / max(int(np.gcd.reduce(gains)), 1) + (own[places] == chosen) / (own.size + 1)
+    # Whole numbers that floats hold exactly: where costs are rounded, SciPy's search may go round in circles.
+    unit = max(int(np.gcd.reduce(gains)), int(gains.max(initial=0)) * (own.size + 1) >> 51, 1)
+    weights = gains // unit * (own.size + 1) + (own[places] == chosen)
     stand_in_places = own.size + np.arange(candidates)
     stand_in_candidates = candidates + np.arange(own.size)
     rows = np.concatenate([places, np.arange(own.size), stand_in_places, own.size + chosen])
     columns = np.concatenate([chosen, stand_in_candidates, np.arange(candidates), candidates + places])
     # A stored zero counts as no edge.
     nothing = np.ones(own.size + candidates + codes.size)
-    costs = np.concatenate([-weights - 1, -nothing])
+    costs = np.concatenate([-(weights + 1.0), -nothing])
     size = own.size + candidates
     graph: Any = coo_array((costs, (rows, columns)), shape=(size, size)).tocsr()
     matched = min_weight_full_bipartite_matching(graph)[1][: own.size]
