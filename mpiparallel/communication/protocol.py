@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.communication.shared_memory import SharedMemory
+
 Reduction = Literal["sum", "max", "min", "prod"]
 Ending = Callable[[], None]
 """What ends a collective that was started: it waits until the result is there."""
@@ -21,23 +23,6 @@ class StridedExchange(Protocol):
 
     def free(self) -> None:
         """Give back what it holds; it must not be run afterwards. Needs nobody else."""
-
-
-class SharedMemory(Protocol):
-    """One block of bytes of each member on this host, which all of them see."""
-
-    @property
-    def own(self) -> NDArray[np.uint8]:
-        """The block of this member. It lives until the last array over it dies, here or on a peer."""
-
-    def of(self, member: int) -> NDArray[np.uint8]:
-        """Return the block of a member on this host; what it writes there is seen here at the latest after a barrier.
-
-        Raises ``CommunicationError`` for members of other hosts, and after ``release``.
-        """
-
-    def release(self) -> None:
-        """Forget the blocks of the peers; needs nobody else. Arrays over them that the caller keeps stay valid."""
 
 
 class Communicator(Protocol):

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.communication.protocol import Communicator, SharedMemory
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.pieces import aligned
 

@@ -18,7 +18,8 @@ from mpiparallel.communication.mpi.messages import exchange
 from mpiparallel.communication.mpi.root import Root
 from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
 from mpiparallel.communication.mpi.waiting import NAP, already_ended, ending, wait_napping
-from mpiparallel.communication.protocol import Communicator, Ending, Reduction, SharedMemory, StridedExchange
+from mpiparallel.communication.protocol import Communicator, Ending, Reduction, StridedExchange
+from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
 

@@ -10,15 +10,15 @@ import ctypes
 import mmap
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.errors import CommunicationError
 
 _MAGIC = 0x6D70_6970_6172_0000
@@ -27,22 +27,7 @@ _PROBE_BYTES = 8
 _FEW = 8
 
 
-class MpiMemory:
-    """Blocks of the ranks of a host, mapped into this process."""
-
-    def __init__(self, own: NDArray[np.uint8], blocks: Mapping[int, NDArray[np.uint8]]) -> None:
-        self.own = own
-        self._blocks = dict(blocks)
-
-    def of(self, member: int) -> NDArray[np.uint8]:
-        arguments.refuse(arguments.shared_problem(member, self._blocks))
-        return self._blocks[member]
-
-    def release(self) -> None:
-        self._blocks.clear()
-
-
-def share(communicator: Communicator, nbytes: int) -> MpiMemory:
+def share(communicator: Communicator, nbytes: int) -> SharedMemory:
     """Return a block of ``nbytes`` bytes of each member on this host; all members call it."""
     if not communicator.can_share:
         raise CommunicationError(
@@ -64,7 +49,7 @@ def can_share(world: Communicator, host: Communicator) -> bool:
     return not world.any_true(not seen)
 
 
-def _share(communicator: Communicator, nbytes: int) -> MpiMemory:
+def _share(communicator: Communicator, nbytes: int) -> SharedMemory:
     with _anonymous_file(communicator, nbytes) as descriptor:
         places = np.empty((communicator.size, 3), np.int64)
         communicator.all_gather(np.array([os.getpid(), descriptor, nbytes]), places)
@@ -80,7 +65,7 @@ def _share(communicator: Communicator, nbytes: int) -> MpiMemory:
                 else:
                     process, number, length = places[member].tolist()
                     blocks[member] = _mapped_of(process, number, length, few)
-    return MpiMemory(blocks[communicator.rank], blocks)
+    return SharedMemory(blocks[communicator.rank], blocks)
 
 
 @contextmanager

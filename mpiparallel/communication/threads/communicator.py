@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
-from mpiparallel.communication.protocol import Communicator, Ending, Reduction, SharedMemory, StridedExchange
-from mpiparallel.communication.threads.exchange import ThreadExchange, ThreadMemory, unmatched_bytes, unmatched_views
+from mpiparallel.communication.protocol import Communicator, Ending, Reduction, StridedExchange
+from mpiparallel.communication.shared_memory import SharedMemory
+from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
 from mpiparallel.communication.threads.rendezvous import Call, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
 
@@ -160,7 +161,7 @@ class ThreadCommunicator:
             own = np.empty(nbytes, np.uint8)
         with self._together(("share",), None, own) as parts:
             blocks = {rank: part for rank, part in zip(self._ranks, parts, strict=True) if rank in self.host_ranks}
-        return ThreadMemory(own, {self._ranks.index(rank): block for rank, block in blocks.items()})
+        return SharedMemory(own, {self._ranks.index(rank): block for rank, block in blocks.items()})
 
     def world_of(self, ranks: Sequence[int]) -> Communicator:
         chosen = arguments.world_members(ranks, self._ranks, self._world_rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,21 +28,6 @@ class ThreadExchange:
 
     def free(self) -> None:
         self._copies = None
-
-
-class ThreadMemory:
-    """Blocks of the memory of one process."""
-
-    def __init__(self, own: NDArray[np.uint8], blocks: Mapping[int, NDArray[np.uint8]]) -> None:
-        self.own = own
-        self._blocks = dict(blocks)
-
-    def of(self, member: int) -> NDArray[np.uint8]:
-        arguments.refuse(arguments.shared_problem(member, self._blocks))
-        return self._blocks[member]
-
-    def release(self) -> None:
-        self._blocks.clear()
 
 
 def unmatched_bytes(payloads: Sequence[Any]) -> str | None:
