@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
 from mpiparallel.cluster.hosts import Hosts
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.plan.forecast import Forecast, Relabeled, Seconds, Spread, TensorBytes
 from mpiparallel.launch.plan.state import State, read_state
 from mpiparallel.reshard.forecast.part_overlaps import Integers
@@ -21,6 +24,7 @@ _ITEMSIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _MIB = 1 << 20
 _LINK_RATE = 12.5e9
 _THRESHOLD = 0.1
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?", re.ASCII)
 _CELLS = 64
 _LARGEST = 5
 _COPY_BYTES = 64 * _MIB
@@ -55,16 +59,16 @@ def make_forecast(arguments: argparse.Namespace) -> Forecast:
         state=_state_bytes(state),
         scratch=scratch,
         per_rank={
-            "holds before": _spread(found.before),
-            "holds after": _spread(found.after),
-            "keeps as it is": _spread(found.kept),
-            "copies inside": _spread(found.copied),
+            "holds_before": _spread(found.before),
+            "holds_after": _spread(found.after),
+            "keeps_as_it_is": _spread(found.kept),
+            "copies_inside": _spread(found.copied),
             "sends": _spread(found.sent),
             "receives": _spread(found.received),
-            "sends to, ranks": _spread(found.messages_sent),
-            "receives from, ranks": _spread(found.messages_received),
-            "peak, safe mode": _spread(found.safe_peak + scratch),
-            "peak, bounded mode": _spread(bounded + scratch),
+            "sends_to_ranks": _spread(found.messages_sent),
+            "receives_from_ranks": _spread(found.messages_received),
+            "safe_peak": _spread(found.safe_peak + scratch),
+            "bounded_peak": _spread(bounded + scratch),
         },
         stays=found.bytes_kept,
         moved=found.bytes_moved,
@@ -85,7 +89,11 @@ def _target(arguments: argparse.Namespace) -> str | int:
     if arguments.ranks is not None:
         return int(arguments.ranks)
     target: str = arguments.target
-    return int(target) if target.isascii() and target.isdigit() and 0 < len(target) < 10 and int(target) else target
+    if not _NUMBER.fullmatch(target) or Path(target).exists():
+        return target
+    if not (target.isdigit() and len(target) < 10 and int(target)):
+        raise ConfigurationError(f"plan: DST {target} is no number of ranks: give a whole number from 1, or a file")
+    return int(target)
 
 
 def _relabel(state: State) -> tuple[State, Relabeled]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.plan.forecast import Forecast
-from mpiparallel.launch.plan.report import amount
+from mpiparallel.launch.plan.report import amount, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def _draw_ranks(axes: Axes, forecast: Forecast) -> None:
         axes.annotate(
             amount(spread.most), (spread.most, place), (8, 8), textcoords="offset points", fontsize=9, color="#444444"
         )
-    axes.set_yticks(range(len(shown)), list(shown))
+    axes.set_yticks(range(len(shown)), list(map(title, shown)))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.margins(x=0.12)

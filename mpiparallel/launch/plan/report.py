@@ -46,8 +46,17 @@ def _head(forecast: Forecast) -> Iterator[str]:
 def _table(forecast: Forecast) -> Iterator[str]:
     yield f"{'of a rank':<22}{'least':>10}{'median':>10}{'most':>10}"
     for name, spread in forecast.per_rank.items():
-        yield f"  {name:<20}{_row(spread, name)}"
+        yield f"  {title(name):<20}{_row(spread, name)}"
     yield f"  (peaks with {amount(forecast.scratch)} of scratch)"
+
+
+def title(name: str) -> str:
+    """Return how a reader is told the ``name`` of what ranks hold, send and need.
+
+    >>> title("sends_to_ranks")
+    'sends to ranks'
+    """
+    return name.replace("_", " ")
 
 
 def _row(spread: Spread, name: str) -> str:

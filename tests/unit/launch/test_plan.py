@@ -83,7 +83,7 @@ def test_any_file_of_a_strategy_gives_the_bytes_of_the_plans(
     assert found["moved"] == moved(layouts(2, 4), layouts(3, 2), itemsize)
     assert (found["source_ranks"], found["target_ranks"]) == (8, 6)
     assert found["state"] == (24 * 12 + 24 + 1) * itemsize
-    assert found["per_rank"]["holds after"]["most"] == (12 * 12 + 12 + 1) * itemsize
+    assert found["per_rank"]["holds_after"]["most"] == (12 * 12 + 12 + 1) * itemsize
     assert sum(map(sum, found["matrix"])) == found["moved"]
 
 
@@ -98,7 +98,7 @@ def test_optimizer_shards_take_the_number_of_ranks(capsys: pytest.CaptureFixture
     sharded = {"w": Layout((24, 2), DeviceMatrix((8,)), ((), ()), optimizer_axes=(0,))}
     write_strategy("sharded.json", StrategyRecord.of(sharded, {}))
     found = told(capsys, "sharded.json", "6")
-    assert found["per_rank"]["holds after"]["most"] == 24 * 2 // 6 * 4
+    assert found["per_rank"]["holds_after"]["most"] == 24 * 2 // 6 * 4
 
 
 def test_a_tensor_without_replicas_gets_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,6 +176,7 @@ def test_the_picture_is_drawn(name: str, start: bytes, capsys: pytest.CaptureFix
     [
         (["src.json"], "give either DST or --ranks N"),
         (["src.json", "dst.json", "--ranks", "6"], "give either DST or --ranks N"),
+        *((["src.json", count], f"DST {count} is no number of ranks") for count in ("0", "-3", "3.5", "1000000000")),
         (["none.json", "dst.json"], "none.json: cannot be read"),
         (["src.json", "none.ckpt"], "none.ckpt: cannot be read"),
         (["src.json", "."], "manifest.json: is missing"),
