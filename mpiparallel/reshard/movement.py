@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import memory
 from mpiparallel.reshard.agreement import agree_on_dtypes, agree_on_layouts, misfit
-from mpiparallel.reshard.bound_plan import BoundPlan, bind
+from mpiparallel.reshard.bound_plan import Arrays, BoundPlan, bind
 from mpiparallel.reshard.checksums import PORTION_BYTES, Checksummer
 from mpiparallel.reshard.executors.choice import ExecutorChoice
 from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
@@ -111,9 +111,21 @@ class Movement:
 
     def _move_wave(self, pairs: Mapping[str, LayoutPair], done: _Totals) -> None:
         """Fill new arrays, have every rank verify them, and only then let them take the place of the old ones."""
+        before = self._digests(self.arrays, pairs, 0)
+        prepared = self._prepare(pairs)
+        self._carry_out(prepared.executor)
+        self._compare(before, prepared.targets, pairs)
+        for tensor, (_, layout) in pairs.items():
+            self.layouts[tensor] = layout
+            if tensor in prepared.targets:
+                self.arrays[tensor] = prepared.targets[tensor]
+            else:
+                self.arrays.pop(tensor, None)
+        done.add(prepared.bound, prepared.name)
+
+    def _prepare(self, pairs: Mapping[str, LayoutPair]) -> _Prepared:
+        """Plan, allocate and bind; on every rank or on none."""
         communicator, options = self._communicator, self._options
-        scratch = options.scratch_bytes
-        before = digests(self.arrays, _side(pairs, 0), communicator, scratch) if options.digest else {}
         with failing_together(communicator, ReshardError):
             sizes = {tensor: self._itemsizes[tensor] for tensor in pairs}
             plan = self._plans.plan(pairs, self._rank, sizes, self._hosts)
@@ -126,21 +138,21 @@ class Movement:
             bound = bind(plan, pairs, self.arrays, targets.arrays, communicator)
             checksummer = Checksummer(for_checksums) if options.verify else None
             executor = EXECUTORS[name](bound, communicator, shape, targets, checksummer)
-        self._carry_out(executor)
-        if options.digest:
-            try:
-                after = digests(targets.arrays, _side(pairs, 1), communicator, scratch)
-            except ReshardError as error:
-                raise ReshardError(f"what has arrived differs from rank to rank: {error}") from error
-            for tensor in changed(before, after)[:1]:
-                raise ReshardError(f"{tensor}: its digest is another after it was moved")
-        for tensor, (_, layout) in pairs.items():
-            self.layouts[tensor] = layout
-            if tensor in targets.arrays:
-                self.arrays[tensor] = targets.arrays[tensor]
-            else:
-                self.arrays.pop(tensor, None)
-        done.add(bound, name)
+        return _Prepared(name, executor, bound, targets.arrays)
+
+    def _digests(self, arrays: Arrays, pairs: Mapping[str, LayoutPair], side: int) -> dict[str, int]:
+        if not self._options.digest:
+            return {}
+        return digests(arrays, _side(pairs, side), self._communicator, self._options.scratch_bytes)
+
+    def _compare(self, before: Mapping[str, int], targets: Arrays, pairs: Mapping[str, LayoutPair]) -> None:
+        """Raise ReshardError on every rank if a digest has changed."""
+        try:
+            after = self._digests(targets, pairs, 1)
+        except ReshardError as error:
+            raise ReshardError(f"what has arrived differs from rank to rank: {error}") from error
+        for tensor in changed(before, after)[:1]:
+            raise ReshardError(f"{tensor}: its digest is another after it was moved")
 
     def _allocate(
         self, executor: str, pairs: Mapping[str, LayoutPair], plan: ReshardPlan
@@ -175,6 +187,15 @@ class Movement:
             executor.free()
         if self._options.verify:
             verify(checked, self._communicator)
+
+
+class _Prepared(NamedTuple):
+    """A wave that is ready to be carried out."""
+
+    name: str
+    executor: Executor
+    bound: BoundPlan
+    targets: Arrays
 
 
 class _Totals:
