@@ -36,6 +36,10 @@ class Counting:
         self.sent.append((self.ranks, sum(source_counts)))
         self._communicator.all_to_all_v(source, source_counts, target, target_counts)
 
+    def exchange(self, sends, receives):
+        self.sent.append((self.ranks, sum(block.nbytes for block in sends.values())))
+        self._communicator.exchange(sends, receives)
+
 
 def counted(communicator, case, strategy):
     """Return the groups of a rank's exchanges and the bytes it sent, where inputs and outputs stay as they are cut."""
