@@ -146,6 +146,11 @@ class Layout:
         """Return the shape of what ``rank`` holds."""
         return self.box(rank).shape
 
+    @property
+    def largest_size(self) -> int:
+        """How many elements a rank holds at most; even cuts make the first part the largest."""
+        return self.box_of_parts((0,) * len(self.global_shape)).size
+
     def parts_over(self, box: Box) -> Iterator[tuple[int, ...]]:
         """Yield the parts that share an element with ``box``, found by arithmetic, not by a walk over ranks."""
         if not box.empty:

@@ -70,9 +70,7 @@ def _blocks(layouts: Mapping[str, Layout], dtypes: Mapping[str, np.dtype[Any]]) 
     blocks: list[list[str]] = []
     room = 0
     for tensor in sorted(layouts):
-        layout = layouts[tensor]
-        # Even cuts make the first part the largest.
-        needed = layout.box_of_parts((0,) * len(layout.global_shape)).size * dtypes[tensor].itemsize
+        needed = layouts[tensor].largest_size * dtypes[tensor].itemsize
         if not blocks or needed > room:
             blocks.append([])
             room = _BLOCK_BYTES

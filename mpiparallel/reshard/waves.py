@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.planning.plan import LayoutPair
 
 
@@ -14,24 +13,19 @@ def waves(pairs: Mapping[str, LayoutPair], itemsizes: Mapping[str, int], wave_by
     Those that give back the most memory come first, so that what has moved and what has not together need no more than
     the larger of the two states. The same on every rank.
 
-    >>> from mpiparallel.layout.device_matrix import DeviceMatrix
+    >>> from mpiparallel.layout import DeviceMatrix, Layout
     >>> whole, halves = (Layout((8,), DeviceMatrix((2,)), (axes,)) for axes in ((), (0,)))
     >>> waves({"a": (halves, whole), "b": (whole, halves), "c": (whole, halves)}, dict.fromkeys("abc", 1), 8)
     [['b', 'c'], ['a']]
     """
-    needed = {tensor: _most(target) * itemsizes[tensor] for tensor, (_, target) in pairs.items()}
-    given_back = {tensor: _most(source) * itemsizes[tensor] - needed[tensor] for tensor, (source, _) in pairs.items()}
+    needed = {tensor: target.largest_size * itemsizes[tensor] for tensor, (_, target) in pairs.items()}
+    held = {tensor: source.largest_size * itemsizes[tensor] for tensor, (source, _) in pairs.items()}
     found: list[list[str]] = []
     room = 0
-    for tensor in sorted(pairs, key=lambda tensor: (-given_back[tensor], tensor)):
+    for tensor in sorted(pairs, key=lambda tensor: (needed[tensor] - held[tensor], tensor)):
         if not found or needed[tensor] > room:
             found.append([])
             room = wave_bytes
         found[-1].append(tensor)
         room -= needed[tensor]
     return found
-
-
-def _most(layout: Layout) -> int:
-    """Return how many elements a rank holds at most; even cuts make the first part the largest."""
-    return layout.box_of_parts((0,) * len(layout.global_shape)).size

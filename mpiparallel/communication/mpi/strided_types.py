@@ -11,36 +11,36 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mpiparallel.communication.combs import Comb, comb_of, joined
 from mpiparallel.communication.mpi.library import MPI
+from mpiparallel.communication.strided_bytes import StridedBytes, joined, strided_bytes_of
 
 _MOST = 1 << 30
 
 
 def datatype_of(views: Sequence[NDArray[Any]]) -> MPI.Datatype:
     """Return the committed datatype of the bytes of all views in their order, to be used once on ``MPI.BOTTOM``."""
-    combs = joined([comb_of(view) for view in views if view.size and view.itemsize])
+    pieces = joined([strided_bytes_of(view) for view in views if view.size and view.itemsize])
     parts: list[tuple[int, MPI.Datatype]] = []
-    for are_rows, some in groupby(combs, key=lambda comb: not comb.dims):
+    for are_rows, some in groupby(pieces, key=lambda piece: not piece.dims):
         neighbours = list(some)
-        parts += [(0, _rows(neighbours))] if are_rows else [(comb.address, _teeth(comb)) for comb in neighbours]
+        parts += [(0, _rows(neighbours))] if are_rows else [(piece.address, _repeated(piece)) for piece in neighbours]
     return _struct(parts).Commit()
 
 
-def _rows(combs: Sequence[Comb]) -> MPI.Datatype:
+def _rows(pieces: Sequence[StridedBytes]) -> MPI.Datatype:
     """Return the datatype of rows at their addresses."""
     starts, lengths = [], []
-    for comb in combs:
-        for start, length in _cut(comb.row):
-            starts.append(comb.address + start)
+    for piece in pieces:
+        for start, length in _cut(piece.row):
+            starts.append(piece.address + start)
             lengths.append(length)
     return MPI.BYTE.Create_hindexed(lengths, starts)
 
 
-def _teeth(comb: Comb) -> MPI.Datatype:
-    """Return the datatype of a comb that begins at address 0."""
-    made = _struct([(start, MPI.BYTE.Create_contiguous(length)) for start, length in _cut(comb.row)])
-    for count, stride in reversed(comb.dims):
+def _repeated(piece: StridedBytes) -> MPI.Datatype:
+    """Return the datatype of a piece that begins at address 0."""
+    made = _struct([(start, MPI.BYTE.Create_contiguous(length)) for start, length in _cut(piece.row)])
+    for count, stride in reversed(piece.dims):
         repeated = [(start * stride, made.Create_hvector(length, 1, stride)) for start, length in _cut(count)]
         made.Free()
         made = _struct(repeated)

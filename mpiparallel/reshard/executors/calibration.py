@@ -48,7 +48,7 @@ class Calibration:
 
     def best(self, shape: TrafficShape) -> str:
         """Return the executor for this traffic."""
-        return self.large if shape.largest_piece >= _LARGE_PIECE else self.small
+        return self.large if shape.mean_piece >= _LARGE_PIECE else self.small
 
 
 _KNOWN: Final[Mapping[str, Calibration]] = {"threads": Calibration("datatypes", "datatypes")}

@@ -25,12 +25,16 @@ class ExecutorChoice:
         self._communicator = communicator
         self._calibration: Calibration | None = None
 
+    def calibrate(self) -> None:
+        """Measure the executors if that is needed and nobody has; all ranks call it together."""
+        if self._asked not in EXECUTORS and self._communicator.size > 1 and self._calibration is None:
+            self._calibration = calibration_of(self._communicator)
+
     def choose(self, shape: TrafficShape) -> str:
         """Return the name of an executor; all ranks call it together."""
         if self._asked in EXECUTORS:
             return self._asked
-        if self._communicator.size == 1 or not shape.largest_stream:
+        self.calibrate()
+        if self._calibration is None or not shape.largest_stream:
             return "packed"
-        if self._calibration is None:
-            self._calibration = calibration_of(self._communicator)
         return self._calibration.best(shape)

@@ -22,13 +22,13 @@ class TrafficShape:
     """The traffic of all ranks in four numbers, the same on every rank.
 
     ``share`` of each stream fits into the scratch memory of every rank at a time. ``largest_stream`` and
-    ``largest_piece`` are in bytes, the latter a mean over the pieces of the rank where it is largest. ``dense`` tells
+    ``mean_piece`` are in bytes, the latter over the pieces of the rank where it is largest. ``dense`` tells
     whether every rank has messages for most of the others.
     """
 
     share: float
     largest_stream: int
-    largest_piece: int
+    mean_piece: int
     dense: bool
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Comb:
+class StridedBytes:
     """Rows of ``row`` bytes from ``address`` on, repeated along dims of ``(count, stride)``, outer ones first."""
 
     address: int
@@ -18,16 +18,16 @@ class Comb:
     dims: tuple[tuple[int, int], ...] = ()
 
 
-def comb_of(view: NDArray[Any]) -> Comb:
+def strided_bytes_of(view: NDArray[Any]) -> StridedBytes:
     """Return the bytes of a view that is not empty, with as few dims and as long rows as can be.
 
     >>> import numpy as np
     >>> image = np.zeros((8, 4, 6), np.int16)
-    >>> comb_of(image[2:4]).row, comb_of(image[2:4]).dims
+    >>> strided_bytes_of(image[2:4]).row, strided_bytes_of(image[2:4]).dims
     (96, ())
-    >>> comb_of(image[:, :2, :]).row, comb_of(image[:, :2, :]).dims
+    >>> strided_bytes_of(image[:, :2, :]).row, strided_bytes_of(image[:, :2, :]).dims
     (24, ((8, 48),))
-    >>> comb_of(image[:, :, 0]).row, comb_of(image[:, :, 0]).dims
+    >>> strided_bytes_of(image[:, :, 0]).row, strided_bytes_of(image[:, :, 0]).dims
     (2, ((32, 12),))
     """
     row = view.itemsize
@@ -41,16 +41,16 @@ def comb_of(view: NDArray[Any]) -> Comb:
             dims[0] = (count * dims[0][0], dims[0][1])
         else:
             dims.insert(0, (count, stride))
-    return Comb(view.ctypes.data, row, tuple(dims))
+    return StridedBytes(view.ctypes.data, row, tuple(dims))
 
 
-def joined(combs: Sequence[Comb]) -> list[Comb]:
+def joined(pieces: Sequence[StridedBytes]) -> list[StridedBytes]:
     """Return the same bytes in the same order, with rows that touch made one."""
-    result: list[Comb] = []
-    for comb in combs:
+    result: list[StridedBytes] = []
+    for piece in pieces:
         last = result[-1] if result else None
-        if last and not last.dims and not comb.dims and last.address + last.row == comb.address:
-            result[-1] = Comb(last.address, last.row + comb.row)
+        if last and not last.dims and not piece.dims and last.address + last.row == piece.address:
+            result[-1] = StridedBytes(last.address, last.row + piece.row)
         else:
-            result.append(comb)
+            result.append(piece)
     return result

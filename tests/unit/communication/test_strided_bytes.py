@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from mpiparallel.communication.combs import Comb, comb_of, joined
+from mpiparallel.communication.strided_bytes import StridedBytes, joined, strided_bytes_of
 
 SHAPES = st.lists(st.integers(1, 4), min_size=0, max_size=4)
 
 
-def offsets(comb: Comb) -> NDArray[np.int64]:
-    """The addresses of all bytes of a comb in their order."""
-    addresses = np.array([comb.address])
-    for count, stride in comb.dims:
+def offsets(piece: StridedBytes) -> NDArray[np.int64]:
+    """The addresses of all bytes of a piece in their order."""
+    addresses = np.array([piece.address])
+    for count, stride in piece.dims:
         addresses = (addresses[:, None] + np.arange(count) * stride).reshape(-1)
-    found: NDArray[np.int64] = (addresses[:, None] + np.arange(comb.row)).reshape(-1)
+    found: NDArray[np.int64] = (addresses[:, None] + np.arange(piece.row)).reshape(-1)
     return found
 
 
@@ -37,19 +37,21 @@ def test_a_comb_names_the_bytes_of_a_view_in_their_order(shape: list[int], data:
     cuts = [slice(start, None, step) for start, step in zip(starts, steps, strict=True)]
     view = np.transpose(whole[(*cuts, ...)], order)
     expected = np.ascontiguousarray(view).reshape(-1).view(np.uint8)
-    assert_array_equal(bytes_at(array, offsets(comb_of(view))), expected)
+    assert_array_equal(bytes_at(array, offsets(strided_bytes_of(view))), expected)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=6))
 def test_rows_that_touch_become_one_and_no_byte_changes_its_place(rows: list[tuple[int, int]]) -> None:
-    combs = [Comb(start, length) for start, length in rows]
-    found = joined(combs)
-    assert [place for comb in found for place in offsets(comb)] == [place for comb in combs for place in offsets(comb)]
+    pieces = [StridedBytes(start, length) for start, length in rows]
+    found = joined(pieces)
+    assert [place for piece in found for place in offsets(piece)] == [
+        place for piece in pieces for place in offsets(piece)
+    ]
     assert not any(left.address + left.row == right.address for left, right in pairwise(found))
 
 
 def test_a_whole_array_is_one_row_and_a_column_one_dim() -> None:
     array = np.zeros((6, 5, 4), np.float32)
-    assert (comb_of(array).row, comb_of(array).dims) == (480, ())
-    assert (comb_of(array[:, 2:4]).row, comb_of(array[:, 2:4]).dims) == (32, ((6, 80),))
-    assert (comb_of(array[1:2, :, :1]).row, comb_of(array[1:2, :, :1]).dims) == (4, ((5, 16),))
+    assert (strided_bytes_of(array).row, strided_bytes_of(array).dims) == (480, ())
+    assert (strided_bytes_of(array[:, 2:4]).row, strided_bytes_of(array[:, 2:4]).dims) == (32, ((6, 80),))
+    assert (strided_bytes_of(array[1:2, :, :1]).row, strided_bytes_of(array[1:2, :, :1]).dims) == (4, ((5, 16),))
