@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check test-slow test-gpu test-interop bench clean
+.PHONY: help demo test lint check test-slow test-gpu test-interop test-interop-mindspore bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -11,7 +11,7 @@ CUDA ?= cuda12x
 METADATA := setup.cfg pyproject.toml
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: .venv/.demo ## train on eight ranks, go on with four, in place; results in mpiparallel_demo/
 	@.venv/bin/mpiparallel demo
@@ -20,7 +20,7 @@ test: .venv/.test .venv-mpich/.test ## run the tests, with Open MPI and with MPI
 test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test: export OPENBLAS_NUM_THREADS := 1
 test:
-	.venv/bin/python -m pytest -m "not gpu and not interop and not slow"
+	.venv/bin/python -m pytest -m "not gpu and not interop and not mindspore and not slow"
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .
@@ -40,11 +40,14 @@ test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in
 test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of its own
 	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -m interop tests/interop
 
+test-interop-mindspore: .venv-mindspore/.interop ## compare files with MindSpore's own, in an environment of its own
+	.venv-mindspore/bin/python -m pytest -m mindspore tests/interop/mindspore
+
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done
 
 clean: ## remove the virtual environments, the caches and the demo's results
-	rm -rf .venv .venv-mpich .venv-torch mpiparallel_demo build mpiparallel.egg-info
+	rm -rf .venv .venv-mpich .venv-torch .venv-mindspore mpiparallel_demo build mpiparallel.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -55,8 +58,9 @@ clean: ## remove the virtual environments, the caches and the demo's results
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
 .venv-torch/.interop: EXTRAS := test,interop
+.venv-mindspore/.interop: EXTRAS := test,interop-mindspore
 
-.venv/.demo .venv/.test .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop: $(METADATA)
+.venv/.demo .venv/.test .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mpiparallel import nn as nn
     from mpiparallel import ops as ops
     from mpiparallel import train as train
-    from mpiparallel.checkpoint.group_file import restore_group_info_list as restore_group_info_list
-    from mpiparallel.checkpoint.strategy_file import build_searched_strategy as build_searched_strategy
+    from mpiparallel.checkpoint.strategy.group_file import restore_group_info_list as restore_group_info_list
+    from mpiparallel.checkpoint.strategy.strategy_file import build_searched_strategy as build_searched_strategy
     from mpiparallel.context import GRAPH_MODE as GRAPH_MODE
     from mpiparallel.context import PYNATIVE_MODE as PYNATIVE_MODE
     from mpiparallel.context import ParallelMode as ParallelMode
@@ -70,7 +70,7 @@ _PLACES = {
     "ParameterTuple": "nn.cell",
     "Tensor": "graph.tensor",
     "amp": "train",
-    "build_searched_strategy": "checkpoint.strategy_file",
+    "build_searched_strategy": "checkpoint.strategy.strategy_file",
     "build_train_network": "train.amp",
     "get_auto_parallel_context": "context",
     "get_context": "context",
@@ -79,7 +79,7 @@ _PLACES = {
     "load_checkpoint": "train.serialization",
     "load_param_into_net": "train.serialization",
     "reset_auto_parallel_context": "context",
-    "restore_group_info_list": "checkpoint.group_file",
+    "restore_group_info_list": "checkpoint.strategy.group_file",
     "set_auto_parallel_context": "context",
     "set_context": "context",
     "set_seed": "context",

@@ -46,9 +46,18 @@ def write_at(descriptor: int, content: memoryview, offset: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in ``folder`` are on disk. Raises ``OSError``."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Wait until the names in ``folder`` are on disk. Raises ``OSError`` that names it."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from error
+
+
+def clear_partial(folder: Path) -> None:
+    """Delete what killed writers have left in ``folder``, where nobody else writes now. Raises ``OSError``."""
+    for partial in folder.glob(f"{PARTIAL_PREFIX}*"):
+        partial.unlink(missing_ok=True)

@@ -6,22 +6,27 @@ It is written last. Shards that no manifest names are not a checkpoint, however 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from zlib import crc32
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
 
 import numpy as np
+import xxhash
 
 from mpiparallel.checkpoint.durable_file import write_durably
+from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
-MANIFEST_NAME = "manifest.json"
-_FORMAT = "mpiparallel checkpoint 1"
+MANIFEST_SUFFIX: Final = ".manifest.json"
+_FORMAT: Final = "mpiparallel checkpoint 2"
+_MOST_BYTES: Final = 1 << 30
+_UNSOUND: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
+_HEX = {16: re.compile("[0-9a-f]{16}"), 32: re.compile("[0-9a-f]{32}")}
 
 
 @dataclass(frozen=True)
@@ -34,48 +39,96 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """The file of one rank, relative to the folder of the checkpoint, and the digest of each array in it."""
+    """The file of one rank: its path in the folder, its length in bytes, its digest, and that of each array in it."""
 
     file: str
-    digests: Mapping[str, str]
+    size: int
+    digest: str
+    arrays: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a committed checkpoint consists of; ``shards[rank]`` is what ``rank`` wrote."""
+    """What a committed checkpoint consists of.
 
+    ``shards[rank]`` is what ``rank`` wrote, None where others hold all that it has. ``training`` is what a run needs to
+    go on, beside its tensors, as JSON values. ``saved`` is when it was committed, in seconds since 1970. ``files`` has
+    the digests of files in its folder that belong to it though others read them, such as strategy files.
+    """
+
+    prefix: str
     epoch: int
     step: int
     tensors: Mapping[str, TensorEntry]
-    shards: tuple[ShardEntry, ...]
+    shards: tuple[ShardEntry | None, ...]
+    training: Mapping[str, Any] = field(default_factory=dict)
+    saved: float = 0.0
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What its files are named after, like ``resnet-1_77``."""
+        return checkpoint_name(self.prefix, self.epoch, self.step)
 
     @property
     def rank_count(self) -> int:
-        """How many ranks wrote the checkpoint."""
+        """How many ranks the state was on."""
         return len(self.shards)
 
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """The layout of each tensor over the ranks that wrote it."""
+        return {name: entry.layout for name, entry in self.tensors.items()}
+
     @classmethod
-    def load(cls, folder: str | Path) -> Manifest:
-        """Return the manifest in ``folder``. Raises ``CheckpointError`` if there is none or it is damaged."""
-        path = Path(folder) / MANIFEST_NAME
+    def load(cls, path: str | Path) -> Manifest:
+        """Return the manifest in the file ``path``. Raises ``CheckpointError`` if there is none or it is damaged."""
+        path = Path(path)
         try:
-            return _from_json(_checked(path.read_bytes()))
+            manifest = _from_json(_checked(read_regular(path, _MOST_BYTES)))
         except FileNotFoundError as error:
             raise CheckpointError(
-                f"{path}: is missing, so no checkpoint was completed here; name another folder"
+                f"{path}: is missing, so this checkpoint was not completed here; name another"
             ) from error
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (CheckpointError, *_UNSOUND) as error:
             raise CheckpointError(f"{path}: is no sound manifest ({error}); use an older checkpoint") from error
+        if path.name != manifest.name + MANIFEST_SUFFIX:
+            raise CheckpointError(f'{path}: is the manifest of "{manifest.name}"; restore the name that it had')
+        return manifest
 
-    def write(self, folder: str | Path) -> None:
+    def write(self, folder: str | Path) -> Path:
         """Commit: put the manifest into ``folder`` in one step, on disk on return. Raises ``CheckpointError``."""
-        path = Path(folder) / MANIFEST_NAME
-        content = _to_json(self)
-        text = json.dumps({"crc32": f"{crc32(_canonical(content)):08x}", "manifest": content}, indent=1)
+        path = Path(folder) / f"{self.name}{MANIFEST_SUFFIX}"
+        text = _enveloped(json.dumps(_to_json(self), sort_keys=True, allow_nan=False).encode())
         try:
-            write_durably(path, text.encode())
+            write_durably(path, text)
+            # What copies files, and who lists them, sees the order in which they were committed.
+            os.utime(path, (self.saved, self.saved))
         except (OSError, ValueError) as error:  # ValueError: a path with a NUL
             raise CheckpointError(f"{path}: cannot be written ({error}); it needs {len(text)} bytes") from error
+        return path
+
+
+def checkpoint_name(prefix: str, epoch: int, step: int) -> str:
+    """Return what the files of a checkpoint are named after.
+
+    Raises ``CheckpointError`` if ``prefix`` cannot begin a file's name.
+
+    >>> checkpoint_name("resnet", 1, 77)
+    'resnet-1_77'
+    """
+    if not prefix or not prefix.isprintable() or "/" in prefix or prefix.startswith("."):
+        raise CheckpointError(f"{prefix!r} cannot begin the name of a checkpoint; use letters, digits, - and _")
+    return f"{prefix}-{epoch}_{step}"
+
+
+def shard_file(name: str, rank: int) -> str:
+    """Return where in its folder a checkpoint has the shard of ``rank``.
+
+    >>> shard_file("resnet-1_77", 3)
+    'rank_3/resnet-1_77.h5'
+    """
+    return f"rank_{rank}/{name}.h5"
 
 
 def layout_to_json(layout: Layout) -> dict[str, Any]:
@@ -86,6 +139,8 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
     """
     if layout.partial:
         raise CheckpointError(f"{layout}: a partial sum cannot be saved; reduce it first")
+    if layout.bounds:
+        raise CheckpointError(f"{layout}: parts that overlap cannot be saved; save it from where it is whole")
     layout = layout.canonical
     permuted = {"ranks": list(layout.devices.ranks)} if layout.devices.ranks else {}
     return {
@@ -101,9 +156,10 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
 def layout_from_json(entry: Mapping[str, Any]) -> Layout:
     """Return the layout that ``layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
     (first_rank,) = _integers([entry["first_rank"]])
+    ranks = _integers(entry.get("ranks", []))
     return Layout(
         _integers(entry["global_shape"]),
-        DeviceMatrix(_integers(entry["device_matrix"]), first_rank, _integers(entry.get("ranks", []))),
+        DeviceMatrix(_integers(entry["device_matrix"]), first_rank, ranks),
         tuple(_integers(axes) for axes in entry["tensor_map"]),
         optimizer_axes=_integers(entry["optimizer_axes"]),
     )
@@ -112,44 +168,92 @@ def layout_from_json(entry: Mapping[str, Any]) -> Layout:
 def _to_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "format": _FORMAT,
+        "prefix": manifest.prefix,
         "epoch": manifest.epoch,
         "step": manifest.step,
+        "saved": manifest.saved,
         "rank_count": manifest.rank_count,
+        "training": dict(manifest.training),
+        "files": dict(manifest.files),
         "tensors": {
             name: {"dtype": entry.dtype, **layout_to_json(entry.layout)} for name, entry in manifest.tensors.items()
         },
-        "shards": [{"file": shard.file, "digests": dict(shard.digests)} for shard in manifest.shards],
+        "shards": [_shard_to_json(shard) for shard in manifest.shards],
     }
 
 
+def _shard_to_json(shard: ShardEntry | None) -> dict[str, Any] | None:
+    if shard is None:
+        return None
+    return {"file": shard.file, "size": shard.size, "digest": shard.digest, "arrays": dict(shard.arrays)}
+
+
+def _enveloped(content: bytes) -> bytes:
+    return b'{"xxh3": "' + xxhash.xxh3_128_hexdigest(content).encode() + b'", "manifest": ' + content + b"}\n"
+
+
 def _checked(text: bytes) -> dict[str, Any]:
-    outer = json.loads(text)
-    content: dict[str, Any] = outer["manifest"]
-    found = f"{crc32(_canonical(content)):08x}"
-    if outer["crc32"] != found:
-        raise ValueError(f"its CRC-32 is {found}, expected {outer['crc32']}")
-    if content["format"] != _FORMAT:
-        raise ValueError(f'its format is "{content["format"]}", this release reads "{_FORMAT}"')
-    return content
+    """Return the content of a manifest's file, of which no byte has changed since it was written."""
+    content = text[len(_enveloped(b"")) - len(b"}\n") : -len(b"}\n")]
+    if text != _enveloped(content):
+        raise ValueError(f"the XXH3 of its content, {xxhash.xxh3_128_hexdigest(content)}, is not what it begins with")
+    found: dict[str, Any] = json.loads(content)
+    if found["format"] != _FORMAT:
+        raise ValueError(f'its format is "{found["format"]}", this release reads "{_FORMAT}"')
+    return found
 
 
 def _from_json(content: Mapping[str, Any]) -> Manifest:
     tensors = {
-        name: TensorEntry(layout_from_json(entry), np.dtype(entry["dtype"]).str)
+        name: TensorEntry(layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
         for name, entry in content["tensors"].items()
     }
-    shards = tuple(ShardEntry(shard["file"], dict(shard["digests"])) for shard in content["shards"])
+    prefix = _text(content["prefix"])
     epoch, step, rank_count = _integers([content["epoch"], content["step"], content["rank_count"]])
+    name = checkpoint_name(prefix, epoch, step)
+    shards = tuple(_shard_from_json(entry, name, rank, tensors) for rank, entry in enumerate(content["shards"]))
     if rank_count != len(shards):
         raise ValueError(f"it names {len(shards)} shards of {rank_count} ranks")
-    for rank, shard in enumerate(shards):
-        if not re.fullmatch(rf"rank_{rank}/[^/\0]+", shard.file) or not set(shard.digests) <= set(tensors):
-            raise ValueError(f'shard "{shard.file}" is not one of rank {rank}')
-    return Manifest(epoch, step, tensors, shards)
+    for tensor, entry in tensors.items():
+        devices = entry.layout.devices
+        if max(devices.ranks, default=devices.first_rank + devices.size - 1) >= rank_count:
+            raise ValueError(f'tensor "{tensor}" lies on ranks {devices.ranks_text} of {rank_count}')
+    if not isinstance(content["training"], dict) or not isinstance(content["saved"], float | int):
+        raise TypeError("what it says of the training is no object, or its time is no number")
+    files = {_below(file): _hex(digest, 32) for file, digest in content["files"].items()}
+    return Manifest(prefix, epoch, step, tensors, shards, content["training"], float(content["saved"]), files)
 
 
-def _canonical(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, TensorEntry]) -> ShardEntry | None:
+    if entry is None:
+        return None
+    if entry["file"] != shard_file(name, rank):
+        raise ValueError(f'shard "{entry["file"]}" is not that of rank {rank}, {shard_file(name, rank)}')
+    (size,) = _integers([entry["size"]])
+    arrays = {tensor: _hex(digest, 16) for tensor, digest in entry["arrays"].items()}
+    for tensor in arrays:
+        if tensor not in tensors or rank not in tensors[tensor].layout.devices:
+            raise ValueError(f'shard "{entry["file"]}" has "{tensor}", of which rank {rank} holds nothing')
+    return ShardEntry(entry["file"], size, _hex(entry["digest"], 32), arrays)
+
+
+def _below(file: str) -> str:
+    path = PurePosixPath(file)
+    if path.is_absolute() or not path.parts or ".." in path.parts or str(path) != file or not file.isprintable():
+        raise ValueError(f"{file!r} is no file below the folder")
+    return file
+
+
+def _hex(value: Any, length: int) -> str:
+    if not isinstance(value, str) or not _HEX[length].fullmatch(value):
+        raise ValueError(f"{value!r} is no digest")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _integers(values: Any) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from mpiparallel.dataset.epoch_iterator import EpochIterator
 from mpiparallel.dataset.map_stage import MapStage
 from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
 from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
+from mpiparallel.dataset.seeds import seeds_of
 from mpiparallel.dataset.source import as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
 from mpiparallel.errors import DatasetError
@@ -165,6 +166,11 @@ class Dataset:
     def num_shards(self) -> int:
         """Over how many shards its samples are dealt out; 1 where they are not."""
         return shards_of(self._stage)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that the order of its rows and its random operations come from; none where nothing is random."""
+        return seeds_of(self._stage)
 
     def dealt(self, num_shards: int, shard_id: int, batch_size: int) -> Dataset:
         """Return the shard ``shard_id`` of ``num_shards`` of the same samples in the same order, batched anew.

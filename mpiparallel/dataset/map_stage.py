@@ -43,6 +43,11 @@ class MapStage:
             return tuple(renamed.get(column, column) for column in self._parent.columns)
         return self._outputs + tuple(column for column in self._parent.columns if column not in self._inputs)
 
+    @property
+    def is_random(self) -> bool:
+        """Whether an operation draws random numbers."""
+        return self._operations.random
+
     def size(self) -> int | None:
         """Return the parent's rows."""
         return self._parent.size()

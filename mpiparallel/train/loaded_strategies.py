@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mpiparallel.checkpoint.error_subject import about
-from mpiparallel.checkpoint.strategy_file import read_strategy
-from mpiparallel.checkpoint.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.checkpoint.strategy.error_subject import about
+from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
 from mpiparallel.context.settings import get_auto_parallel_context, take_strategies
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.parallel.configuration import ParallelConfiguration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,19 @@ from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMo
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
+from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.callback.checkpoint_folder import folder_of
 from mpiparallel.train.elastic.order import Order
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.evaluation import Evaluation, not_training
+from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
+from mpiparallel.train.resume import Resumption, resume
 from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
+from mpiparallel.train.training_record import facts_of
 from mpiparallel.train.training_run import TrainingRun, first_batch
 
 Batch = list[np.ndarray[Any, Any]]
@@ -83,6 +89,7 @@ class Model:
         self.profile: Profile | None = None
         self._resharding: Resharding | None = None
         self._run: TrainingRun | None = None
+        self.resumed: Resumption | None = None
 
     @property
     def train_network(self) -> TrainOneStepCell:
@@ -172,6 +179,8 @@ class Model:
         [(True, 4), (True, 4), (True, 4), (False, 2)]
         """
         run = self._run
+        if run is not None and self.active:
+            run.announce_reshard()
         standing = Standing(self.step) if run is None else Standing(self.step, run.position(), run.check_data)
         report = self.resharding.ask(Wish(strategy, ranks, retire, relabel, spawn, options), standing)
         self._take_step()
@@ -219,6 +228,61 @@ class Model:
             self._run.train()
         finally:
             self._run = None
+
+    def resume(
+        self, directory: str | Path, train_dataset: Dataset, prefix: str | None = None, strict: bool = True
+    ) -> Resumption | None:
+        """Go on from the newest checkpoint in ``directory``, whoever saved it by whatever cut; None where none is.
+
+        The network is compiled for the dataset; weights, optimizer states, counters and the scale of the loss are
+        loaded, and ``step`` is set, so that ``train`` with the same number of epochs goes on to the same end: bit for
+        bit on as many ranks with the same cuts, also in the middle of an epoch. What the checkpoint has replaces what
+        the program has set, the learning rate too. All ranks call it together.
+
+        Where a file is lost or damaged, another rank's with the same slices stands in; where there is none, an older
+        checkpoint, and what is returned says so, as does rank 0. With ``prefix`` only checkpoints of that one count.
+        Raises CheckpointError on all ranks, before anything is changed, where the checkpoint is of another network or
+        none can be read; also, unless ``strict`` is False, where the training would go on otherwise: with another
+        seed, dataset, batch, optimizer or schedule. See ``train.resume``.
+        """
+        self._check_active("resume")
+        sharded = self.build(train_dataset)
+        if sharded is None or not _world_fits():
+            raise ConfigurationError(
+                "Model.resume: the network is cut for other ranks than there are; set device_num, or start as many"
+            )
+        configuration = current_configuration()
+        pieces = 1 if configuration.full_batch else configuration.device_num
+        facts = facts_of(self.train_network, train_dataset, pieces)
+        self.resumed = resume(folder_of(directory), prefix, sharded, facts, strict, world_or_alone())
+        if self.resumed is not None:
+            self.step = self.resumed.step
+        return self.resumed
+
+    def infer_train_layout(
+        self, train_dataset: Dataset, dataset_sink_mode: bool = True, sink_size: int = -1
+    ) -> dict[str, ParameterLayout]:
+        """Compile for the dataset as ``build`` does, and return how each parameter and optimizer state is cut.
+
+        Each is, as in MindSpore, (device matrix, tensor map, shape of this rank's slice, 0, True, group of the
+        optimizer shards): see ``train.inferred_layouts``. It is what ``load_distributed_checkpoint`` takes as
+        ``predict_strategy``.
+        """
+        sharded = self.build(train_dataset)
+        return {} if sharded is None else parameter_layouts(sharded, current_configuration().rank)
+
+    def infer_predict_layout(
+        self, *predict_data: Any, skip_backend_compile: bool = False
+    ) -> dict[str, ParameterLayout]:
+        """Compile for ``predict``, and return how each parameter is cut, as ``infer_train_layout`` does.
+
+        With ``skip_backend_compile``, or outside a world of ``device_num`` ranks, only the layouts are made.
+        """
+        with not_training(self._network) as network:
+            sharded = network.sharded_graph(*predict_data)
+            if not skip_backend_compile and _world_fits():
+                network.compile(*predict_data)
+        return parameter_layouts(sharded, current_configuration().rank)
 
     def build(
         self,

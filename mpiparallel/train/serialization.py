@@ -1,56 +1,176 @@
-"""Loading what ModelCheckpoint saved into a network that is cut alike (MindSpore's ``load_checkpoint``)."""
+"""Parameters in one file: MindSpore's ``save_checkpoint``, ``load_checkpoint`` and ``load_param_into_net``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.hdf5 import read_shard
-from mpiparallel.errors import CheckpointError
+from mpiparallel.checkpoint.array_file import ArrayFile, infos_of, read_array
+from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint
+from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, write_file
+from mpiparallel.checkpoint.formats.safetensors import open_safetensors
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.cell import Cell
+from mpiparallel.train.appended_values import appended_array
+from mpiparallel.train.background_write import BackgroundWrite
+from mpiparallel.train.callback.checkpoint_config import refuse_encryption
+from mpiparallel.train.loading_into_network import load_param_into_net as load_param_into_net
+from mpiparallel.train.saved_object import arrays_of
+
+_DEFAULT_FORMAT: Final = "ckpt"
+_SHARD_ATTRIBUTES: Final = ("prefix", "epoch", "step", "rank")
+
+Choice = Callable[[str], bool]
+Appended = Mapping[str, Any]
 
 
-def load_checkpoint(ckpt_file_name: str | Path, net: Cell | None = None) -> dict[str, Parameter]:
-    """Return the parameters in one rank's shard, by name; with ``net`` they are loaded into it too.
+def save_checkpoint(
+    save_obj: Any,
+    ckpt_file_name: str | Path,
+    integrated_save: bool = True,
+    async_save: bool | str = False,
+    append_dict: Appended | None = None,
+    enc_key: Any = None,
+    enc_mode: str = "AES-GCM",
+    choice_func: Choice | None = None,
+    crc_check: bool = False,
+    format: str | None = None,
+) -> BackgroundWrite | None:
+    """Save parameters in one file of this process, in the format that its suffix names.
 
-    They are the slices that the rank held. Raises CheckpointError when the file is missing or damaged.
+    ``save_obj`` is a network or an optimizer; or parameters, tensors or arrays by name; or a list of ``{"name": ...,
+    "data": ...}``. The formats are ".h5", ".ckpt" (MindSpore's), ".safetensors" and ".npz"; a name without such a
+    suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a parameter that is
+    cut is gathered whole from all ranks, which then call it together; those that name the same file write it once.
+    Without, each rank saves its slices. ``append_dict`` has numbers, texts and tensors that are saved besides;
+    ``choice_func`` tells by name what is saved. With ``async_save`` the values are copied and a thread writes them:
+    what is returned has ``wait()``, which raises what went wrong. Checksums are written wherever the format has them,
+    whatever ``crc_check`` says. The file is replaced in one step. Raises CheckpointError if it cannot be written, and
+    ConfigurationError for what cannot be saved.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_checkpoint({"weight": np.arange(4.0)}, f"{folder}/line", append_dict={"epoch_num": 3})
+    ...     loaded = load_checkpoint(f"{folder}/line.ckpt")
+    >>> loaded["weight"].asnumpy().tolist(), int(loaded["epoch_num"].asnumpy())
+    ([0.0, 1.0, 2.0, 3.0], 3)
     """
-    arrays: Mapping[str, np.ndarray[Any, Any]] = read_shard(ckpt_file_name)
-    loaded = {name: Parameter(array, name) for name, array in arrays.items()}
+    refuse_encryption("save_checkpoint", enc_key)
+    path = _with_suffix(ckpt_file_name, format)
+    texts, numbers = {}, {}
+    for name, value in (append_dict or {}).items():
+        if isinstance(value, str):
+            texts[name] = value
+        else:
+            numbers[name] = appended_array("save_checkpoint: append_dict", name, value)
+    saved = arrays_of(save_obj, path, integrated_save, choice_func)
+    clashing = saved.names & (append_dict or {}).keys()
+    if clashing:
+        raise ConfigurationError(f"save_checkpoint: append_dict: {min(clashing)!r} is the name of a parameter")
+    arrays = None if saved.arrays is None else {**saved.arrays, **numbers}
+    if async_save:
+        copied = None if arrays is None else {name: array.copy() for name, array in arrays.items()}
+        return BackgroundWrite(partial(_write, path, copied, texts), f"save_checkpoint {path}")
+    if saved.communicator is None:
+        _write(path, arrays, texts)
+    else:
+        with failing_together(saved.communicator, CheckpointError):
+            _write(path, arrays, texts)
+    return None
+
+
+def load_checkpoint(
+    ckpt_file_name: str | Path,
+    net: Cell | None = None,
+    strict_load: bool = False,
+    filter_prefix: str | Sequence[str] | None = None,
+    dec_key: Any = None,
+    dec_mode: str = "AES-GCM",
+    specify_prefix: str | Sequence[str] | None = None,
+    choice_func: Choice | None = None,
+    crc_check: bool = False,
+    remove_redundancy: bool = False,
+    format: str | None = None,
+) -> dict[str, Any]:
+    """Return the parameters in one file by name; with ``net`` they are loaded into it, as ``load_param_into_net`` does.
+
+    The suffix tells the format, unless ``format`` does. Of a rank's shard they are the slices that the rank held.
+    Names that begin with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that
+    ``choice_func`` says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of
+    no dim, texts as they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever
+    ``crc_check`` says. Raises CheckpointError when the file is missing or damaged.
+    """
+    refuse_encryption("load_checkpoint", dec_key)
+    path = Path(ckpt_file_name)
+    wanted = partial(_is_wanted, filter_prefix, specify_prefix, choice_func)
+    with _opened(path, format) as file:
+        loaded: dict[str, Any] = {
+            name: Parameter(read_array(file, name), name, requires_grad=False) for name in file.arrays if wanted(name)
+        }
+        loaded |= {name: value for name, value in _appended(file).items() if wanted(name)}
+    if not loaded:
+        raise CheckpointError(f"{path}: holds nothing of the names that were asked for")
     if net is not None:
-        load_param_into_net(net, loaded)
+        load_param_into_net(net, loaded, strict_load, remove_redundancy)
     return loaded
 
 
-def load_param_into_net(
-    net: Any, parameter_dict: Mapping[str, Parameter], strict_load: bool = False
-) -> tuple[list[str], list[str]]:
-    """Overwrite the parameters of a network or optimizer; return the names that only it has, and only the file.
-
-    A network that is cut must be compiled first (``Model.build``), so that its slices are known. Nothing is changed
-    unless everything fits: raises CheckpointError, naming parameter, shapes and dtypes, for a slice of another shape,
-    and for another dtype unless both are floats and ``strict_load`` is not set.
-    """
-    known = {parameter.name: parameter for parameter in net.get_parameters()}
-    fitting = {name: parameter for name, parameter in parameter_dict.items() if name in known}
-    for name, parameter in fitting.items():
-        _check_fits(known[name], parameter, strict_load)
-    for name, parameter in fitting.items():
-        known[name].set_data(parameter, slice_shape=known[name].layout is not None)
-    return sorted(known.keys() - fitting.keys()), sorted(parameter_dict.keys() - fitting.keys())
+def _with_suffix(name: str | Path, format_name: str | None) -> Path:
+    path = Path(name)
+    if format_name is not None and format_name not in FORMATS:
+        raise ConfigurationError(f"save_checkpoint: format {format_name!r} is not one of {', '.join(FORMATS)}")
+    suffixes = {format_.suffix: format_.name for format_ in FORMATS.values()}
+    if path.suffix not in suffixes:
+        return path.with_name(f"{path.name}.{format_name or _DEFAULT_FORMAT}")
+    if format_name not in (None, suffixes[path.suffix]):
+        raise ConfigurationError(f"save_checkpoint: {path}: its suffix is not that of format {format_name!r}")
+    return path
 
 
-def _check_fits(target: Parameter, source: Parameter, strict: bool) -> None:
-    if source.shape != target.box.shape:
-        raise CheckpointError(
-            f"parameter {target.name!r}: the file holds shape {source.shape}, this rank {target.box.shape} of "
-            f"{target.shape}; "
-            "build the model with the strategy and the ranks that saved it"
-        )
-    floats = source.dtype.kind == target.dtype.kind == "f"
-    if source.dtype != target.dtype and (strict or not floats):
-        raise CheckpointError(f"parameter {target.name!r}: the file holds {source.dtype}, the network {target.dtype}")
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]] | None, texts: Mapping[str, str]) -> None:
+    if arrays is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, infos_of(arrays), arrays.items(), texts)
+
+
+def _opened(path: Path, format_name: str | None) -> ArrayFile:
+    if format_name is not None and format_name not in FORMATS:
+        raise ConfigurationError(f"load_checkpoint: format {format_name!r} is not one of {', '.join(FORMATS)}")
+    chosen = format_of(path) if format_name is None else FORMATS[format_name]
+    if chosen.name == "ckpt":
+        return open_mindspore_checkpoint(path, bfloat16_as_float32=True)
+    return open_safetensors(path, bfloat16_as_float32=True) if chosen.name == "safetensors" else chosen.open(path)
+
+
+def _appended(file: ArrayFile) -> dict[str, Any]:
+    """Return what else a file tells, numbers as parameters; not what each shard of a training says of itself."""
+    told = dict(file.attributes)
+    if told.keys() >= set(_SHARD_ATTRIBUTES):
+        told = {name: value for name, value in told.items() if name not in _SHARD_ATTRIBUTES}
+    return {
+        name: value if isinstance(value, str) else Parameter(np.asarray(value), name, requires_grad=False)
+        for name, value in told.items()
+        if name not in file.arrays
+    }
+
+
+def _is_wanted(
+    filtered: str | Sequence[str] | None, specified: str | Sequence[str] | None, choice: Choice | None, name: str
+) -> bool:
+    if filtered is not None and name.startswith(_prefixes(filtered)):
+        return False
+    if specified is not None and not name.startswith(_prefixes(specified)):
+        return False
+    return choice is None or bool(choice(name))
+
+
+def _prefixes(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

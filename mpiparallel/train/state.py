@@ -2,37 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mpiparallel.checkpoint.loading.load import load_state
+from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 
+Arrays = dict[str, NDArray[Any]]
 
-def state_of(sharded: ShardedGraph) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Layout]]:
+
+def state_of(sharded: ShardedGraph) -> tuple[Arrays, dict[str, Layout]]:
     """Return this rank's slices of all parameters and optimizer states of a compiled network, and their layouts.
 
     What is each rank's own, such as moving averages in data parallel mode, counts as rows of one tensor, rank after
     rank.
     """
     arrays, layouts = {}, {}
-    for name, parameter in _parameters(sharded).items():
-        arrays[name] = np.asarray(parameter.asnumpy())
-        layouts[name] = _one_after_another(sharded.stored[name])
+    for name, parameter in parameters_in(sharded).items():
+        array = np.asarray(parameter.asnumpy())
+        layouts[name] = saved_layout(sharded.stored[name])
+        arrays[name] = array.reshape(1) if sharded.stored[name].partial and not array.ndim else array
     return arrays, layouts
 
 
-def _one_after_another(layout: Layout) -> Layout:
-    if not layout.partial or not layout.global_shape:
+def own_tensors(sharded: ShardedGraph) -> frozenset[str]:
+    """Return the names of what is each rank's own."""
+    return frozenset(name for name in parameters_in(sharded) if sharded.stored[name].partial)
+
+
+def saved_layout(layout: Layout) -> Layout:
+    """Return the layout in which a tensor is saved: what is each rank's own lies rank after rank."""
+    if not layout.partial:
         return layout
     count = layout.devices.size
-    shape = (layout.global_shape[0] * count, *layout.global_shape[1:])
-    return Layout(shape, DeviceMatrix((count,)), ((0,), *((),) * (len(shape) - 1)))
+    first, *others = layout.global_shape or (1,)
+    return Layout((first * count, *others), DeviceMatrix((count,)), ((0,), *((),) * len(others)))
 
 
-def _parameters(sharded: ShardedGraph) -> dict[str, Parameter]:
+def parameters_in(sharded: ShardedGraph) -> dict[str, Parameter]:
+    """Return by name the parameters of a graph that mean something between steps."""
     found = {name: value.parameter for name, value in sharded.graph.parameters.items()}
     return {name: parameter for name, parameter in found.items() if parameter is not None and not parameter.transient}
+
+
+def read_state(
+    state: StoredState, sharded: ShardedGraph, names: Collection[str], own: Collection[str], communicator: Communicator
+) -> Arrays:
+    """Return what this rank holds of the tensors ``names``, read from files of any layout; all ranks call it together.
+
+    ``own`` are those that were each rank's own. Where they still are, rank r of n takes what rank r had, counted round
+    where fewer ranks wrote; where they are to be the same on all ranks, it is that of the first. Raises CheckpointError
+    on every rank, with what is lost, if anything fails on any.
+    """
+    ours = {name: sharded.stored[name] for name in names}
+    alike = {name: layout for name, layout in ours.items() if not layout.partial and name not in own}
+    arrays = load_state(state, alike, communicator)
+    with failing_together(communicator, CheckpointError):
+        for name in ours.keys() - alike.keys():
+            box = _box_of_own(state.tensors[name].layout, ours[name], name in own, communicator.rank)
+            arrays[name] = state.read_box(name, box)
+    return {name: array.reshape(ours[name].local_shape(communicator.rank)) for name, array in arrays.items()}
+
+
+def _box_of_own(stored: Layout, layout: Layout, was_own: bool, rank: int) -> Box:
+    """Return which elements of a stored tensor a rank takes, where it is each rank's own, or was."""
+    if not was_own:
+        return layout.box(rank)
+    box = layout.box(rank) if layout.global_shape else Box((0,), (1,))
+    if not layout.partial:
+        return box
+    rows = box.shape[0]
+    first = rows * (rank % stored.devices.size)
+    return Box((first, *box.start[1:]), (first + rows, *box.stop[1:]))
+
+
+def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str], strict: bool) -> list[str]:
+    """Return in words which stored tensors do not fit the parameters of the same names.
+
+    Unless ``strict``, a float may be of another precision.
+    """
+    found = []
+    for name, parameter in parameters_in(sharded).items():
+        if name not in stored:
+            continue
+        layout, dtype = stored[name].layout, np.dtype(stored[name].dtype)
+        shape = _shape_of_one(layout, name in own)
+        if shape is None or shape != ((1,) if name in own and not parameter.shape else parameter.shape):
+            found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
+        elif dtype != parameter.dtype and (strict or not dtype.kind == parameter.dtype.kind == "f"):
+            found.append(f"{name!r} is {dtype} there, {parameter.dtype} here")
+        elif name in own and parameter.layerwise_parallel and layout.devices.size != sharded.devices.size:
+            found.append(
+                f"{name!r} is layerwise_parallel, so that each rank has one of its own, and those of "
+                f"{layout.devices.size} ranks do not fit {sharded.devices.size}"
+            )
+    return found
+
+
+def _shape_of_one(layout: Layout, is_own: bool) -> tuple[int, ...] | None:
+    """Return the shape of a stored tensor, of one rank's where each has its own; None where ranks do not share it."""
+    if not is_own:
+        return layout.global_shape
+    count = layout.devices.size
+    if not layout.global_shape or layout.global_shape[0] % count or layout.cuts[0] not in (1, count):
+        return None
+    return (layout.global_shape[0] // count, *layout.global_shape[1:])
+
+
+def take_state(sharded: ShardedGraph, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Overwrite the parameters of a compiled network with slices that fit them."""
+    parameters = parameters_in(sharded)
+    for name, array in arrays.items():
+        parameters[name].set_data(array, slice_shape=True)

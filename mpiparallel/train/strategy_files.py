@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpiparallel.checkpoint.group_file import write_group_info
-from mpiparallel.checkpoint.strategy_file import write_strategy
-from mpiparallel.checkpoint.strategy_record import StrategyRecord
+from mpiparallel.checkpoint.strategy.group_file import write_group_info
+from mpiparallel.checkpoint.strategy.replica_groups import parameter_replica_groups, write_replica_groups
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
@@ -96,5 +97,6 @@ def write_strategy_file(path: str, sharded: ShardedGraph, configuration: Paralle
 
 
 def write_group_file(path: str, sharded: ShardedGraph, rank: int) -> None:
-    """Write the group file of ``rank``."""
+    """Write the group file of ``rank``, and beside it the replica groups of all that is stored."""
     write_group_info(Path(path), communication_groups(sharded, rank), replica_ranks(sharded, rank))
+    write_replica_groups(path, rank, parameter_replica_groups(sharded.stored, rank))

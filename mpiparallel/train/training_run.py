@@ -65,6 +65,7 @@ class TrainingRun:
             train_network=model.train_network,
             optimizer=getattr(model.train_network, "optimizer", None),
             epoch_num=epochs,
+            resumed=model.resumed,
             list_callback=self._callbacks.callbacks,
         )
         self._context = RunContext(self._parameters)
@@ -125,6 +126,7 @@ class TrainingRun:
                 elif self._train_here():
                     break
         except BaseException as error:
+            self._callbacks.at("broken_off", self._context)
             # Where the ranks cannot reach each other any more, that is what they are told of anyway.
             with suppress(CommunicationError):
                 self._let_spares_go(error)
@@ -132,6 +134,10 @@ class TrainingRun:
         finally:
             self._close()
         self._let_spares_go(None)
+
+    def announce_reshard(self) -> None:
+        """Tell the callbacks that ranks are about to change."""
+        self._callbacks.at("resharding", self._context)
 
     def _let_spares_go(self, error: BaseException | None) -> None:
         if self._model.generation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -186,6 +186,13 @@ def any_case(draw: Draw, most_ranks: int = MOST_RANKS, **fixed: Any) -> Case:
     }
     options |= fixed
     return Case(tensors, among(draw, (MOST_RANKS, 1, 2, 3, 5)), options)
+
+
+def storable(case: Case) -> Case:
+    """Return the case with dtypes that files have."""
+    others = {"g": "f8", "V2": "f2", ">f4": "f4", ">i8": "i8", "V7": "i1", "S3": "u1"}
+    tensors = {name: replace(one, dtype=others.get(one.dtype, one.dtype)) for name, one in case.tensors.items()}
+    return replace(case, tensors=tensors)
 
 
 def among(draw: Draw, options: Sequence[Option]) -> Option:

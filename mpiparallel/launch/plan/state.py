@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mpiparallel.checkpoint.manifest import MANIFEST_NAME, Manifest
-from mpiparallel.checkpoint.strategy_file import read_strategy
-from mpiparallel.checkpoint.strategy_record import LayoutItem
+from mpiparallel.checkpoint.catalogue import find
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
+from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
 from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -30,12 +31,13 @@ class StateFile:
 
     @classmethod
     def read(cls, name: str) -> StateFile:
-        """Read the strategy file or the checkpoint folder ``name``. Raises StrategyFileError or CheckpointError."""
+        """Read a strategy file, the newest checkpoint of a folder, or a manifest.
+
+        Raises StrategyFileError or CheckpointError.
+        """
         path = Path(name)
-        if path.name == MANIFEST_NAME:
-            path = path.parent
-        if path.is_dir():
-            tensors = Manifest.load(path).tensors
+        if path.is_dir() or path.name.endswith(MANIFEST_SUFFIX):
+            tensors = find(path)[1].tensors
             itemsizes = {tensor: np.dtype(entry.dtype).itemsize for tensor, entry in tensors.items()}
             return cls(name, {tensor: entry.layout for tensor, entry in tensors.items()}, itemsizes)
         return cls(name, dict(read_strategy(path).layouts), {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mpiparallel.train.callback.callback import Callback as Callback
 from mpiparallel.train.callback.callback import RunContext as RunContext
-from mpiparallel.train.callback.checkpoint import CheckpointConfig as CheckpointConfig
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint as ModelCheckpoint
+from mpiparallel.train.callback.checkpoint_config import CheckpointConfig as CheckpointConfig
 from mpiparallel.train.callback.loss_guard import LossGuard as LossGuard
 from mpiparallel.train.callback.monitor import LossMonitor as LossMonitor
 from mpiparallel.train.callback.monitor import TimeMonitor as TimeMonitor

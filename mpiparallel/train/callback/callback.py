@@ -16,7 +16,7 @@ class CallbackParameters:
     ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch; ``net_outputs`` is the loss tensor of
     the step that ended, or the mean of those of its batches, and ``cur_batches`` what this rank was fed in it. The
     batch of all ranks is ``pieces`` times ``batch_size``. ``joins`` says that this rank enters a training that the
-    others are in already.
+    others are in already. ``resumed`` is what ``Model.resume`` has returned, if the training goes on from there.
     """
 
     network: Any = None
@@ -36,6 +36,7 @@ class CallbackParameters:
     cur_batches: Sequence[Any] = ()
     sharded: Any = None
     joins: bool = False
+    resumed: Any = None
     list_callback: Sequence[Any] = field(default_factory=tuple)
 
     @property
@@ -88,6 +89,12 @@ class Callback:
     def end(self, run_context: RunContext) -> None:
         """Act after the last step."""
 
+    def broken_off(self, run_context: RunContext) -> None:
+        """Act after an error has ended the training, on this rank, maybe on no other: no collective may be called."""
+
+    def resharding(self, run_context: RunContext) -> None:
+        """Act before ``Model.reshard`` in a training moves it, or refuses to, on all ranks that train."""
+
     def resharded(self, run_context: RunContext) -> None:
         """Act after ``Model.reshard`` in a training, on all ranks that train from now on.
 
@@ -99,7 +106,19 @@ class Callback:
         """Act after ``Model.reshard`` in a training, on a rank that trains no longer, for that rank alone."""
 
 
-MOMENTS = ("begin", "epoch_begin", "step_begin", "every_step", "step_end", "epoch_end", "end", "resharded", "retired")
+MOMENTS = (
+    "begin",
+    "epoch_begin",
+    "step_begin",
+    "every_step",
+    "step_end",
+    "epoch_end",
+    "end",
+    "broken_off",
+    "resharding",
+    "resharded",
+    "retired",
+)
 
 
 class CallbackList:

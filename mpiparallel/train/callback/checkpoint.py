@@ -2,83 +2,94 @@
 
 from __future__ import annotations
 
-import glob
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mpiparallel.checkpoint.shards import save_shards, shard_path
-from mpiparallel.communication import world
+from mpiparallel.checkpoint.manifest import checkpoint_name
+from mpiparallel.checkpoint.saving import ShardSave
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.communication.threads import alone
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import CheckpointError, ConfigurationError, ReshardError
+from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.asynchronous_save import AsynchronousSave
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
-from mpiparallel.train.state import state_of
-
-
-@dataclass(frozen=True)
-class CheckpointConfig:
-    """When checkpoints are saved: every so many steps, or every so many seconds where these are set.
-
-    ``keep_checkpoint_max`` is how many are kept, the newest always. Every rank saves its own slices;
-    ``integrated_save`` (merging them before saving) is not implemented yet and must be False where parameters are cut.
-    """
-
-    save_checkpoint_steps: int = 1
-    save_checkpoint_seconds: int = 0
-    keep_checkpoint_max: int = 5
-    integrated_save: bool = False
-
-    def __post_init__(self) -> None:
-        if self.integrated_save:
-            raise ConfigurationError(
-                "CheckpointConfig: integrated_save=True is not implemented yet; use False, each rank saves its slices"
-            )
-        if min(self.save_checkpoint_steps, self.save_checkpoint_seconds, self.keep_checkpoint_max) < 0:
-            raise ConfigurationError("CheckpointConfig: steps, seconds and keep_checkpoint_max must be at least 0")
+from mpiparallel.train.callback.checkpoint_config import CheckpointConfig
+from mpiparallel.train.callback.checkpoint_content import CheckpointContent
+from mpiparallel.train.callback.checkpoint_folder import CheckpointFolder
 
 
 class ModelCheckpoint(Callback):
     """Save the state of the training as one HDF5 shard a rank: ``<directory>/rank_<r>/<prefix>-<epoch>_<step>.h5``.
 
-    A checkpoint counts once its manifest is written, after all shards. Where the folder has shards of the prefix from
-    an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all ranks alike. ``last_checkpoint`` is the path of
-    this rank's newest shard.
+    ``step`` is that in the epoch. A checkpoint counts once ``<directory>/<prefix>-<epoch>_<step>.manifest.json`` is
+    written, after all shards. All ranks name the same directory, "checkpoints" unless given; one that ends in
+    ``rank_<r>``, with the rank's number, means the folder above. Where the folder has checkpoints of the prefix from
+    an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all ranks alike; but a training that
+    ``Model.resume`` has taken from there goes on under the prefix that it had. ``last_checkpoint`` is the file with
+    this rank's slices in the newest checkpoint, ``last_manifest`` its manifest. What is not committed when an error
+    ends the training is deleted.
+
+    Raises CheckpointError on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
+    ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.
     """
 
     def __init__(
-        self, prefix: str = "CKP", directory: str | None = None, config: CheckpointConfig | None = None
+        self, prefix: str = "CKP", directory: str | Path | None = None, config: CheckpointConfig | None = None
     ) -> None:
-        self._prefix = prefix
-        self._number = 0
-        self._directory = Path(directory or "checkpoints")
+        checkpoint_name(prefix, 1, 1)
         self._config = config or CheckpointConfig()
+        self._folder = CheckpointFolder(directory or "checkpoints", prefix)
+        self._content = CheckpointContent(self._config)
+        self._is_placed = False
         self._last_step = 0
         self._last_time = time.monotonic()
-        self._saved: list[Path] = []
+        self._asynchronous = AsynchronousSave()
+        self._pending: tuple[Path, Communicator] | None = None
+        self._lost: frozenset[str] = frozenset()
+        self.last_checkpoint: Path | None = None
+        self.last_manifest: Path | None = None
 
     @property
-    def last_checkpoint(self) -> Path | None:
-        """The path of this rank's newest shard; None before the first."""
-        return self._saved[-1] if self._saved else None
+    def latest_ckpt_file_name(self) -> str:
+        """``last_checkpoint`` as text, empty before the first; MindSpore's name."""
+        return str(self.last_checkpoint or "")
 
     def begin(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
-        if not self._saved and not parameters.joins:
-            self._number = _unused_number(self._directory, self._prefix, _world())
+        if not self._is_placed and not parameters.joins:
+            self._place(parameters)
+        self._is_placed = True
+
+    def _place(self, parameters: CallbackParameters) -> None:
+        communicator, resumed = world_or_alone(), parameters.resumed
+        if parameters.device_number != communicator.size:
+            raise ConfigurationError(
+                f"ModelCheckpoint: {communicator.size} ranks train networks of {parameters.device_number} devices "
+                f"(parallel_mode {parameters.parallel_mode!r}); set parallel_mode so that they train one together"
+            )
+        self._folder.check_same(communicator)
+        if resumed is not None and self._folder.take_resumed(resumed.folder, resumed.prefix):
+            self._lost = frozenset(resumed.lost)
+        else:
+            self._folder.take_unused(communicator)
+
+    def resharding(self, run_context: RunContext) -> None:
+        # The ranks that have written it may never meet again.
+        self._finish(run_context.original_args())
 
     def resharded(self, run_context: RunContext) -> None:
         # A rank that has joined knows neither which number was free on the others, nor when they have saved.
         joined = run_context.original_args().joins
-        known = np.array([0, 0] if joined else [self._number, self._last_step], np.int64)
-        _world().all_reduce(known, "max")
-        self._number, self._last_step = known.tolist()
+        known = np.array([0, 0] if joined else [self._folder.number, self._last_step], np.int64)
+        world_or_alone().all_reduce(known, "max")
+        self._folder.number, self._last_step = known.tolist()
 
     def step_end(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
+        if self._pending is not None and not self._pending[1].any_true(self._asynchronous.is_writing):
+            self._finish(parameters)
         if self._due(parameters.cur_step_num):
             self._save(parameters)
 
@@ -86,37 +97,66 @@ class ModelCheckpoint(Callback):
         parameters = run_context.original_args()
         if parameters.cur_step_num > self._last_step:
             self._save(parameters)
+        self._finish(parameters)
+
+    def broken_off(self, run_context: RunContext) -> None:
+        self._pending = None
+        self._asynchronous.abandon()
 
     def _due(self, step: int) -> bool:
         if self._config.save_checkpoint_seconds:
-            return _world().any_true(time.monotonic() - self._last_time >= self._config.save_checkpoint_seconds)
+            elapsed = time.monotonic() - self._last_time
+            return world_or_alone().any_true(elapsed >= self._config.save_checkpoint_seconds)
         return 0 < self._config.save_checkpoint_steps <= step - self._last_step
 
     def _save(self, parameters: CallbackParameters) -> None:
+        self._finish(parameters)
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
-        arrays, layouts = state_of(parameters.sharded)
-        epoch, step, communicator = parameters.cur_epoch_num, parameters.step_in_epoch, _world()
-        position = {"step": parameters.cur_step_num, "epoch": epoch}
-        prefix = _numbered(self._prefix, self._number)
-        save_shards(self._directory, prefix, epoch, step, arrays, layouts, communicator, position)
-        self._saved.append(shard_path(self._directory, communicator.rank, prefix, epoch, step))
-        while len(self._saved) > max(self._config.keep_checkpoint_max, 1):
-            self._saved.pop(0).unlink(missing_ok=True)
+        communicator = world_or_alone()
+        epoch, step = parameters.cur_epoch_num, parameters.step_in_epoch
+        name = checkpoint_name(self._folder.prefix, epoch, step)
+        try:
+            if self._has(name, parameters.cur_step_num, communicator):
+                return
+            state = self._content.of(parameters, communicator)
+            folder, prefix = self._folder.path, self._folder.prefix
+            save = ShardSave(
+                folder, prefix, epoch, step, state.layouts, communicator, state.training, self._config.remove_redundancy
+            )
+            path = folder / "rank_0" / save.path.name if self._config.integrated_save else save.path
+            if self._config.async_save:
+                self._asynchronous.start(save, state.arrays)
+                self._pending = path, communicator
+                return
+            save.write(state.arrays)
+            self._committed(save.commit(), path, communicator)
+        except (CheckpointError, ReshardError) as error:
+            self._fail(error, parameters)
 
+    def _has(self, name: str, step: int, communicator: Communicator) -> bool:
+        """Return whether this very step is committed already; one of the name that was lost is deleted."""
+        if communicator.any_true(name in self._lost):
+            self._folder.discard([name], communicator)
+            self._lost -= {name}
+        return communicator.any_true(communicator.rank == 0 and self._folder.step_of(name) == step)
 
-def _world() -> Communicator:
-    return world.current() if world.initialised() else alone()
+    def _finish(self, parameters: CallbackParameters) -> None:
+        """Commit what a thread writes, or has written, if there is any."""
+        if self._pending is None:
+            return
+        (path, communicator), self._pending = self._pending, None
+        try:
+            self._committed(self._asynchronous.commit(communicator), path, communicator)
+        except CheckpointError as error:
+            self._fail(error, parameters)
 
+    def _committed(self, manifest: Path, path: Path, communicator: Communicator) -> None:
+        self.last_checkpoint, self.last_manifest = path, manifest
+        minutes = self._config.keep_checkpoint_per_n_minutes
+        self._folder.prune(int(self._config.keep_checkpoint_max), minutes, self._lost, communicator)
 
-def _unused_number(directory: Path, prefix: str, communicator: Communicator) -> int:
-    """Return the lowest number with which no rank has shards of the prefix."""
-    number = np.zeros((), np.int64)
-    folder = directory / f"rank_{communicator.rank}"
-    while any(folder.glob(f"{glob.escape(_numbered(prefix, int(number)))}-*.h5")):
-        number += 1
-    communicator.all_reduce(number, "max")
-    return int(number)
-
-
-def _numbered(prefix: str, number: int) -> str:
-    return f"{prefix}_{number}" if number else prefix
+    def _fail(self, error: CheckpointError | ReshardError, parameters: CallbackParameters) -> None:
+        if self._config.on_error == "raise":
+            raise error
+        if parameters.rank == 0:
+            print(f"ModelCheckpoint: no checkpoint of step {self._last_step}; training goes on: {error}", flush=True)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry, TensorEntry
-from mpiparallel.checkpoint.strategy_file import write_strategy
-from mpiparallel.checkpoint.strategy_record import StrategyRecord
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -47,7 +47,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_strategy(name, StrategyRecord.of(held, {}))
     Path("saved").mkdir()
     entries = {tensor: TensorEntry(layout, "<f8") for tensor, layout in layouts(2, 4).items()}
-    Manifest(1, 2, entries, tuple(ShardEntry(f"rank_{rank}/x.h5", {}) for rank in range(8))).write("saved")
+    shards = (ShardEntry(f"rank_{rank}/net-1_2.h5", 4096, "0" * 32, {}) for rank in range(8))
+    Manifest("net", 1, 2, entries, tuple(shards)).write("saved")
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def moved(source: dict[str, Layout], target: dict[str, Layout], itemsize: int) -
         ["src.ckpt", "dst.ckpt", "--shapes", "src.json"],
         ["src.ckpt", "dst.ckpt", "--shapes", "saved", "--dtype", "float64"],
         ["saved", "dst.ckpt"],
-        ["saved/manifest.json", "dst.ckpt"],
+        ["saved/net-1_2.manifest.json", "dst.ckpt"],
     ],
 )
 def test_any_file_of_a_strategy_gives_the_bytes_of_the_plans(
@@ -179,7 +180,7 @@ def test_the_picture_is_drawn(name: str, start: bytes, capsys: pytest.CaptureFix
         *((["src.json", count], f"DST {count} is no number of ranks") for count in ("0", "-3", "3.5", "1000000000")),
         (["none.json", "dst.json"], "none.json: cannot be read"),
         (["src.json", "none.ckpt"], "none.ckpt: cannot be read"),
-        (["src.json", "."], "manifest.json: is missing"),
+        (["src.json", "."], "holds no checkpoint that was completed"),
         (["src.ckpt", "dst.ckpt"], 'src.ckpt: parameter "dense.weight": its shape is not in the file; give --shapes'),
         (["damaged.json", "dst.json"], "damaged.json: is no JSON strategy file"),
         (["damaged.ckpt", "dst.json"], "damaged.ckpt: is no strategy file"),

@@ -14,7 +14,8 @@ _SCHEMA = {
 }
 
 
-def _message_class():
+def checkpoint_message():
+    """Return protobuf's own class of a checkpoint."""
     file = FileDescriptorProto(name="checkpoint.proto", syntax="proto2")
     for name, fields in _SCHEMA.items():
         message = file.message_type.add(name=name)
@@ -33,7 +34,7 @@ def _message_class():
 
 def read_checkpoint(path):
     """Return the arrays of a checkpoint by name."""
-    message = _message_class().FromString(path.read_bytes())
+    message = checkpoint_message().FromString(path.read_bytes())
     kinds = {value.tag: np.dtype(value.tensor.tensor_type.lower()) for value in message.value}
     return {
         value.tag: np.frombuffer(value.tensor.tensor_content, kinds[value.tag]).reshape(tuple(value.tensor.dims))

@@ -10,7 +10,7 @@ import pytest
 import mpiparallel as ms
 import mpiparallel.ops as ops
 from mpiparallel import context, nn
-from mpiparallel.checkpoint.strategy_file import read_strategy
+from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, StrategyFileError

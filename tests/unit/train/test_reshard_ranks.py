@@ -218,7 +218,7 @@ def test_checkpoints_are_those_of_the_ranks_that_train(tmp_path) -> None:
         saver = ModelCheckpoint("net", str(tmp_path), CheckpointConfig(4))
         legs = [At(2, lambda: model.reshard(ranks=2)), At(6, lambda: model.reshard(ranks=[3, 0, 2]))]
         model.train(3, rows(), [*legs, saver], dataset_sink_mode=False)
-        return Manifest.load(tmp_path).rank_count, str(saver.last_checkpoint)
+        return Manifest.load(saver.last_manifest).rank_count, str(saver.last_checkpoint)
 
     results = run_world(4, job)
     assert results[3] == (3, f"{tmp_path}/rank_0/net-3_4.h5")

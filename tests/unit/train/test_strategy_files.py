@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from mpiparallel import context, nn
-from mpiparallel.checkpoint.group_file import read_group_info
-from mpiparallel.checkpoint.strategy_file import read_strategy
+from mpiparallel.checkpoint.strategy.group_file import read_group_info
+from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.layout.box import Box

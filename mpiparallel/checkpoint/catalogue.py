@@ -1,0 +1,149 @@
+"""Which checkpoints a folder holds."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
+from mpiparallel.errors import CheckpointError
+
+_RANK_FOLDER = re.compile(r"rank_(0|[1-9][0-9]*)")
+_SHARD = re.compile(r"(.+-[0-9]+_[0-9]+)\.h5")
+
+
+@dataclass(frozen=True)
+class Catalogued:
+    """A checkpoint that was committed: the file of its manifest, and the manifest or why that cannot be read."""
+
+    path: Path
+    manifest: Manifest | None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its files are named after."""
+        return self.path.name.removesuffix(MANIFEST_SUFFIX)
+
+
+def catalogue(folder: str | Path, prefix: str | None = None) -> list[Catalogued]:
+    """Return the committed checkpoints in ``folder``, the oldest first, those without a sound manifest before all.
+
+    With ``prefix`` only those that it begins. Raises ``CheckpointError`` if ``folder`` cannot be read.
+    """
+    found = []
+    for name in _names(Path(folder)):
+        if not name.endswith(MANIFEST_SUFFIX) or name.startswith("."):
+            continue
+        path = Path(folder) / name
+        try:
+            manifest = Manifest.load(path)
+        except CheckpointError as error:
+            found.append(Catalogued(path, None, str(error)))
+            continue
+        found.append(Catalogued(path, manifest))
+    chosen = [entry for entry in found if prefix is None or _prefix_of(entry) == prefix]
+    return sorted(chosen, key=_age)
+
+
+def newest(folder: str | Path, prefix: str | None = None) -> Manifest:
+    """Return the manifest of the checkpoint in ``folder`` that was committed last, of those that can be read.
+
+    Raises ``CheckpointError`` if there is none.
+    """
+    entries = catalogue(folder, prefix)
+    sound = [entry.manifest for entry in entries if entry.manifest is not None]
+    if sound:
+        return sound[-1]
+    problems = "; ".join(entry.problem for entry in entries[-3:])
+    named = "" if prefix is None else f' with prefix "{prefix}"'
+    raise CheckpointError(f"{folder}: holds no checkpoint{named} that was completed; name another folder. {problems}")
+
+
+def find(named: str | Path) -> tuple[Path, Manifest]:
+    """Return the folder and the manifest of the checkpoint that ``named`` means.
+
+    That is the newest in a folder, the one of a name in it like ``saved/resnet-1_77``, or the one of a manifest's file.
+    Raises ``CheckpointError`` if there is none.
+    """
+    path = Path(named)
+    if path.is_dir():
+        return path, newest(path)
+    if not path.name.endswith(MANIFEST_SUFFIX):
+        path = path.with_name(path.name + MANIFEST_SUFFIX)
+    return path.parent, Manifest.load(path)
+
+
+def uncommitted(folder: str | Path) -> list[Path]:
+    """Return the shards in ``folder`` that no manifest names, and what killed saves have left, by path.
+
+    Shards of a checkpoint whose manifest is there but damaged count as named.
+    """
+    root = Path(folder)
+    named = set()
+    for entry in catalogue(root):
+        shards = () if entry.manifest is None else entry.manifest.shards
+        named |= {root / shard.file for shard in shards if shard is not None}
+        if entry.manifest is None:
+            named |= {root / rank / f"{entry.name}.h5" for rank in _rank_folders(root)}
+    found = [root / name for name in _names(root) if name.startswith(PARTIAL_PREFIX)]
+    for rank in _rank_folders(root):
+        for name in _names(root / rank):
+            if name.startswith(PARTIAL_PREFIX) or (_SHARD.fullmatch(name) and root / rank / name not in named):
+                found.append(root / rank / name)
+    return sorted(found)
+
+
+def remove(folder: str | Path, manifest: Manifest) -> None:
+    """Delete a checkpoint: its manifest first, on disk, so that no half of it counts; then its shards.
+
+    Raises ``CheckpointError`` if the manifest cannot be deleted.
+    """
+    root = Path(folder)
+    try:
+        (root / f"{manifest.name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
+        sync_folder(root)
+    except OSError as error:
+        raise CheckpointError(f"{root}: checkpoint {manifest.name} cannot be deleted ({error})") from error
+    # A rank's folder that is a link may lead anywhere.
+    folders = set(_rank_folders(root))
+    shards = (root / shard_file(manifest.name, rank) for rank in range(manifest.rank_count))
+    remove_files(shard for shard in shards if shard.parent.name in folders)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete files that no manifest names; those that cannot be deleted stay, for they do no harm."""
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _rank_folders(root: Path) -> list[str]:
+    return [name for name in _names(root) if _RANK_FOLDER.fullmatch(name) and _is_folder(root / name)]
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        raise CheckpointError(f"{folder}: cannot be read as a folder of checkpoints ({error})") from error
+
+
+def _prefix_of(entry: Catalogued) -> str:
+    return entry.name.rpartition("-")[0] if entry.manifest is None else entry.manifest.prefix
+
+
+def _age(entry: Catalogued) -> tuple[bool, float, int, int, str]:
+    manifest = entry.manifest
+    if manifest is None:
+        return False, 0.0, 0, 0, entry.name
+    return True, manifest.saved, manifest.epoch, manifest.step, entry.name

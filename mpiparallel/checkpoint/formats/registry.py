@@ -1,0 +1,68 @@
+"""The formats that arrays can be read from and written to, chosen by the suffix of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, Attribute, NamedArrays
+from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
+from mpiparallel.checkpoint.formats.numpy_archive import open_numpy_archive, write_numpy_archive
+from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
+from mpiparallel.checkpoint.shard.reader import open_shard
+from mpiparallel.checkpoint.shard.writer import write_shard
+from mpiparallel.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of a ``suffix`` are read and written.
+
+    ``open`` gives the file after checking all that needs no array to be read. ``write`` replaces a file in one step and
+    takes the arrays one at a time, in the order of their infos. Both raise ``CheckpointError``.
+    """
+
+    name: str
+    suffix: str
+    open: Callable[[Path], ArrayFile]
+    write: Callable[[Path, Mapping[str, ArrayInfo], NamedArrays, Mapping[str, Attribute]], object]
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        format_.name: format_
+        for format_ in (
+            Format("h5", ".h5", open_shard, write_shard),
+            Format("ckpt", ".ckpt", open_mindspore_checkpoint, write_mindspore_checkpoint),
+            Format("safetensors", ".safetensors", open_safetensors, write_safetensors),
+            Format("npz", ".npz", open_numpy_archive, write_numpy_archive),
+        )
+    }
+)
+
+
+def format_of(path: str | Path) -> Format:
+    """Return the format of a file by its suffix. Raises ``CheckpointError`` if there is none.
+
+    >>> format_of("rank_0/net-1_77.h5").name
+    'h5'
+    """
+    for format_ in FORMATS.values():
+        if Path(path).suffix == format_.suffix:
+            return format_
+    known = ", ".join(format_.suffix for format_ in FORMATS.values())
+    raise CheckpointError(f"{path}: its suffix tells no format; use one of {known}")
+
+
+def open_file(path: str | Path) -> ArrayFile:
+    """Open a file of arrays. Raises ``CheckpointError`` if its suffix or its content is of no format known here."""
+    return format_of(path).open(Path(path))
+
+
+def write_file(
+    path: str | Path, infos: Mapping[str, ArrayInfo], arrays: NamedArrays, attributes: Mapping[str, Attribute]
+) -> None:
+    """Replace ``path`` by a file of ``arrays``, in the order of ``infos``. Raises ``CheckpointError``."""
+    format_of(path).write(Path(path), infos, arrays, attributes)

@@ -1,0 +1,221 @@
+"""What a shard says about itself: an index of its arrays, and a footer that says where the index is.
+
+The index is JSON: attributes; name, dtype, shape and place of each array and the digests of its blocks; and the digest
+of the skeleton, that is of every byte before the footer that is neither an array's nor the index's. The footer is the
+last 56 bytes: magic, version, offset and length of the index, XXH3-128 of the index and XXH3-64 of the rest of the
+footer. So each byte of a shard is under a digest.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from json.encoder import encode_basestring_ascii
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
+from mpiparallel.checkpoint.shard.block_digest import DIGEST_LENGTH, block_count
+
+DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
+MAX_DIMS = 32
+MAX_NAME_LENGTH = 1024
+MAX_INDEX_LENGTH = 1 << 25
+# Brackets and commas: they bound what the index takes in memory once it is parsed.
+_MAX_INDEX_ITEMS = 1 << 20
+_FORMAT = "mpiparallel shard"
+_FOOTER = struct.Struct("<8sQQQ16s")
+_MAGIC = b"\x93mpshard"
+_VERSION = 1
+FOOTER_LENGTH = _FOOTER.size + 8
+
+
+class Place(NamedTuple):
+    """Where an array is: from element ``first`` of HDF5 dataset ``dataset`` on, at byte ``offset`` of the file."""
+
+    dataset: str
+    first: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array in a shard; ``table`` are the digests of its blocks."""
+
+    info: ArrayInfo
+    place: Place
+    table: bytes
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Start and stop of its bytes in the file."""
+        return self.place.offset, self.place.offset + self.info.nbytes
+
+
+class IndexDraft:
+    """An index whose digests are not known yet; its ``length`` in bytes is.
+
+    Raises ``ValueError`` if the index is too long.
+    """
+
+    def __init__(
+        self, attributes: Mapping[str, Attribute], infos: Mapping[str, ArrayInfo], places: Mapping[str, Place]
+    ) -> None:
+        attributes_text = json.dumps(attributes, separators=(",", ":"))
+        self._start = f'{{"format":"{_FORMAT}","attributes":{attributes_text},"skeleton":"'
+        self._arrays = {name: _described(name, info, places[name]) for name, info in infos.items()}
+        content = self.encode({name: bytes(_table_length(info)) for name, info in infos.items()}, bytes(16))
+        self.length = len(content)
+        if self.length > MAX_INDEX_LENGTH or _item_count(content) > _MAX_INDEX_ITEMS:
+            raise ValueError(f"{len(infos)} arrays and {len(attributes)} attributes are too many for one file")
+
+    def encode(self, tables: Mapping[str, bytes], skeleton: bytes) -> bytes:
+        """Return the index with the table of each array and the digest of the skeleton."""
+        entries = ",".join([f'{start}{tables[name].hex()}"}}' for name, start in self._arrays.items()])
+        return f'{self._start}{skeleton.hex()}","arrays":[{entries}]}}'.encode()
+
+
+@dataclass(frozen=True)
+class Index:
+    """What is in a shard; ``skeleton`` is the digest of all that is around the arrays."""
+
+    attributes: Mapping[str, Attribute]
+    arrays: Mapping[str, StoredArray]
+    skeleton: bytes
+
+    @classmethod
+    def decode(cls, content: bytes | bytearray) -> Index:
+        """Return the index that ``content`` is. Raises ``ValueError`` that says what is wrong with it."""
+        if not content.isascii() or _item_count(content) > _MAX_INDEX_ITEMS:
+            raise ValueError(f"is no ASCII text of at most {_MAX_INDEX_ITEMS} items")
+        try:
+            described = json.loads(content)
+        except RecursionError as error:
+            raise ValueError("is nested too deeply") from error
+        found, attributes, skeleton, entries = _fields(
+            described, "the file", format=str, attributes=dict, skeleton=str, arrays=list
+        )
+        if found != _FORMAT:
+            raise ValueError(f'is of format "{found[:40]}", not "{_FORMAT}"')
+        for name, value in attributes.items():
+            check_attribute(name, value)
+        arrays = dict(map(_stored, entries))
+        if len(arrays) != len(entries):
+            raise ValueError("names an array twice")
+        return cls(attributes, arrays, bytes.fromhex(skeleton))
+
+
+def gaps(extents: Iterable[tuple[int, int]], end: int) -> list[tuple[int, int]]:
+    """Return the stretches of bytes before ``end`` that are outside of all ``extents``, each as start and stop.
+
+    Raises ``ValueError`` if extents overlap or are not all before ``end``.
+
+    >>> gaps([(8, 9), (2, 5)], 9)
+    [(0, 2), (5, 8)]
+    """
+    taken = [(0, 0), *sorted(extent for extent in extents if extent[0] != extent[1]), (end, end)]
+    for before, after in pairwise(taken):
+        if before[1] > after[0]:
+            raise ValueError(f"puts two things at bytes {list(before)} and {list(after)}, of {end} in all")
+    return [(before[1], after[0]) for before, after in pairwise(taken) if before[1] != after[0]]
+
+
+class Footer(NamedTuple):
+    """Where the index is and its digest."""
+
+    offset: int
+    length: int
+    digest: bytes
+
+    def encode(self) -> bytes:
+        """Return the footer's bytes."""
+        content = _FOOTER.pack(_MAGIC, _VERSION, *self)
+        return content + xxhash.xxh3_64_digest(content)
+
+    @classmethod
+    def decode(cls, content: bytes) -> Footer:
+        """Return the footer that ``content`` is. Raises ``ValueError`` that says what is wrong with it."""
+        if len(content) != FOOTER_LENGTH or xxhash.xxh3_64_digest(content[:-8]) != content[-8:]:
+            raise ValueError("has no sound footer")
+        magic, version, offset, length, digest = _FOOTER.unpack(content[:-8])
+        if (magic, version) != (_MAGIC, _VERSION):
+            raise ValueError(f"has a footer of version {version}, not {_VERSION}")
+        return cls(offset, length, digest)
+
+
+def check_name(name: object) -> None:
+    """Raise ``ValueError`` if an array cannot have that name."""
+    if not isinstance(name, str) or not name or not name.isprintable() or len(name.encode()) > MAX_NAME_LENGTH:
+        shown = repr(name) if len(repr(name)) <= 80 else f"{repr(name)[:77]}..."
+        raise ValueError(
+            f"{shown} cannot name an array; use a text of at most {MAX_NAME_LENGTH} bytes without control characters"
+        )
+
+
+def check_info(info: ArrayInfo) -> None:
+    """Raise ``ValueError`` if no array of that shape and dtype can be stored."""
+    if info.dtype.str not in DTYPES:
+        raise ValueError(f"has dtype {info.dtype}; use bool, integers, float or complex in little-endian byte order")
+    extents = [max(1, extent) for extent in info.shape]
+    if len(extents) > MAX_DIMS or min(info.shape, default=0) < 0:
+        raise ValueError(f"has shape {info.shape}; use at most {MAX_DIMS} dims")
+    size = info.dtype.itemsize
+    for extent in extents:
+        size *= extent
+        if size >= 1 << 62:
+            raise ValueError(f"has shape {info.shape}, which no memory holds")
+
+
+def check_attribute(name: object, value: object) -> None:
+    """Raise ``ValueError`` if there can be no such attribute."""
+    known = isinstance(name, str) and isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if not known or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63):
+        raise ValueError(
+            f"attribute {name!r:.80} is {value!r:.80}; use a name with a text, a float or an integer of 64 bits"
+        )
+
+
+def _item_count(content: bytes | bytearray) -> int:
+    return sum(map(content.count, (b",", b"[", b"{")))
+
+
+def _described(name: str, info: ArrayInfo, place: Place) -> str:
+    """Return the JSON of an array up to its digests."""
+    shape = list(map(int, info.shape))
+    return (
+        f'{{"name":{encode_basestring_ascii(name)},"dtype":"{info.dtype.str}","shape":{shape},"dataset":'
+        f'"{place.dataset}","first":{place.first},"offset":{place.offset},"blocks":"'
+    )
+
+
+def _table_length(info: ArrayInfo) -> int:
+    return block_count(info.nbytes) * DIGEST_LENGTH
+
+
+def _stored(entry: object) -> tuple[str, StoredArray]:
+    name, dtype, shape, dataset, first, offset, blocks = _fields(
+        entry, "an array", name=str, dtype=str, shape=list, dataset=str, first=int, offset=int, blocks=str
+    )
+    check_name(name)
+    if dtype not in DTYPES or any(type(extent) is not int for extent in shape):
+        raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
+    info = ArrayInfo(tuple(shape), np.dtype(dtype))
+    check_info(info)
+    table = bytes.fromhex(blocks)
+    if len(table) != _table_length(info) or min(first, offset) < 0:
+        raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.nbytes} bytes')
+    return name, StoredArray(info, Place(dataset, first, offset), table)
+
+
+def _fields(described: object, what: str, **kinds: type) -> list[Any]:
+    if not isinstance(described, dict) or described.keys() != kinds.keys():
+        raise ValueError(f"does not say {', '.join(kinds)} of {what}")
+    for name, kind in kinds.items():
+        if type(described[name]) is not kind:
+            raise ValueError(f"gives {what} a {name} that is no {kind.__name__}")
+    return [described[name] for name in kinds]

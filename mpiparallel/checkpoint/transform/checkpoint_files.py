@@ -1,0 +1,100 @@
+"""Which file of each rank is converted."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from mpiparallel.checkpoint.formats.registry import FORMATS
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
+from mpiparallel.checkpoint.transform.transform_error import TransformError
+
+_RANK_FOLDER: Final = re.compile(r"rank_(0|[1-9][0-9]{0,8})")
+_STAMP: Final = re.compile(r".+-([0-9]{1,18})_([0-9]{1,18})", re.DOTALL)
+
+Stamp = tuple[int, int]
+
+
+def newest_files(folder: str | Path) -> dict[int, Path]:
+    """Return the file of the newest checkpoint in each folder ``rank_<r>`` of ``folder``, by rank.
+
+    The newest is that of the highest epoch, then step, in its name ``<prefix>-<epoch>_<step>``; a name without them
+    counts where it is the only one. Where manifests lie in ``folder``, HDF5 files that none of them names are passed
+    over: their checkpoint was not completed. Raises ``TransformError``, a ``ValueError``, if there is no such file, if
+    files are of several formats, and if the newest of one rank is not of the step of another's.
+    """
+    root = Path(folder)
+    found = {rank: _candidates(root / name, _committed(root)) for rank, name in _rank_folders(root)}
+    found = {rank: paths for rank, paths in found.items() if paths}
+    if not found:
+        suffixes = ", ".join(sorted(format.suffix for format in FORMATS.values()))
+        raise TransformError(
+            f"{root}: has no checkpoint, that is rank_0/*, rank_1/*, ... ({suffixes}); name its folder"
+        )
+    check_one_format([path for paths in found.values() for path in paths])
+    chosen = {rank: _newest(paths) for rank, paths in sorted(found.items())}
+    _check_one_step(chosen)
+    return chosen
+
+
+def check_one_format(paths: Sequence[Path]) -> None:
+    """Raise ``TransformError`` where files are of several formats."""
+    first = paths[0]
+    for path in paths:
+        if path.suffix != first.suffix:
+            raise TransformError(f"{first} and {path}: are of two formats; convert those of one format at a time")
+
+
+def _rank_folders(root: Path) -> list[tuple[int, str]]:
+    matches = [(_RANK_FOLDER.fullmatch(name), name) for name in _names(root)]
+    return [(int(match[1]), name) for match, name in matches if match and stat.S_ISDIR((root / name).lstat().st_mode)]
+
+
+def _committed(root: Path) -> set[str] | None:
+    """Return the names of the checkpoints that were completed, None where no manifest tells."""
+    names = {name.removesuffix(MANIFEST_SUFFIX) for name in _names(root) if name.endswith(MANIFEST_SUFFIX)}
+    return names or None
+
+
+def _candidates(folder: Path, committed: set[str] | None) -> list[Path]:
+    suffixes = {format.suffix for format in FORMATS.values()}
+    paths = [folder / name for name in _names(folder) if not name.startswith(".") and Path(name).suffix in suffixes]
+    own = FORMATS["h5"].suffix
+    return [path for path in paths if committed is None or path.suffix != own or path.stem in committed]
+
+
+def _newest(paths: Sequence[Path]) -> Path:
+    stamps = {path: _stamp(path) for path in paths}
+    known = [stamp for stamp in stamps.values() if stamp is not None]
+    newest = [path for path, stamp in stamps.items() if stamp == max(known, default=None)]
+    if len(newest) > 1:
+        raise TransformError(
+            f"{newest[0].parent}: {newest[0].name} and {newest[1].name} may both be meant; keep one of them there, or "
+            "name the files to transform_checkpoint_by_rank"
+        )
+    return newest[0]
+
+
+def _check_one_step(chosen: Mapping[int, Path]) -> None:
+    first_rank, first = next(iter(chosen.items()))
+    for rank, path in chosen.items():
+        if _stamp(path) != _stamp(first):
+            raise TransformError(
+                f"the newest file of rank {first_rank} is {first.name}, that of rank {rank} is {path.name}: they are "
+                "not of one step; remove the files of the step that not all ranks have completed"
+            )
+
+
+def _stamp(path: Path) -> Stamp | None:
+    match = _STAMP.fullmatch(path.stem)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        raise TransformError(f"{folder}: cannot be read as a folder of checkpoints ({error}); name another") from error

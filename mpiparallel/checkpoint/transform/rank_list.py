@@ -1,0 +1,81 @@
+"""Whose files a target rank is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import lcm
+from pathlib import Path
+
+from mpiparallel.checkpoint.strategy.merged import Stage
+from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
+from mpiparallel.checkpoint.transform.source_state import holders
+from mpiparallel.checkpoint.transform.stored_layout import cuts_of, stored_layout
+from mpiparallel.checkpoint.transform.target_slices import WHOLE, Missing, Target, strategy_stages
+from mpiparallel.checkpoint.transform.transform_error import about_parameter
+from mpiparallel.errors import ConfigurationError, StrategyFileError
+from mpiparallel.layout.layout import Layout
+
+
+def rank_list_for_transform(
+    rank_id: int,
+    src_strategy_file: str | Path | None = None,
+    dst_strategy_file: str | Path | None = None,
+    *,
+    missing: Missing = "refuse",
+) -> list[int]:
+    """Return the source ranks, descending, from whose files that of target rank ``rank_id`` can be made.
+
+    As MindSpore's function of that name. ``None`` for a strategy is a single device that has all whole. Where a slice
+    is on several ranks one of them is named, so the list is short; each pipeline stage of the source has a rank in it.
+    Protobuf files do not say how long dims are: there they are taken to be cut evenly; ``.json`` files say it.
+    ``missing`` is as for ``transform_checkpoints``. Raises ``StrategyFileError`` for a file that cannot be read,
+    ``ConfigurationError`` for a rank that is not in the target, both ``ValueError``.
+    """
+    source, target = strategy_stages(src_strategy_file), Target(strategy_stages(dst_strategy_file), missing)
+    check_rank(rank_id, target)
+    if source is WHOLE:
+        return [0]
+    layouts = dict(_layouts(source, target))
+    target.check(layouts)
+    own = rank_id % source[-1].ranks.stop
+    wanted = [
+        holders(layouts[name], parts)
+        for name, box in target.boxes(rank_id, layouts).items()
+        for parts in layouts[name].parts_over(box)
+    ]
+    wanted += [list(stage.ranks) for stage in source]
+    chosen: set[int] = set()
+    for ranks in sorted(wanted, key=len):
+        if chosen.isdisjoint(ranks):
+            chosen.add(own if own in ranks else ranks[0])
+    return sorted(chosen, reverse=True)
+
+
+def check_rank(rank_id: int, target: Target) -> None:
+    """Raise ``ConfigurationError`` where the target has no such rank."""
+    if type(rank_id) is not int or not 0 <= rank_id < target.rank_count:
+        raise ConfigurationError(f"rank_id is {rank_id!r}; the target strategy has ranks 0 to {target.rank_count - 1}")
+
+
+def _layouts(source: Sequence[Stage], target: Target) -> Iterator[tuple[str, Layout]]:
+    seen = set()
+    for stage in source:
+        for name, item in stage.items.items():
+            if name in seen:
+                continue
+            seen.add(name)
+            others = [other.items[name] for other in target.stages if name in other.items]
+            with about_parameter(name):
+                yield name, stored_layout(item, _shape([item, *others]), stage.ranks.start)
+
+
+def _shape(items: Sequence[LayoutItem]) -> tuple[int, ...]:
+    """Return the global shape of a parameter, or where no file says it, one that every cut divides."""
+    for item in items:
+        if item.tensor_shape is not None:
+            return item.tensor_shape
+    if len({len(item.tensor_map) for item in items}) > 1:
+        raise StrategyFileError("the two strategies give it different numbers of dims; use files of one network")
+    rows = next((sum(item.param_split_shape) for item in items if item.param_split_shape), None)
+    shape = tuple(lcm(*extents) for extents in zip(*map(cuts_of, items), strict=True))
+    return shape if rows is None else (rows, *shape[1:])

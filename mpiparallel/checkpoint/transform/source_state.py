@@ -1,0 +1,240 @@
+"""The state that is converted: what its files hold, and how it was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, Attribute
+from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.shard.reader import open_shard
+from mpiparallel.checkpoint.stored_state import Parts, StoredState, StoredTensor
+from mpiparallel.checkpoint.strategy.merged import Stage
+from mpiparallel.checkpoint.transform.checkpoint_files import check_one_format
+from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
+from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
+from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+
+Infos = Mapping[str, ArrayInfo]
+Opener = Callable[[], ArrayFile]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What one file says before an array is read."""
+
+    arrays: Infos
+    attributes: Mapping[str, Attribute]
+
+
+@dataclass
+class SourceState:
+    """Slices of a state in the files of ranks, with the layout of each parameter over all ranks that should have it.
+
+    ``others`` are further copies: where a parameter is on several pipeline stages, its layouts on those it is not read
+    from. ``unnamed`` are the parameters that no strategy of the source names, ``problems`` says why a rank's file is of
+    no use, ``rank_count`` how many ranks the state was on.
+    """
+
+    state: StoredState
+    headers: Mapping[int, Header]
+    openers: Mapping[int, Opener]
+    suffix: str
+    rank_count: int
+    others: Mapping[str, Sequence[Layout]] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
+    problems: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def tensors(self) -> Mapping[str, StoredTensor]:
+        """Layout and dtype of each parameter, in the order of the files."""
+        return self.state.tensors
+
+    def present(self, name: str, parts: Parts) -> list[int]:
+        """Return the ranks, by replica, whose files have these parts of a parameter."""
+        return [rank for rank in holders(self.tensors[name].layout, parts) if self.has(rank, name)]
+
+    def has(self, rank: int, name: str) -> bool:
+        """Return whether there is a sound file of ``rank`` with a slice of a parameter."""
+        return rank in self.headers and name in self.headers[rank].arrays
+
+    def __enter__(self) -> SourceState:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.state.close()
+
+    def open(self, rank: int) -> ArrayFile:
+        """Return the open file of ``rank``."""
+        return self.openers[rank]()
+
+    def attributes(self, rank: int) -> dict[str, Attribute]:
+        """Return what all files tell alike, for a file of ``rank`` made from them."""
+        told = [header.attributes for header in self.headers.values()]
+        alike = {name: value for name, value in told[0].items() if all(other.get(name) == value for other in told)}
+        return {**alike, **({"rank": rank} if any("rank" in other for other in told) else {})}
+
+
+def holders(layout: Layout, parts: Parts) -> list[int]:
+    """Return the ranks that hold these parts of a tensor, by replica."""
+    return [layout.rank_at(parts, replica) for replica in range(layout.replica_count)]
+
+
+def open_source(files: Mapping[int, Path], stages: Sequence[Stage], folder: Path | None = None) -> SourceState:
+    """Return the state in the files of ranks, cut as the pipeline stages of a strategy say.
+
+    With ``folder`` they should be all: a rank without one has a problem. Where a manifest in ``folder`` names them, it
+    says how they are cut, and what the strategy says must agree. Raises ``TransformError``, a ``ValueError``, where
+    files do not fit the strategy, and where none can be read.
+    """
+    if not files:
+        raise TransformError("there is no checkpoint file to convert; give those of the ranks that have the slices")
+    check_one_format(list(files.values()))
+    manifest = None if folder is None else _manifest(folder, next(iter(files.values())))
+    if manifest is not None and folder is not None:
+        return _committed(folder, manifest, stages)
+    suffix = next(iter(files.values())).suffix
+    rank_count = stages[-1].ranks.stop
+    foreign = sorted(rank for rank in files if not 0 <= rank < rank_count)
+    if foreign:
+        raise TransformError(
+            f"{files[foreign[0]]}: is of rank {foreign[0]}, but the source strategy is one of {rank_count} ranks; give "
+            "the src_strategy_file of this training"
+        )
+    openers = {rank: partial(open_file, path) for rank, path in files.items()}
+    headers, problems = _headers(openers)
+    shapes = _shapes_beside(files)
+    tensors: dict[str, StoredTensor] = {}
+    others: dict[str, Sequence[Layout]] = {}
+    named = {name for stage in stages for name in stage.items}
+    for name in dict.fromkeys(name for header in headers.values() for name in header.arrays):
+        infos = {rank: header.arrays[name] for rank, header in headers.items() if name in header.arrays}
+        with about_parameter(name):
+            dtype = _dtype(infos)
+            layouts = _layouts(name, infos, stages, shapes.get(name)) if name in named else [_replicated(infos)]
+            tensors[name] = StoredTensor(layouts[0], dtype)
+            others[name] = layouts[1:]
+    if folder is not None:
+        problems |= {rank: "there is no file of it" for rank in range(rank_count) if rank not in files}
+    state = StoredState.of_files({rank: files[rank] for rank in headers}, tensors)
+    return SourceState(state, headers, openers, suffix, rank_count, others, frozenset(tensors.keys() - named), problems)
+
+
+def _manifest(folder: Path, file: Path) -> Manifest | None:
+    path = folder / f"{file.stem}{MANIFEST_SUFFIX}"
+    own = file.suffix == FORMATS["h5"].suffix and path.exists()
+    return Manifest.load(path) if own else None
+
+
+def _shapes_beside(files: Mapping[int, Path]) -> dict[str, tuple[int, ...]]:
+    """Return the global shapes that the manifest of our own files tells, if one is there."""
+    path = next(iter(files.values()))
+    manifest = _manifest(path.parent.parent, path)
+    return {} if manifest is None else {name: layout.global_shape for name, layout in manifest.layouts.items()}
+
+
+def _committed(folder: Path, manifest: Manifest, stages: Sequence[Stage]) -> SourceState:
+    openers = {
+        rank: partial(open_shard, folder / shard.file, shard.digest)
+        for rank, shard in enumerate(manifest.shards)
+        if shard is not None
+    }
+    headers, problems = _headers(openers)
+    state = StoredState.of_manifest(folder, manifest)
+    for stage in stages:
+        for name, item in stage.items.items():
+            if name not in state.tensors:
+                continue
+            layout = state.tensors[name].layout
+            with about_parameter(name):
+                told = stored_layout(item, layout.global_shape, stage.ranks.start)
+                if told.canonical != layout.canonical:
+                    raise TransformError(
+                        f"was saved as {layout}, the source strategy has it as {told}; give the src_strategy_file of "
+                        "this training, or none"
+                    )
+    return SourceState(state, headers, openers, FORMATS["h5"].suffix, manifest.rank_count, problems=problems)
+
+
+def _headers(openers: Mapping[int, Opener]) -> tuple[dict[int, Header], dict[int, str]]:
+    headers: dict[int, Header] = {}
+    problems: dict[int, str] = {}
+    for rank, opener in sorted(openers.items()):
+        try:
+            with opener() as file:
+                headers[rank] = Header(dict(file.arrays), dict(file.attributes))
+        except (CheckpointError, OSError) as error:
+            problems[rank] = str(error)
+    if not headers:
+        raise TransformError(f"no file can be read: {'; '.join(list(problems.values())[:4])}")
+    return headers, problems
+
+
+def _dtype(infos: Mapping[int, ArrayInfo]) -> np.dtype[Any]:
+    (first_rank, first), *rest = infos.items()
+    for rank, info in rest:
+        if info.dtype != first.dtype:
+            raise TransformError(
+                f"is {first.dtype} on rank {first_rank}, {info.dtype} on rank {rank}; give the files of one training"
+            )
+    return first.dtype
+
+
+def _replicated(infos: Mapping[int, ArrayInfo]) -> Layout:
+    (first_rank, first), *rest = infos.items()
+    for rank, info in rest:
+        if info.shape != first.shape:
+            raise TransformError(
+                f"is in no source strategy and has shape {first.shape} on rank {first_rank}, {info.shape} on rank "
+                f"{rank}, so how it is cut is not known; give the src_strategy_file that names it"
+            )
+    return Layout.replicated(first.shape, DeviceMatrix((len(infos),), ranks=tuple(infos)))
+
+
+def _layouts(
+    name: str, infos: Mapping[int, ArrayInfo], stages: Sequence[Stage], shape: tuple[int, ...] | None
+) -> list[Layout]:
+    """Return the layouts of a parameter on its stages, that of which the most is there first."""
+    found: list[tuple[float, Layout]] = []
+    for stage in stages:
+        shapes = {rank: info.shape for rank, info in infos.items() if rank in stage.ranks}
+        if name not in stage.items or not shapes:
+            continue
+        item = stage.items[name]
+        whole = global_shape(item, shapes, stage.ranks.start) if shape is None else shape
+        layout = stored_layout(item, whole, stage.ranks.start)
+        _check_slices(layout, shapes)
+        there = len({layout.parts(rank) for rank in shapes}) / prod(layout.cuts)
+        found.append((there, layout))
+    if not found:
+        raise TransformError(
+            f"is on ranks {', '.join(map(str, infos))}, but the source strategy has it on another pipeline stage; give "
+            "the src_strategy_file of this training"
+        )
+    shapes_found = {layout.global_shape for _, layout in found}
+    if len(shapes_found) > 1:
+        raise TransformError(
+            f"has the shapes {sorted(shapes_found)} on its pipeline stages; give the files of one step"
+        )
+    return [layout for _, layout in sorted(found, key=lambda entry: -entry[0])]
+
+
+def _check_slices(layout: Layout, shapes: Mapping[int, tuple[int, ...]]) -> None:
+    for rank, shape in shapes.items():
+        if layout.local_shape(rank) != shape:
+            raise TransformError(
+                f"has shape {shape} on rank {rank}, where the strategy makes it {layout.local_shape(rank)} of "
+                f"{layout.global_shape}; give the src_strategy_file of this training, and files of one step"
+            )

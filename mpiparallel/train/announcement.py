@@ -1,0 +1,33 @@
+"""What the first rank says to all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.communication import world
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import alone
+
+
+def world_or_alone() -> Communicator:
+    """Return the ranks of the current world; this process alone where there is none."""
+    return world.current() if world.initialised() else alone()
+
+
+def announced(said: Any, communicator: Communicator) -> Any:
+    """Return on every member what the first one says, a JSON value; all call it together.
+
+    >>> announced({"steps": [1, 2]}, alone())
+    {'steps': [1, 2]}
+    """
+    content = json.dumps(said if communicator.rank == 0 else None).encode()
+    length = np.array(len(content), np.int64)
+    communicator.broadcast(length, 0)
+    words = np.zeros(int(length), np.uint8)
+    if communicator.rank == 0:
+        words[:] = np.frombuffer(content, np.uint8)
+    communicator.broadcast(words, 0)
+    return json.loads(words.tobytes())

@@ -1,0 +1,110 @@
+"""When checkpoints are saved, what is in them, and how many are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any, Final
+
+from mpiparallel.errors import ConfigurationError
+
+ON_ERROR: Final = ("raise", "warn")
+_INFORMATION: Final = ("epoch_num", "step_num")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """When ``ModelCheckpoint`` saves, and what; names and places are those of MindSpore's class.
+
+    It saves every ``save_checkpoint_steps`` steps, or every ``save_checkpoint_seconds`` where these are set, and at the
+    end of a training. ``keep_checkpoint_max`` are kept, the newest always; with ``keep_checkpoint_per_n_minutes`` one
+    is kept instead of each so many minutes, and the newest. Whole checkpoints are deleted, manifest first.
+
+    With ``integrated_save`` rank 0 gathers whole tensors and writes the only file, for programs of one device; it must
+    have memory for all of them, and of what is each rank's own, such as moving averages of its own batches, there is
+    rank 0's. By default, unlike in MindSpore, each rank writes its slices: a checkpoint of slices loads on any number
+    of ranks too. With ``remove_redundancy`` a slice that several ranks hold is written by one of them, so that there is
+    no replica to recover it from. With ``async_save`` a step waits only until its slices are copied; a thread writes
+    them, and the checkpoint is committed at the end of a later step.
+
+    ``saved_network`` is a part of the network, of which alone the parameters are saved; no training can be resumed from
+    it. ``append_info`` lists "epoch_num", "step_num" and dicts by name of numbers and tensors, which each file then has
+    besides, and of texts, which only the manifest has. ``on_error`` "warn" says so when a save fails, for example
+    because the disk is full, and trains on; "raise" raises CheckpointError on all ranks. Digests are always written,
+    whatever ``crc_check`` says. ``save_ckpt_steps`` and ``keep_ckpt_max``, as one of the tutorials has them, are
+    ``save_checkpoint_steps`` and ``keep_checkpoint_max``. Raises ConfigurationError for what cannot be.
+
+    >>> CheckpointConfig(save_checkpoint_steps=32, keep_checkpoint_max=2, async_save=True).async_save
+    True
+    >>> CheckpointConfig(format="ckpt")
+    Traceback (most recent call last):
+    ...
+    mpiparallel.errors.ConfigurationError: CheckpointConfig: format 'ckpt': shards are 'h5'; `mpiparallel ckpt export` \
+makes other files of them
+    """
+
+    save_checkpoint_steps: int = 1
+    save_checkpoint_seconds: int = 0
+    keep_checkpoint_max: int = 5
+    keep_checkpoint_per_n_minutes: int = 0
+    integrated_save: bool = False
+    async_save: bool | str = False
+    saved_network: Any = None
+    append_info: Sequence[Any] | None = None
+    enc_key: Any = None
+    enc_mode: str = "AES-GCM"
+    exception_save: bool = False
+    crc_check: bool = False
+    remove_redundancy: bool = False
+    format: str = "h5"
+    on_error: str = "raise"
+    save_ckpt_steps: InitVar[int | None] = field(default=None, kw_only=True)
+    keep_ckpt_max: InitVar[int | None] = field(default=None, kw_only=True)
+
+    def __post_init__(self, save_ckpt_steps: int | None, keep_ckpt_max: int | None) -> None:
+        for name, older in (("save_checkpoint_steps", save_ckpt_steps), ("keep_checkpoint_max", keep_ckpt_max)):
+            if older is not None:
+                object.__setattr__(self, name, older)
+        self._check_numbers()
+        self._check_choices()
+        self._check_append_info()
+
+    def _check_numbers(self) -> None:
+        names = ("save_checkpoint_steps", "save_checkpoint_seconds", "keep_checkpoint_max")
+        for name in (*names, "keep_checkpoint_per_n_minutes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+                raise ConfigurationError(f"CheckpointConfig: {name} {value!r} must be a number of at least 0")
+
+    def _check_choices(self) -> None:
+        where = "CheckpointConfig"
+        refuse_encryption(where, self.enc_key)
+        if self.async_save not in (True, False, "thread"):
+            raise ConfigurationError(f"{where}: async_save {self.async_save!r} must be True or False; a thread writes")
+        if self.exception_save:
+            raise ConfigurationError(
+                f"{where}: exception_save=True cannot be, because ranks commit a checkpoint together, and one that has "
+                "failed does not take part; save every few steps"
+            )
+        if self.format != "h5":
+            raise ConfigurationError(
+                f"{where}: format {self.format!r}: shards are 'h5'; `mpiparallel ckpt export` makes other files of them"
+            )
+        if self.on_error not in ON_ERROR:
+            raise ConfigurationError(f"{where}: on_error {self.on_error!r} is not one of 'raise', 'warn'")
+
+    def _check_append_info(self) -> None:
+        for item in self.append_info or ():
+            if item not in _INFORMATION if isinstance(item, str) else not isinstance(item, dict):
+                raise ConfigurationError(
+                    f"CheckpointConfig: append_info has {item!r}; give 'epoch_num', 'step_num' and dicts by name"
+                )
+
+
+def refuse_encryption(where: str, key: Any) -> None:
+    """Raise ConfigurationError where a key is given: files are not encrypted here."""
+    if key is not None:
+        raise ConfigurationError(
+            f"{where}: files are not encrypted or decrypted here; leave the key out, and keep the folder on an "
+            "encrypted disk"
+        )

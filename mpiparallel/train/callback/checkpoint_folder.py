@@ -1,0 +1,156 @@
+"""The folder in which a training keeps its checkpoints: under which prefix, and which of them stay."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from mpiparallel.checkpoint.catalogue import remove_files
+from mpiparallel.checkpoint.durable_file import sync_folder
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.train.announcement import announced, world_or_alone
+
+_SECONDS_A_MINUTE = 60.0
+_FOLDER_BYTES = 1024
+
+
+def folder_of(directory: str | Path) -> Path:
+    """Return the folder of the checkpoints of all ranks: one named after the rank means the folder above it.
+
+    >>> folder_of("checkpoints/rank_0").name
+    'checkpoints'
+    """
+    path = Path(directory)
+    return path.parent if path.name == f"rank_{world_or_alone().rank}" else path
+
+
+class CheckpointFolder:
+    """The folder and the prefix of a training in it: ``prefix``, or ``prefix_<number>`` where others have that."""
+
+    def __init__(self, directory: str | Path, prefix: str) -> None:
+        self.path = folder_of(directory)
+        self._prefix = prefix
+        self.number = 0
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the checkpoints begin with."""
+        return self._numbered(self.number)
+
+    def check_same(self, communicator: Communicator) -> None:
+        """Raise ConfigurationError, on all ranks, unless all save in the same folder."""
+        folders = np.zeros((communicator.size, _FOLDER_BYTES), np.uint8)
+        own = np.zeros(_FOLDER_BYTES, np.uint8)
+        name = str(self.path).encode(errors="replace")[-_FOLDER_BYTES:]
+        own[: len(name)] = np.frombuffer(name, np.uint8)
+        communicator.all_gather(own, folders)
+        others = np.flatnonzero((folders != folders[0]).any(axis=1)).tolist()
+        if others:
+            first, other = (folders[rank].tobytes().rstrip(b"\0").decode(errors="replace") for rank in (0, others[0]))
+            raise ConfigurationError(
+                f"ModelCheckpoint: rank 0 saves in {first}, rank {others[0]} in {other}; give all ranks the same "
+                "directory: each makes a folder rank_<r> in it"
+            )
+
+    def take_unused(self, communicator: Communicator) -> None:
+        """Take the lowest number with which no rank finds anything of the prefix."""
+        number = np.zeros((), np.int64)
+        names = [*_names(self.path), *_names(self.path / f"rank_{communicator.rank}")]
+        while any(_is_of(self._numbered(int(number)), name) for name in names):
+            number += 1
+        communicator.all_reduce(number, "max")
+        self.number = int(number)
+
+    def take_resumed(self, folder: Path, prefix: str) -> bool:
+        """Go on under the prefix of a checkpoint if it is one of this folder's; return whether it is."""
+        match = re.fullmatch(rf"{re.escape(self._prefix)}(?:_([1-9][0-9]*))?", prefix)
+        if match is None or folder.resolve() != self.path.resolve():
+            return False
+        self.number = int(match.group(1) or 0)
+        return True
+
+    def step_of(self, name: str) -> int | None:
+        """Return the step that a committed checkpoint is of; None where there is none of that name."""
+        path = self.path / f"{name}{MANIFEST_SUFFIX}"
+        if not path.exists():
+            return None
+        try:
+            step = Manifest.load(path).training.get("step")
+        except CheckpointError:
+            return -1
+        return step if type(step) is int else -1
+
+    def discard(self, names: Iterable[str], communicator: Communicator) -> None:
+        """Delete checkpoints: manifests first, on disk, so that no half of one counts; all ranks call it together.
+
+        Raises CheckpointError on all ranks if a manifest cannot be deleted.
+        """
+        names = list(names)
+        if not names:
+            return
+        rank = communicator.rank
+        with failing_together(communicator, CheckpointError):
+            if rank == 0:
+                for name in names:
+                    (self.path / f"{name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
+                sync_folder(self.path)
+        for name in names:
+            # Each rank its own, where ranks do not share a disk; the first those of ranks that are gone.
+            shards = {self.path / shard_file(name, rank)}
+            if rank == 0:
+                shards |= set(self.path.glob(f"rank_*/{glob.escape(name)}.h5"))
+            remove_files(shards)
+
+    def prune(self, most: int, minutes: float, spared: Iterable[str], communicator: Communicator) -> None:
+        """Delete all but the newest ``most`` of the prefix, or with ``minutes`` all but one for each so many.
+
+        The newest is never deleted; ``spared`` neither count nor are deleted. All ranks call it together.
+        """
+        doomed: list[str] = []
+        with failing_together(communicator, CheckpointError):
+            if communicator.rank == 0:
+                kept = [(saved, name) for saved, name in self._committed() if name not in set(spared)]
+                doomed = _too_close(kept, minutes) if minutes else [name for _, name in kept[: -max(most, 1)]]
+        self.discard(announced(doomed, communicator), communicator)
+
+    def _committed(self) -> list[tuple[float, str]]:
+        """Return when each checkpoint of the prefix was committed, and its name, the oldest first."""
+        found = []
+        for name in _names(self.path):
+            if name.endswith(MANIFEST_SUFFIX) and _is_of(self.prefix, name):
+                committed = name.removesuffix(MANIFEST_SUFFIX)
+                epoch, step = (int(number) for number in committed.rpartition("-")[2].split("_"))
+                found.append(((self.path / name).stat().st_mtime_ns, epoch, step, committed))
+        return [(moment / 1e9, name) for moment, _, _, name in sorted(found)]
+
+    def _numbered(self, number: int) -> str:
+        return f"{self._prefix}_{number}" if number else self._prefix
+
+
+def _too_close(kept: list[tuple[float, str]], minutes: float) -> list[str]:
+    """Return those that follow another that stays by less than so many minutes, the newest left out."""
+    doomed, last = [], -np.inf
+    for saved, name in kept[:-1]:
+        if saved - last < minutes * _SECONDS_A_MINUTE:
+            doomed.append(name)
+        else:
+            last = saved
+    return doomed
+
+
+def _is_of(prefix: str, name: str) -> bool:
+    return re.fullmatch(rf"{re.escape(prefix)}-[0-9]+_[0-9]+\.(h5|manifest\.json)", name) is not None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,100 @@
+"""Loading parameters into a network or an optimizer that may be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.layout.box import Box
+from mpiparallel.train.announcement import world_or_alone
+
+
+def load_param_into_net(
+    net: Any, parameter_dict: Mapping[str, Any], strict_load: bool = False, remove_redundancy: bool = False
+) -> tuple[list[str], list[str]]:
+    """Overwrite the parameters of a network or optimizer; return the names that only it has, and only the dict.
+
+    The dict has parameters, tensors or arrays; texts are left alone. Each is a rank's slice or a whole tensor, of which
+    the rank takes its slice. A network that is cut must be compiled first (``Model.build``), so that its slices are
+    known. Nothing is changed unless everything fits: raises CheckpointError, naming parameter, shapes and dtypes, for
+    another shape, and for another dtype unless both are floats and ``strict_load`` is not set.
+
+    With ``remove_redundancy`` each rank gives only some of the slices that it shares with others, as it has loaded them
+    from a checkpoint of ``CheckpointConfig(remove_redundancy=True)``, and gets the rest from the ranks that hold the
+    same; all ranks call it together.
+    """
+    known = {parameter.name: parameter for parameter in net.get_parameters() if not parameter.transient}
+    given = {name: value for name, value in parameter_dict.items() if not isinstance(value, str)}
+    fitting: dict[str, NDArray[Any]] = {}
+    if remove_redundancy:
+        communicator = world_or_alone()
+        with failing_together(communicator, CheckpointError):
+            fitting = _fitting(known, given, strict_load)
+        fitting = _with_those_of_others(known, fitting, communicator)
+    else:
+        fitting = _fitting(known, given, strict_load)
+    for name, array in fitting.items():
+        known[name].set_data(array, slice_shape=known[name].layout is not None)
+    return sorted(known.keys() - fitting.keys()), sorted(parameter_dict.keys() - known.keys())
+
+
+def _fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], strict: bool) -> dict[str, NDArray[Any]]:
+    return {name: slice_for(known[name], value, strict) for name, value in given.items() if name in known}
+
+
+def slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
+    """Return what this rank takes of a tensor for a parameter, of the parameter's dtype.
+
+    Raises CheckpointError if it does not fit.
+    """
+    if not isinstance(source, (Tensor, np.ndarray, np.generic)):
+        raise ConfigurationError(
+            f"load_param_into_net: {target.name!r} is a {type(source).__name__}; give parameters or arrays, as "
+            "load_checkpoint does"
+        )
+    array = np.asarray(source.asnumpy() if isinstance(source, Tensor) else source)
+    floats = array.dtype.kind == target.dtype.kind == "f"
+    if array.dtype != target.dtype and (strict or not floats):
+        raise CheckpointError(f"parameter {target.name!r}: the file holds {array.dtype}, the network {target.dtype}")
+    if array.size == 1 and target.shape in ((), (1,)) and array.ndim < 2:
+        # MindSpore's files have numbers as (1,) or as ().
+        array = array.reshape(target.shape)
+    if array.shape == target.box.shape:
+        return array.astype(target.dtype, copy=False)
+    if array.shape == target.shape:
+        return array[target.box.within(Box.whole(target.shape))].astype(target.dtype, copy=False)
+    raise CheckpointError(
+        f"parameter {target.name!r}: the file holds shape {array.shape}, this rank {target.box.shape} of "
+        f"{target.shape}; build the model with the strategy and the ranks that saved it, or give whole tensors"
+    )
+
+
+def _with_those_of_others(
+    known: Mapping[str, Parameter], own: Mapping[str, NDArray[Any]], communicator: Communicator
+) -> dict[str, NDArray[Any]]:
+    """Return what this rank and those that hold the same slices give; all ranks call it together."""
+    names = sorted(known)
+    given = np.array([name in own for name in names], np.uint8)
+    everyone = np.zeros((communicator.size, len(names)), np.uint8)
+    communicator.all_gather(given, everyone)
+    found = dict(own)
+    for index, name in enumerate(names):
+        layout = known[name].layout
+        if layout is None or layout.devices.size != communicator.size:
+            continue
+        sharing = layout.replica_group(communicator.rank) if not layout.partial else (communicator.rank,)
+        givers = [rank for rank in sharing if everyone[rank, index]]
+        if not givers or len(givers) == len(sharing):
+            continue
+        array = np.ascontiguousarray(own[name]) if name in own else np.empty(known[name].box.shape, known[name].dtype)
+        communicator.group(sharing).broadcast(array, sharing.index(givers[0]))
+        found[name] = array
+    return found

@@ -1,0 +1,117 @@
+"""The disk is full, or files may grow no further, at any point of a save: the refusal says so, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.checkpoint.catalogue import remove, remove_files, uncommitted
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import CheckpointError
+from tests.reliability import states
+from tests.reliability.child import exit_status
+from tests.reliability.counts import count, record
+from tests.reliability.subject import save, saved, steps_in, wrong_arrays
+
+RANKS = 2
+DISK = 3 << 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
+    mounted = subprocess.run(mounting, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"only root may mount a small disk: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_refused_and_nothing_is_left_on_it(disk: Path) -> None:
+    state, step, refused, left_behind = states.small(RANKS), 1, 0, 0
+    root, filler = disk / "checkpoints", disk / "filler"
+    saved(root, RANKS, state, step)
+    room = free_bytes(disk)
+    needed = room - (saved(root, RANKS, state, step + 1), free_bytes(disk))[1]
+    remove(root, steps_in(root)[step + 1])
+    tries = count(200, 25)
+    for number in range(tries):
+        # From no room at all to a little more than enough.
+        left = round((needed + 16384) * number / (tries - 1))
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, free_bytes(disk) - left))
+        told = run_world(RANKS, outcome, root, state, step + 1)
+        assert len(set(told)) == 1
+        there = steps_in(root)
+        if told[0]:
+            refused += 1
+            check_refusal(told[0], root)
+            assert set(there) == {step}
+            # Of a manifest that may be on disk all the same the shards are kept.
+            assert uncommitted(root) == [] or "manifest.json" in told[0]
+            left_behind += len(uncommitted(root))
+        filler.unlink()
+        assert set(there) >= {step}
+        for manifest in there.values():
+            assert wrong_arrays(root, manifest, RANKS, state) == []
+        # The training goes on, and saves again once there is room.
+        remove_files(uncommitted(root))
+        saved(root, RANKS, state, step + 2)
+        for old in steps_in(root).keys() - {step + 2}:
+            remove(root, steps_in(root)[old])
+        step += 2
+    assert 0 < refused < tries
+    record("disk full, at any point of a save", saves=tries, refused=refused, left_behind=left_behind, lost=0)
+
+
+def test_files_that_may_grow_no_further_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    state = states.replicated(RANKS)
+    manifest = saved(tmp_path, RANKS, state, 1)
+    longest = max(shard.size for shard in manifest.shards if shard is not None)
+    chance, tries = random.Random(3), count(200, 15)
+
+    def attempt(most: int) -> None:
+        # Python ignores SIGXFSZ, so the call fails with EFBIG.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        told = run_world(RANKS, outcome, tmp_path, state, 2)
+        assert len(set(told)) == 1
+        check_refusal(told[0], tmp_path)
+
+    for _ in range(tries):
+        assert exit_status(lambda: attempt(chance.randrange(longest))) == 0
+        assert uncommitted(tmp_path) == []
+        assert wrong_arrays(tmp_path, steps_in(tmp_path)[1], RANKS, state) == []
+    record("file size limit, at any point of a save", saves=tries, refused=tries, left_behind=0, lost=0)
+
+
+def outcome(communicator: Communicator, folder: Path, state: states.State, step: int) -> str:
+    """Save; return "", or the message of the refusal."""
+    try:
+        save(communicator, folder, state, step)
+    except CheckpointError as error:
+        return str(error)
+    return ""
+
+
+def check_refusal(told: str, folder: Path) -> None:
+    """See that a refusal names rank and file, says why, and how much room is needed."""
+    assert re.search(r"rank \d: ", told), told
+    assert str(folder) in told, told
+    assert re.search("No space left|File too large", told), told
+    assert re.search(r"needs \d+ bytes", told), told
+
+
+def free_bytes(disk: Path) -> int:
+    status = os.statvfs(disk)
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,54 @@
+"""The power fails after any system call: what was acknowledged is there, and what counts as a checkpoint is right."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.checkpoint.catalogue import remove
+from mpiparallel.communication.threads import run_world
+from tests.reliability import states
+from tests.reliability.counts import count, record
+from tests.reliability.power_loss import Disk, restore
+from tests.reliability.subject import save, steps_in, wrong_arrays
+from tests.reliability.system_calls import CHANGES, observed
+
+RANKS = 2
+STEPS = 3
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """The calls of three saves, the first of which is deleted after the third."""
+    root = tmp_path / "checkpoints"
+    root.mkdir()
+    seen = Disk(root)
+    with observed(CHANGES, seen):
+        for step in range(1, STEPS + 1):
+            run_world(RANKS, save, root, states.small(RANKS), step)
+            seen.told.append(step)
+        seen.told.remove(1)
+        remove(root, steps_in(root)[1])
+    seen.forget()
+    return seen
+
+
+def test_what_was_acknowledged_outlives_the_power(disk: Disk, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    root = disk.root.stat().st_ino
+    ways = count(20, 2)
+    for number, instant in enumerate(disk.instants):
+        # All that was not synced is lost; all of the names, but no bytes, are kept; and any mixture.
+        for way in range(2 + ways):
+            target = tmp_path / "after"
+            restore(instant, root, target, chance if way > 1 else None, way == 0)
+            there = steps_in(target)
+            assert set(instant.told) <= set(there), f"after call {number}, told {instant.told}, there are {sorted(there)}"
+            for step, manifest in there.items():
+                assert wrong_arrays(target, manifest, RANKS, states.small(RANKS)) == [], f"call {number}, step {step}"
+            shutil.rmtree(target)
+    assert len(disk.instants) > 10 * STEPS
+    record("power lost after a call", instants=len(disk.instants), outcomes=len(disk.instants) * (2 + ways), lost=0)

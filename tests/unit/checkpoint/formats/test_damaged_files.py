@@ -1,0 +1,64 @@
+"""Files damaged at random: read or refused, in bounded memory; ``.h5`` has tests of its own."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.formats.registry import open_file, write_file
+from mpiparallel.errors import CheckpointError
+from tests.conformance.mutated_bytes import mutations
+
+GENUINE = Path(__file__).parents[3] / "fixtures" / "mindspore" / "e2e_8to4"
+# A tenth of the full counts, unless MPIPARALLEL_SOAK is set.
+TIMES = 10 if os.environ.get("MPIPARALLEL_SOAK") else 1
+STATE = {
+    "net.w1": np.random.default_rng(0).normal(size=(4, 8)),
+    "zeros": np.zeros(5000, np.float32),
+    "flags": np.array([True, False]),
+    "step": np.array(7),
+}
+
+
+def sound_files(suffix, folder):
+    """Return the contents that are damaged."""
+    path = folder / f"sound{suffix}"
+    write_file(path, infos_of(STATE), STATE.items(), {"step of": 7, "note": "né"})
+    contents = [path.read_bytes()]
+    if suffix == ".ckpt":
+        contents.append(contents[0][:-17])
+        contents.extend(
+            (GENUINE / f"src_checkpoints/rank_{rank}/src_checkpoint{rank}.ckpt").read_bytes() for rank in (0, 7)
+        )
+    if suffix == ".npz":
+        np.savez_compressed(path, **STATE)
+        contents.append(path.read_bytes())
+    return contents
+
+
+@pytest.mark.parametrize(("suffix", "count"), [(".ckpt", 6000), (".safetensors", 3000), (".npz", 3000)])
+def test_a_damaged_file_is_read_or_refused_in_bounded_memory(suffix, count, tmp_path):
+    path, read, refused = tmp_path / f"one{suffix}", 0, 0
+    contents = sound_files(suffix, tmp_path)
+    tracemalloc.start()
+    try:
+        for content in mutations(contents, TIMES * count):
+            path.write_bytes(content)
+            try:
+                with open_file(path) as file:
+                    for name in file.arrays:
+                        read_array(file, name)
+                read += 1
+            except CheckpointError:
+                refused += 1
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
+    # Both happen, or this shows nothing.
+    assert min(read, refused) > count // 100

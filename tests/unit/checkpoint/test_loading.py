@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.typing import NDArray
+
+from mpiparallel.checkpoint.catalogue import newest
+from mpiparallel.checkpoint.loading.load import load_state
+from mpiparallel.checkpoint.loading.reading_plan import ReadingPlan
+from mpiparallel.checkpoint.saving import save_shards
+from mpiparallel.checkpoint.stored_state import StoredState, StoredTensor
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from tests.conformance.reshard_cases import Case, Seeded, any_case, cases, part_of, storable
+
+EIGHT = DeviceMatrix((2, 4))
+WHOLE = np.arange(24 * 40, dtype=np.float32).reshape(24, 40)
+
+
+def save(case: Case, folder: Path, remove_redundancy: bool = False) -> None:
+    def save_here(communicator: Communicator) -> None:
+        given = case.given(communicator.rank)
+        save_shards(folder, "net", 1, 1, given, case.source, communicator, {}, remove_redundancy)
+
+    run_world(case.size, save_here)
+
+
+def load(case: Case, folder: Path, wave_bytes: int, hosts: Sequence[int] | None) -> list[dict[str, NDArray[Any]]]:
+    def load_here(communicator: Communicator) -> dict[str, NDArray[Any]]:
+        with StoredState.of_manifest(folder, newest(folder)) as state:
+            return load_state(state, case.target, communicator, wave_bytes)
+
+    return run_world(case.size, load_here, hosts=hosts)
+
+
+def check(case: Case, folder: Path, number: int) -> None:
+    case = storable(case)
+    save(case, folder, remove_redundancy=number % 2 == 1)
+    hosts = None if number % 3 else case.hosts
+    for rank, arrays in enumerate(load(case, folder, (64 << 20, 1 << 10, 1)[number % 3], hosts)):
+        expected = case.expected(rank)
+        assert arrays.keys() == expected.keys()
+        for name, array in expected.items():
+            assert arrays[name].dtype == array.dtype
+            assert arrays[name].shape == array.shape
+            assert arrays[name].tobytes() == array.tobytes(), name
+
+
+@settings(max_examples=30, deadline=None)
+@given(case=cases())
+def test_any_layout_on_any_ranks_is_loaded_by_any_other(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
+    check(case, tmp_path_factory.mktemp("any"), 0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cuts_far_from_each_other_are_loaded(tmp_path: Path, seed: int) -> None:
+    check(any_case(Seeded(seed)), tmp_path, seed)
+
+
+def layouts_of(count: int, kind: str) -> Layout:
+    rows, columns = (((0,), ()), ((), (0,)))
+    maps = {"rows": rows, "columns": columns, "whole": ((), ())}
+    return Layout(WHOLE.shape, DeviceMatrix((count,)), maps[kind])
+
+
+HYBRID = Layout(WHOLE.shape, EIGHT, ((), (1,)), optimizer_axes=(0,))
+
+
+def test_a_chain_of_rank_counts_keeps_every_bit(tmp_path: Path) -> None:
+    chain = [HYBRID, layouts_of(4, "columns"), layouts_of(6, "rows"), layouts_of(1, "whole"), layouts_of(64, "columns")]
+    held = [part_of(WHOLE, chain[0], rank) for rank in range(8)]
+    for number, (source, target) in enumerate(pairwise(chain)):
+        folder = tmp_path / str(number)
+
+        def save_here(communicator: Communicator, folder: Path, source: Layout, held: list[Any]) -> None:
+            save_shards(folder, "net", 1, 1, {"w": held[communicator.rank]}, {"w": source}, communicator)
+
+        def load_here(communicator: Communicator, folder: Path, target: Layout) -> Any:
+            with StoredState.of_manifest(folder, newest(folder)) as state:
+                return load_state(state, {"w": target}, communicator)["w"]
+
+        run_world(source.devices.size, save_here, folder, source, held)
+        held = run_world(target.devices.size, load_here, folder, target)
+        for rank, array in enumerate(held):
+            np.testing.assert_array_equal(array, part_of(WHOLE, target, rank), strict=True)
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns", "whole"])
+def test_each_byte_is_read_by_one_rank(kind: str) -> None:
+    stored = {name: StoredTensor(HYBRID, np.dtype(np.float32)) for name in "abc"}
+    target = layouts_of(6, kind)
+    plans = [ReadingPlan(stored, dict.fromkeys(stored, target), rank, 6, 1 << 9) for rank in range(6)]
+    read = {name: np.zeros(WHOLE.shape, np.int64) for name in stored}
+    for wave in plans[0].waves:
+        for reading in wave:
+            read[reading.tensor][reading.piece.box.within(reading.piece.box.whole(WHOLE.shape))] += 1
+    assert all((count == 1).all() for count in read.values())
+    for rank, plan in enumerate(plans):
+        assert [[(r.tensor, r.reader, r.offset) for r in wave] for wave in plan.waves] == [
+            [(r.tensor, r.reader, r.offset) for r in wave] for wave in plans[0].waves
+        ]
+        loads = [sum(r.nbytes for wave in plan.waves for r in wave if r.reader == rank) for rank in range(6)]
+        assert max(loads) <= 2 * sum(loads) / 6
+
+
+def test_ranks_that_keep_their_layout_read_their_own_file_and_send_nothing() -> None:
+    stored = {"w": StoredTensor(HYBRID, np.dtype(np.float32))}
+    plan = ReadingPlan(stored, {"w": HYBRID}, 0, 8)
+    readings = [reading for wave in plan.waves for reading in wave]
+    assert all(reading.is_private and reading.piece.box == HYBRID.box(reading.reader) for reading in readings)
+
+
+@pytest.mark.parametrize("harm", ["deleted", "cut off", "changed", "of another rank", "a link"])
+def test_a_lost_shard_is_replaced_by_a_replica(tmp_path: Path, harm: str) -> None:
+    layout = Layout(WHOLE.shape, EIGHT, ((), (1,)))
+    run_world(8, save_whole, tmp_path, layout)
+    damage(tmp_path / "rank_0" / "net-1_1.h5", harm)
+    for rank, (array, replaced) in enumerate(run_world(8, load_told, tmp_path, layout)):
+        np.testing.assert_array_equal(array, part_of(WHOLE, layout, rank), strict=True)
+        assert all("(read from rank 4)" in why for why in replaced.values())
+        assert set(replaced) <= {0}
+    assert any(replaced for _, replaced in run_world(8, load_told, tmp_path, layout))
+    damage(tmp_path / "rank_4" / "net-1_1.h5", harm)
+
+    def refused(communicator: Communicator) -> str:
+        with pytest.raises(CheckpointError) as caught:
+            load_told(communicator, tmp_path, layout)
+        return str(caught.value)
+
+    for message in run_world(8, refused):
+        assert 'tensor "w" (24, 40): the slice (0, 0) to (24, 10) is lost' in message
+        assert "restore one of ranks 0, 4" in message
+
+
+def save_whole(communicator: Communicator, folder: Path, layout: Layout) -> None:
+    arrays = {"w": part_of(WHOLE, layout, communicator.rank)}
+    save_shards(folder, "net", 1, 1, arrays, {"w": layout}, communicator)
+
+
+def load_told(communicator: Communicator, folder: Path, layout: Layout) -> tuple[Any, dict[int, str]]:
+    with StoredState.of_manifest(folder, newest(folder)) as state:
+        return load_state(state, {"w": layout}, communicator)["w"], state.replaced
+
+
+def damage(path: Path, harm: str) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    if harm == "cut off":
+        path.write_bytes(content[:-1])
+    elif harm == "changed":
+        path.write_bytes(content.replace(WHOLE[:1, 8:10].tobytes(), WHOLE[1:2, 8:10].tobytes(), 1)[::-1])
+    elif harm == "of another rank":
+        path.write_bytes((path.parents[1] / "rank_1" / path.name).read_bytes())
+    elif harm == "a link":
+        path.symlink_to(path.parents[1] / "rank_4" / path.name)
+
+
+def test_replicas_that_drifted_are_loaded_as_the_first(tmp_path: Path) -> None:
+    layout = Layout((2,), DeviceMatrix((2,)), ((),))
+
+    def save_drifted(communicator: Communicator) -> None:
+        arrays = {"w": np.full(2, communicator.rank)}
+        save_shards(tmp_path, "net", 1, 1, arrays, {"w": layout}, communicator)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run_world(2, save_drifted)
+    assert [array.tolist() for array, _ in run_world(2, load_told, tmp_path, layout)] == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("layouts", "reason"),
+    [
+        ({"more": layouts_of(2, "rows")}, 'tensor "more" is not in the checkpoint'),
+        ({"w": Layout((24, 41), DeviceMatrix((2,)), ((0,), ()))}, r"has shape \(24, 40\) in the checkpoint"),
+    ],
+)
+def test_another_network_is_refused_on_all_ranks(tmp_path: Path, layouts: dict[str, Layout], reason: str) -> None:
+    run_world(8, save_whole, tmp_path, HYBRID)
+
+    def refused(communicator: Communicator) -> None:
+        with StoredState.of_manifest(tmp_path, newest(tmp_path)) as state, pytest.raises(CheckpointError, match=reason):
+            load_state(state, layouts, communicator)
+
+    run_world(2, refused)
