@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from mpiparallel import ops as ops
     from mpiparallel import train as train
     from mpiparallel.checkpoint.strategy.group_file import restore_group_info_list as restore_group_info_list
+    from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys as merge_pipeline_strategys
+    from mpiparallel.checkpoint.strategy.replica_groups import (
+        restore_parameter_group_info as restore_parameter_group_info,
+    )
     from mpiparallel.checkpoint.strategy.strategy_file import build_searched_strategy as build_searched_strategy
+    from mpiparallel.checkpoint.transform.checkpoints import (
+        transform_checkpoint_by_rank as transform_checkpoint_by_rank,
+    )
+    from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoints as transform_checkpoints
+    from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform as rank_list_for_transform
     from mpiparallel.context import GRAPH_MODE as GRAPH_MODE
     from mpiparallel.context import PYNATIVE_MODE as PYNATIVE_MODE
     from mpiparallel.context import ParallelMode as ParallelMode
@@ -51,11 +60,14 @@ if TYPE_CHECKING:
     from mpiparallel.ops.gradient import value_and_grad as value_and_grad
     from mpiparallel.train import amp as amp
     from mpiparallel.train.amp import build_train_network as build_train_network
+    from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint as load_distributed_checkpoint
+    from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter as merge_sliced_parameter
     from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager as DynamicLossScaleManager
     from mpiparallel.train.loss_scale_manager import FixedLossScaleManager as FixedLossScaleManager
     from mpiparallel.train.model import Model as Model
     from mpiparallel.train.serialization import load_checkpoint as load_checkpoint
     from mpiparallel.train.serialization import load_param_into_net as load_param_into_net
+    from mpiparallel.train.serialization import save_checkpoint as save_checkpoint
 
 _DTYPES = ("bfloat16", "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
 _FOLDERS = ("communication", "context", "dataset", "dtype", "nn", "ops", "train")
@@ -77,12 +89,20 @@ _PLACES = {
     "grad": "ops.gradient",
     "initializer": "nn.initializer",
     "load_checkpoint": "train.serialization",
+    "load_distributed_checkpoint": "train.distributed_checkpoint",
     "load_param_into_net": "train.serialization",
+    "merge_pipeline_strategys": "checkpoint.strategy.merged",
+    "merge_sliced_parameter": "train.distributed_checkpoint",
+    "rank_list_for_transform": "checkpoint.transform.rank_list",
     "reset_auto_parallel_context": "context",
     "restore_group_info_list": "checkpoint.strategy.group_file",
+    "restore_parameter_group_info": "checkpoint.strategy.replica_groups",
+    "save_checkpoint": "train.serialization",
     "set_auto_parallel_context": "context",
     "set_context": "context",
     "set_seed": "context",
+    "transform_checkpoint_by_rank": "checkpoint.transform.checkpoints",
+    "transform_checkpoints": "checkpoint.transform.checkpoints",
     "value_and_grad": "ops.gradient",
 }
 
@@ -118,15 +138,23 @@ __all__ = [
     "int32",
     "int64",
     "load_checkpoint",
+    "load_distributed_checkpoint",
     "load_param_into_net",
+    "merge_pipeline_strategys",
+    "merge_sliced_parameter",
     "nn",
     "ops",
+    "rank_list_for_transform",
     "reset_auto_parallel_context",
     "restore_group_info_list",
+    "restore_parameter_group_info",
+    "save_checkpoint",
     "set_auto_parallel_context",
     "set_context",
     "set_seed",
     "train",
+    "transform_checkpoint_by_rank",
+    "transform_checkpoints",
     "value_and_grad",
 ]
 

@@ -46,15 +46,17 @@ def library_of(python: str) -> Library:
     return Library(python, found, _FLAGS["Open MPI" if "Open MPI" in version else "MPICH"])
 
 
-def run_ranks(library: Library, ranks: int, job: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return what ``ranks`` ranks found for ``job``, which ``rank.py`` explains; files lie in memory where that can be.
+def run_ranks(
+    library: Library, ranks: int, job: Mapping[str, Any], seconds: float, program: Path = _RANK_PROGRAM
+) -> dict[str, Any]:
+    """Return what ``ranks`` ranks found for ``job``, which ``program`` explains; files lie in memory where that can be.
 
     Raises RanksFailedError; what was found until then is in its second argument.
     """
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         file = Path(folder) / "found.json"
         told = json.dumps({**job, "folder": folder, "file": str(file)})
-        command = [library.launcher, *library.flags, "-n", str(ranks), library.python, str(_RANK_PROGRAM), told]
+        command = [library.launcher, *library.flags, "-n", str(ranks), library.python, str(program), told]
         process = subprocess.Popen(command, env={**os.environ, **_ONE_THREAD, **_OPENMPI_VARIABLES})
         status = None
         with suppress(subprocess.TimeoutExpired):

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
+from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
 from mpiparallel.checkpoint.catalogue import find
 from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry
-from mpiparallel.checkpoint.meter import Meter, Progress
+from mpiparallel.checkpoint.meter import Progress
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.checkpoint.shard_check import Problem, ShardCheck
@@ -163,7 +163,12 @@ def _rebuild(
         name: ArrayInfo(manifest.tensors[name].layout.local_shape(rank), np.dtype(manifest.tensors[name].dtype))
         for name in plan
     }
-    attributes = {"prefix": manifest.prefix, "epoch": manifest.epoch, "step": manifest.step, "rank": rank}
+    attributes: dict[str, Attribute] = {
+        "prefix": manifest.prefix,
+        "epoch": manifest.epoch,
+        "step": manifest.step,
+        "rank": rank,
+    }
     _make_folder(path.parent)
     with StoredState.of_manifest(root, _narrowed(manifest, plan, checks)) as state:
         written = write_shard(path, infos, _arrays(state, rank, infos), attributes)

@@ -36,9 +36,9 @@ class LostSlice(NamedTuple):
 class Verification:
     """What is wrong with a checkpoint in ``folder``.
 
-    ``problems`` are those of its files, by rank, then of its companions. ``lost`` are the slices that no sound file has:
-    without them it can be loaded on any ranks, and ``recover`` makes it whole. ``checks[rank]`` is what each shard is
-    worth, None where that rank wrote none.
+    ``problems`` are those of its files, by rank, then of its companions. ``lost`` are the slices that no sound file
+    has; where there are none, it can be loaded on any ranks. ``checks[rank]`` is what each shard is worth, None where
+    that rank wrote none.
     """
 
     folder: Path

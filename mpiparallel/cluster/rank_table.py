@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
-from mpiparallel.cluster import rank_table_json
+from mpiparallel.cluster.faults import Faults, refuse
+from mpiparallel.cluster.host_name import is_loopback, is_placeholder
+from mpiparallel.cluster.json_lines import line_numbers
+from mpiparallel.cluster.rank_table_entries import DeviceEntry, ServerEntry, check_whole
+from mpiparallel.cluster.rank_table_json import VERSION, read
 from mpiparallel.cluster.text_file import read_text
 from mpiparallel.errors import RankTableError
-
-_FAULTS_SHOWN = 20
-_SINGLE_SERVER_COUNTS = (1, 2, 4, 8)
-_DEVICES_PER_SERVER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Server:
     @property
     def is_local(self) -> bool:
         """Tell whether the server can only be this machine: a loopback address or a placeholder (``10.*.*.*``)."""
-        return rank_table_json.is_placeholder(self.server_id) or self.server_id.startswith(("127.", "localhost"))
+        return is_placeholder(self.server_id) or is_loopback(self.server_id)
 
 
 @dataclass(frozen=True)
@@ -63,18 +62,20 @@ class RankTable:
     servers: tuple[Server, ...]
 
     def __post_init__(self) -> None:
-        entries = (
-            rank_table_json.ServerEntry(
+        entries = [
+            ServerEntry(
                 f"servers[{index}]",
                 server.server_id,
                 tuple(
-                    rank_table_json.DeviceEntry(f"servers[{index}].devices[{position}]", *_fields(device))
+                    DeviceEntry(f"servers[{index}].devices[{position}]", *_fields(device))
                     for position, device in enumerate(server.devices)
                 ),
             )
             for index, server in enumerate(self.servers)
-        )
-        _refuse("rank table", rank_table_json.repetitions(entries))
+        ]
+        faults = Faults()
+        check_whole(entries, faults)
+        refuse("rank table", faults)
 
     @classmethod
     def load(cls, path: str | Path) -> RankTable:
@@ -84,9 +85,10 @@ class RankTable:
     @classmethod
     def parse(cls, text: str, source: str) -> RankTable:
         """Read a rank table from JSON ``text``; ``source`` names it in the message of a `RankTableError`."""
-        reading = rank_table_json.read(text)
-        _refuse(source, reading.faults)
-        return cls(tuple(_server(entry) for entry in reading.servers))
+        faults = Faults()
+        entries = read(text, faults)
+        refuse(source, faults, partial(line_numbers, text))
+        return cls(tuple(_server(entry) for entry in entries))
 
     @cached_property
     def _places(self) -> dict[int, tuple[Server, Device]]:
@@ -115,51 +117,11 @@ class RankTable:
             raise RankTableError(f"rank {rank} is not in the rank table; it holds ranks 0 to {self.rank_count - 1}")
         return self._places[rank]
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return what HCCL would refuse or may do badly, although this table can be run here.
-
-        On one server HCCL takes 1, 2, 4 or 8 devices, and 2 or 4 must not cross the halves 0-3 and 4-7; on several, 8 a
-        server, whose ranks follow the order of their ``server_id`` (MindSpore tutorial "Parallel Distributed Training
-        Example (Ascend)", section Multi-host Training).
-        """
-        return (*self._count_warnings(), *self._order_warnings(), *self._address_warnings())
-
-    def _count_warnings(self) -> list[str]:
-        if len(self.servers) > 1:
-            return [
-                f'server "{server.server_id}" has {len(server.devices)} devices; '
-                f"HCCL takes a multiple of {_DEVICES_PER_SERVER} on each of several servers"
-                for server in self.servers
-                if len(server.devices) % _DEVICES_PER_SERVER
-            ]
-        numbers = sorted(device.device_id for server in self.servers for device in server.devices)
-        if len(numbers) not in _SINGLE_SERVER_COUNTS:
-            return [f"the only server has {len(numbers)} devices; HCCL takes 1, 2, 4 or 8"]
-        if len(numbers) in (2, 4) and numbers[0] // 4 != numbers[-1] // 4:
-            return [f"devices {numbers} are in both halves of the server; HCCL wants them within 0-3 or within 4-7"]
-        return []
-
-    def _order_warnings(self) -> list[str]:
-        if any(rank_table_json.is_placeholder(server.server_id) for server in self.servers):
-            return []
-        by_rank = [self.server_of(rank).server_id for rank in range(self.rank_count)]
-        if by_rank != sorted(by_rank):
-            return ["rank_id does not follow the lexicographic order of server_id; HCCL wants the same order"]
-        return []
-
-    def _address_warnings(self) -> list[str]:
-        counts = Counter(device.device_ip for server in self.servers for device in server.devices)
-        return [
-            f'device_ip "{address}" is used {count} times; HCCL wants one for each device'
-            for address, count in counts.items()
-            if count > 1 and "*" not in address
-        ]
-
     def to_json(self) -> str:
         """Return the table as version 1.0 JSON, one device a line, every value a string."""
         servers = ",\n".join(_server_json(server) for server in self.servers)
         return (
-            f'{{\n  "version": "{rank_table_json.VERSION}",\n  "server_count": "{len(self.servers)}",\n'
+            f'{{\n  "version": "{VERSION}",\n  "server_count": "{len(self.servers)}",\n'
             f'  "server_list": [\n{servers}\n  ],\n  "status": "completed"\n}}\n'
         )
 
@@ -168,7 +130,7 @@ def _fields(device: Device) -> tuple[int, str, int]:
     return device.device_id, device.device_ip, device.rank_id
 
 
-def _server(entry: rank_table_json.ServerEntry) -> Server:
+def _server(entry: ServerEntry) -> Server:
     # A reading without faults has no field left None.
     devices = (
         Device(cast(int, device.device_id), cast(str, device.device_ip), cast(int, device.rank_id))
@@ -186,14 +148,3 @@ def _server_json(server: Server) -> str:
         f'    {{\n      "server_id": {json.dumps(server.server_id)},\n      "device": [\n{devices}\n      ],\n'
         f'      "host_nic_ip": "reserve"\n    }}'
     )
-
-
-def _refuse(source: str, faults: list[str] | tuple[str, ...]) -> None:
-    if not faults:
-        return
-    if len(faults) == 1:
-        raise RankTableError(f"{source}: {faults[0]}")
-    shown = [f"  {fault}" for fault in faults[:_FAULTS_SHOWN]]
-    if len(faults) > _FAULTS_SHOWN:
-        shown.append(f"  and {len(faults) - _FAULTS_SHOWN} more")
-    raise RankTableError("\n".join([f"{source}: {len(faults)} faults", *shown]))

@@ -2,161 +2,97 @@
 
 from __future__ import annotations
 
-import ipaddress
-import json
+import difflib
 import re
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
+
+from mpiparallel.cluster.faults import Faults
+from mpiparallel.cluster.host_name import host_fault, is_address, is_placeholder
+from mpiparallel.cluster.json_document import child, read_json, shown
+from mpiparallel.cluster.rank_table_entries import DeviceEntry, ServerEntry, check_whole
+from mpiparallel.cluster.rank_table_versions import describe_version, other_form
 
 VERSION = "1.0"
-_OTHER_VERSIONS = {"1.2": "super-pods", "2.0": "super-pods and UB links"}
-_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,62}")
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_MOST_NAME_CHARACTERS = 63
+_MOST_KEYS_COMPARED = 50
 
 
-class DeviceEntry(NamedTuple):
-    """One device as the file has it; a field that could not be read is None."""
-
-    path: str
-    device_id: int | None
-    device_ip: str | None
-    rank_id: int | None
-
-
-class ServerEntry(NamedTuple):
-    """One server as the file has it; a field that could not be read is None."""
-
-    path: str
-    server_id: str | None
-    devices: tuple[DeviceEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read, and the faults met on the way."""
-
-    servers: tuple[ServerEntry, ...]
-    faults: tuple[str, ...]
-
-
-def is_placeholder(server_id: str) -> bool:
-    """Tell whether ``server_id`` stands for no host yet, as the tutorial's ``10.*.*.*`` does."""
-    return "*" in server_id
-
-
-def read(text: str) -> Reading:
-    """Read the JSON text of a version 1.0 rank table; never raises for a malformed one."""
-    faults: list[str] = []
-    try:
-        document = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, faults))
-    except json.JSONDecodeError as error:
-        return Reading((), (f"line {error.lineno} column {error.colno}: {error.msg}; write well-formed JSON",))
-    except (ValueError, RecursionError) as error:
-        return Reading((), (f"cannot be read as JSON ({error}); write well-formed JSON",))
+def read(text: str, faults: Faults) -> tuple[ServerEntry, ...]:
+    """Read the JSON text of a version 1.0 rank table; what is wrong with it is added to ``faults``, never raised."""
+    document = read_json(text, faults)
+    if document is None and faults:
+        return ()
     if not isinstance(document, dict):
-        return Reading(
-            (), (f"{_shown(document)} is not a JSON object; write version, server_count, server_list and status",)
+        faults.add(
+            "", f"{shown(document)} is not a JSON object; write version, server_count, server_list and status in one"
         )
+        return ()
+    form = other_form(document)
+    if form is not None:
+        _check_version(document, faults, form)
+        return ()
     _check_version(document, faults)
     _check_status(document, faults)
     items = _items(document, "", "server_list", faults)
     _check_count(document, items, faults)
-    servers = tuple(_server(item, f"server_list[{index}]", faults) for index, item in enumerate(items or ()))
-    faults += repetitions(servers)
-    return Reading(servers, tuple(faults))
+    servers = tuple(_server(item, child("server_list", index), faults) for index, item in enumerate(items or ()))
+    check_whole(servers, faults)
+    return servers
 
 
-def repetitions(servers: Iterable[ServerEntry]) -> list[str]:
-    """Return the faults that only show when all entries are seen: repeated ids, and ranks outside 0 to n - 1."""
-    entries = tuple(servers)
-    faults = _repeated(
-        [
-            (f"{server.path}.server_id", server.server_id)
-            for server in entries
-            if server.server_id is not None and not is_placeholder(server.server_id)
-        ],
-        "list each server once, with all its devices",
-    )
-    for server in entries:
-        faults += _repeated(
-            [(f"{device.path}.device_id", device.device_id) for device in server.devices],
-            "give every device of a server its own device_id",
-        )
-    ranks = [(f"{device.path}.rank_id", device.rank_id) for server in entries for device in server.devices]
-    mend = f"give every device its own rank_id, 0 to {len(ranks) - 1}"
-    faults += [
-        f'{path}: "{rank}" is above {len(ranks) - 1}, and there are {len(ranks)} devices; {mend}'
-        for path, rank in ranks
-        if rank is not None and rank >= len(ranks)
-    ]
-    return faults + _repeated(ranks, mend)
-
-
-def _repeated(claims: Iterable[tuple[str, object]], mend: str) -> list[str]:
-    first: dict[object, str] = {}
-    faults = []
-    for path, value in claims:
-        if value is None:
-            continue
-        if value in first:
-            faults.append(f'{path}: "{value}" is used twice (also {first[value].rpartition(".")[0]}); {mend}')
-        first.setdefault(value, path)
-    return faults
-
-
-def _object(pairs: list[tuple[str, Any]], faults: list[str]) -> dict[str, Any]:
-    counts = Counter(key for key, _ in pairs)
-    faults += [
-        f"{_shown(key)} is written {count} times in one object; keep one" for key, count in counts.items() if count > 1
-    ]
-    return dict(pairs)
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _check_version(document: dict[str, Any], faults: list[str]) -> None:
+def _check_version(document: dict[str, Any], faults: Faults, form: str | None = None) -> None:
     version = _field(document, "", "version", faults, f'write "{VERSION}"')
-    if version is None or version == VERSION:
-        return
-    other = _OTHER_VERSIONS.get(version) if isinstance(version, str) else None
-    reason = f"is the rank table of {other}, which is not supported" if other else "is not a rank table version"
-    faults.append(f'version: {_shown(version)} {reason}; write a version "{VERSION}" table')
+    if version is not None and version != VERSION:
+        told = describe_version(version, document)
+        faults.add("version", f'{shown(version)} {told}; write a version "{VERSION}" table')
+    elif form is not None:
+        faults.add("", f'the file is {form}, which is not supported; write a version "{VERSION}" table with server_list')
 
 
-def _check_status(document: dict[str, Any], faults: list[str]) -> None:
+def _check_status(document: dict[str, Any], faults: Faults) -> None:
     status = _field(document, "", "status", faults, 'write "completed"')
     if status is not None and status != "completed":
-        faults.append(f'status: {_shown(status)} is not usable; once the table is complete, write "completed"')
+        faults.add("status", f'{shown(status)} is not usable; once the table is complete, write "completed"')
 
 
-def _check_count(document: dict[str, Any], items: list[Any] | None, faults: list[str]) -> None:
+def _check_count(document: dict[str, Any], items: list[Any] | None, faults: Faults) -> None:
     count = _number(document, "", "server_count", faults, "write the number of servers")
     if count is not None and items is not None and count != len(items):
         mend = f'write "{len(items)}", or list the missing servers'
-        faults.append(f'server_count: "{count}" does not match the {len(items)} servers of server_list; {mend}')
+        faults.add("server_count", f'"{count}" does not match the {len(items)} servers of server_list; {mend}')
 
 
-def _server(item: object, path: str, faults: list[str]) -> ServerEntry:
+def _server(item: object, path: str, faults: Faults) -> ServerEntry:
     if not isinstance(item, dict):
-        faults.append(f"{path}: {_shown(item)} is not a JSON object; write a server: server_id and device")
+        faults.add(path, f"{shown(item)} is not a JSON object; write a server: server_id and device")
         return ServerEntry(path, None, ())
-    server_id = _field(item, path, "server_id", faults, "write the host's address or name")
-    if server_id is not None and not (isinstance(server_id, str) and _NAME.fullmatch(server_id)):
-        faults.append(f"{path}.server_id: {_shown(server_id)} is not a host; write its IPv4 address or name")
-        server_id = None
+    server_id = _server_id(item, path, faults)
     items = _items(item, path, "device", faults)
     devices = (_device(entry, f"{path}.device[{index}]", faults) for index, entry in enumerate(items or ()))
     return ServerEntry(path, server_id, tuple(devices))
 
 
-def _device(item: object, path: str, faults: list[str]) -> DeviceEntry:
+def _server_id(item: dict[str, Any], path: str, faults: Faults) -> str | None:
+    mend = "write the host's address or name"
+    server_id = _field(item, path, "server_id", faults, mend)
+    if server_id is None:
+        return None
+    if not isinstance(server_id, str):
+        reason: str | None = "is not a string"
+    elif len(server_id) > _MOST_NAME_CHARACTERS:
+        reason = f"has {len(server_id)} characters, which HCCL limits to {_MOST_NAME_CHARACTERS}"
+    else:
+        reason = None if is_placeholder(server_id) else host_fault(server_id)
+    if reason is None:
+        return str(server_id)
+    faults.add(f"{path}.server_id", f"{shown(server_id)} {reason}; {mend}")
+    return None
+
+
+def _device(item: object, path: str, faults: Faults) -> DeviceEntry:
     if not isinstance(item, dict):
-        faults.append(f"{path}: {_shown(item)} is not a JSON object; write a device: device_id, device_ip and rank_id")
+        faults.add(path, f"{shown(item)} is not a JSON object; write a device: device_id, device_ip and rank_id")
         return DeviceEntry(path, None, None, None)
     return DeviceEntry(
         path,
@@ -166,45 +102,49 @@ def _device(item: object, path: str, faults: list[str]) -> DeviceEntry:
     )
 
 
-def _address(item: dict[str, Any], path: str, faults: list[str]) -> str | None:
-    mend = "write the address of the device's network interface"
+def _address(item: dict[str, Any], path: str, faults: Faults) -> str | None:
+    mend = "write the address of the device's network interface, as in address_0 of /etc/hccn.conf"
     address = _field(item, path, "device_ip", faults, mend)
     if address is None:
         return None
-    try:
-        if isinstance(address, str):
-            ipaddress.ip_address(address.replace("*", "0"))
-            return address
-    except ValueError:
-        pass
-    faults.append(f"{path}.device_ip: {_shown(address)} is not an IP address; {mend}")
+    if isinstance(address, str) and (is_placeholder(address) or is_address(address)):
+        return address
+    faults.add(f"{path}.device_ip", f"{shown(address)} is not an IP address; {mend}")
     return None
 
 
-def _field(item: dict[str, Any], path: str, key: str, faults: list[str], mend: str) -> Any:
-    if item.get(key) is None:
+def _field(item: dict[str, Any], path: str, key: str, faults: Faults, mend: str) -> Any:
+    value = item.get(key)
+    if value is None:
         state = "is null" if key in item else "is missing"
-        faults.append(f"{path}.{key} {state}; {mend}".removeprefix("."))
-    return item.get(key)
+        faults.add(child(path, key), f"{state}; {mend}{_meant(item, key)}")
+    return value
 
 
-def _number(item: dict[str, Any], path: str, key: str, faults: list[str], mend: str) -> int | None:
+def _meant(item: dict[str, Any], key: str) -> str:
+    """Return a question about the key that was written in place of ``key``, if one looks like it."""
+    others = [other[: 2 * len(key)] for other in list(item)[:_MOST_KEYS_COMPARED] if other != key]
+    near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
+    return f" (is {shown(near[0])} meant to be it?)" if near else ""
+
+
+def _number(item: dict[str, Any], path: str, key: str, faults: Faults, mend: str) -> int | None:
     value = _field(item, path, key, faults, mend)
     if value is None:
         return None
-    digits = str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**9 else value
+    digits = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if isinstance(digits, str) and _NUMBER.fullmatch(digits):
         return int(digits)
-    faults.append(f'{path}.{key}: {_shown(value)} is not a whole number from 0; {mend}, as in "0"'.removeprefix("."))
+    faults.add(child(path, key), f'{shown(value)} is not a whole number from 0; {mend}, as in "0"')
     return None
 
 
-def _items(item: dict[str, Any], path: str, key: str, faults: list[str]) -> list[Any] | None:
+def _items(item: dict[str, Any], path: str, key: str, faults: Faults) -> list[Any] | None:
     noun = "server" if key == "server_list" else "device"
     mend = f"list at least one {noun}"
     value = _field(item, path, key, faults, mend)
     if isinstance(value, list) and value:
         return value
     if value is not None:
-        faults.append(f"{path}.{key}: {_shown(value)} is not a list of {noun}s; {mend}".removeprefix("."))
+        faults.add(child(path, key), f"{shown(value)} is not a list of {noun}s; {mend}")
     return None

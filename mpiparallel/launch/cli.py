@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mpiparallel.errors import MpiParallelError
 from mpiparallel.launch import run
+from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.plan import command as plan
 from mpiparallel.version import VERSION
@@ -32,7 +33,7 @@ class Command(Protocol):
         """Do what the parsed ``arguments`` ask for; return the exit code."""
 
 
-COMMANDS: tuple[Command, ...] = (run, demo, plan)
+COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

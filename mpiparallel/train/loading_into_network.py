@@ -47,10 +47,10 @@ def load_param_into_net(
 
 
 def _fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], strict: bool) -> dict[str, NDArray[Any]]:
-    return {name: slice_for(known[name], value, strict) for name, value in given.items() if name in known}
+    return {name: _slice_for(known[name], value, strict) for name, value in given.items() if name in known}
 
 
-def slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
+def _slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
     """Return what this rank takes of a tensor for a parameter, of the parameter's dtype.
 
     Raises CheckpointError if it does not fit.
@@ -61,9 +61,7 @@ def slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
             "load_checkpoint does"
         )
     array = np.asarray(source.asnumpy() if isinstance(source, Tensor) else source)
-    floats = array.dtype.kind == target.dtype.kind == "f"
-    if array.dtype != target.dtype and (strict or not floats):
-        raise CheckpointError(f"parameter {target.name!r}: the file holds {array.dtype}, the network {target.dtype}")
+    check_dtype(target, array.dtype, strict)
     if array.size == 1 and target.shape in ((), (1,)) and array.ndim < 2:
         # MindSpore's files have numbers as (1,) or as ().
         array = array.reshape(target.shape)
@@ -75,6 +73,13 @@ def slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
         f"parameter {target.name!r}: the file holds shape {array.shape}, this rank {target.box.shape} of "
         f"{target.shape}; build the model with the strategy and the ranks that saved it, or give whole tensors"
     )
+
+
+def check_dtype(target: Parameter, dtype: np.dtype[Any], strict: bool) -> None:
+    """Raise CheckpointError unless a parameter can take values of ``dtype``: its own, or of floats another float."""
+    floats = dtype.kind == target.dtype.kind == "f"
+    if dtype != target.dtype and (strict or not floats):
+        raise CheckpointError(f"parameter {target.name!r}: the file holds {dtype}, the network {target.dtype}")
 
 
 def _with_those_of_others(
@@ -94,7 +99,7 @@ def _with_those_of_others(
         givers = [rank for rank in sharing if everyone[rank, index]]
         if not givers or len(givers) == len(sharing):
             continue
-        array = np.ascontiguousarray(own[name]) if name in own else np.empty(known[name].box.shape, known[name].dtype)
+        array = np.array(own[name], order="C") if name in own else np.empty(known[name].box.shape, known[name].dtype)
         communicator.group(sharing).broadcast(array, sharing.index(givers[0]))
         found[name] = array
     return found

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def resume(
             lost[name] = problem
             _say(f"{folder / name} cannot be read: {problem}", communicator)
             continue
-        with failing_together(communicator, CheckpointError):
+        with _in_own_words(), failing_together(communicator, CheckpointError):
             manifest = Manifest.load(folder / f"{name}{MANIFEST_SUFFIX}")
             record, differences, missing = _checked(manifest, folder, sharded, facts, strict)
         try:
@@ -106,6 +107,17 @@ def resume(
         listed = "; ".join(f"{name}: {problem}" for name, problem in list(lost.items())[:_SHOWN])
         raise CheckpointError(f"{folder}: none of {len(lost)} checkpoints can be read: {listed}")
     return None
+
+
+@contextmanager
+def _in_own_words() -> Iterator[None]:
+    """Let what all ranks find wrong alike be said once."""
+    try:
+        yield
+    except CheckpointError as error:
+        if error.__cause__ is None:
+            raise
+        raise CheckpointError(str(error.__cause__)) from error
 
 
 def _names(folder: Path, prefix: str | None, communicator: Communicator) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,26 +63,27 @@ def network_of(case):
     return nn.SequentialCell([*norm, nn.Flatten(), first, nn.ReLU(), *dropout, nn.Dense(6, 4, dtype=float_type)])
 
 
-def data_of(case):
+def data_of(case, batch=BATCH):
     random = np.random.default_rng(8)
     x, y = random.normal(size=(ROWS, 2, 2, 2)), random.normal(size=(ROWS, 4))
     shards = {"num_shards": get_group_size(), "shard_id": get_rank()} if case.own else {}
     pairs = x.astype(case.dtype), y.astype(case.dtype)
-    return NumpySlicesDataset(pairs, ["x", "y"], shuffle=True, **shards).batch(BATCH // shards.get("num_shards", 1))
+    return NumpySlicesDataset(pairs, ["x", "y"], shuffle=True, **shards).batch(batch // shards.get("num_shards", 1))
 
 
-def model_of(case, rate=0.05):
-    context.set_seed(3)
+def model_of(case, rate=0.05, seed=3, optimizer_class=nn.Adam, wrapped=lambda network: network):
+    context.set_seed(seed)
     context.reset_auto_parallel_context()
     context.set_auto_parallel_context(**case.settings)
-    network = network_of(case)
+    network = wrapped(network_of(case))
     schedule = nn.CosineDecayLR(rate / 10, rate, case.steps)
     scaled = {"loss_scale_manager": DynamicLossScaleManager(2.0**6, 2, 3)} if case.scaled else {}
-    optimizer = nn.Adam(network.trainable_params(), schedule)
+    more = (0.9,) if optimizer_class is nn.Momentum else ()
+    optimizer = optimizer_class(network.trainable_params(), schedule, *more)
     return Model(network, nn.MSELoss(), optimizer, accumulation_steps=case.accumulation, **scaled)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """What ends a training in a test."""
 
 
@@ -97,7 +99,7 @@ class Record(Callback):
 
     def step_end(self, run_context):
         if run_context.original_args().cur_step_num == self.last:
-            raise Killed
+            raise KilledError
 
 
 def state_of(model):
@@ -117,10 +119,19 @@ def leg(case, folder, last=None, config=None, epochs=EPOCHS, strict=True):
         data = data_of(case)
         found = None if folder is None else model.resume(folder, data, strict=strict)
         savers = [ModelCheckpoint("net", str(folder), config or CheckpointConfig(1))] if folder else []
-        try:
+        with suppress(KilledError):
             model.train(epochs, data, [record, *savers, Record(last)], dataset_sink_mode=False)
-        except Killed:
-            pass
         return found, record.losses, state_of(model), model.step
+
+    return run_world(case.ranks, on_rank)
+
+
+def stopped(case, folder, strict=True):
+    """Resume on all ranks and return what they hold, without a step, as ``leg`` does."""
+
+    def on_rank(communicator):
+        model = model_of(case)
+        found = model.resume(folder, data_of(case), strict=strict)
+        return found, {}, state_of(model), model.step
 
     return run_world(case.ranks, on_rank)

@@ -15,8 +15,12 @@ Place = tuple[Any, Any]
 
 def sealed(content: Any) -> bytes:
     """Return the file of a manifest with this content and the right digest."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return json.dumps({"xxh3": xxhash.xxh3_128_hexdigest(canonical.encode()), "manifest": content}, indent=1).encode()
+    return enveloped(json.dumps(content, sort_keys=True).encode())
+
+
+def enveloped(content: bytes) -> bytes:
+    """Return the file of a manifest whose content is these bytes, JSON or not, with the right digest."""
+    return b'{"xxh3": "' + xxhash.xxh3_128_hexdigest(content).encode() + b'", "manifest": ' + content + b"}\n"
 
 
 def content_of(path: Path) -> Any:
@@ -45,7 +49,8 @@ def damaged_text(text: bytes, chance: random.Random) -> bytes:
         return text[:stop] + text[start:]
     if way == 3:
         return text[:start] + chance.randbytes(chance.randint(1, 8)) + text[start + 1 :]
-    return chance.choice(_BOMBS)
+    bomb = chance.choice(_BOMBS)
+    return enveloped(bomb) if chance.random() < 0.5 else bomb
 
 
 def _places(value: Any) -> Iterator[Place]:
@@ -109,6 +114,16 @@ _VALUES: list[Callable[[], Any]] = [
     *(list, dict, lambda: _nested(60), lambda: [0] * 50_000, lambda: [2**31] * 3, lambda: {"a": {}}, lambda: [1] * 70),
 ]
 _BOMBS = [
-    *(b"", b"null", b"[]", b"{}", b"0", b'"manifest"', b'{"manifest": null, "xxh3": null}', b"\xff\xfe", b"[" * 1_000_000),
+    *(
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"0",
+        b'"manifest"',
+        b'{"manifest": null, "xxh3": null}',
+        b"\xff\xfe",
+        b"[" * 1_000_000,
+    ),
     *(b'{"a":' * 100_000, b"1" * 1_000_000, b'{"xxh3": NaN, "manifest": Infinity}', b'{"manifest": {}}', b"\0" * 4096),
 ]

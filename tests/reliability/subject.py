@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.loading.load import load_state
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
-from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.saving import save_shards
-from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.checkpoint.verification import verify
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
@@ -25,7 +24,14 @@ PREFIX = "net"
 EPOCH = 1
 
 
-def save(communicator: Communicator, folder: Path, state: State, step: int, remove_redundancy: bool = False) -> Path:
+def save(
+    communicator: Communicator,
+    folder: Path,
+    state: State,
+    step: int,
+    remove_redundancy: bool = False,
+    companions: Sequence[Path] = (),
+) -> Path:
     """Save ``state`` as it is at ``step``; every rank calls it. Returns the path of the manifest."""
     arrays = held(state, communicator.rank, step)
     return save_shards(
@@ -38,12 +44,13 @@ def save(communicator: Communicator, folder: Path, state: State, step: int, remo
         communicator,
         {"step": step},
         remove_redundancy=remove_redundancy,
+        companions=companions,
     )
 
 
-def saved(folder: Path, ranks: int, state: State, step: int, remove_redundancy: bool = False) -> Manifest:
-    """Save ``state`` on thread ranks; return the manifest."""
-    return Manifest.load(run_world(ranks, save, folder, state, step, remove_redundancy)[0])
+def saved(folder: Path, ranks: int, state: State, step: int, *options: Any) -> Manifest:
+    """Save ``state`` on thread ranks, with the options of ``save``; return the manifest."""
+    return Manifest.load(run_world(ranks, save, folder, state, step, *options)[0])
 
 
 def steps_in(folder: Path) -> dict[int, Manifest]:
@@ -65,9 +72,7 @@ def load(
 def wrong_arrays(folder: Path, manifest: Manifest, ranks: int, state: State) -> list[str]:
     """Load a checkpoint on thread ranks, as it was saved; return the names that any rank gets other than saved."""
     found = run_world(ranks, load, folder, manifest, layouts(state))
-    return sorted(
-        {name for rank in range(ranks) for name in differing(found[rank], held(state, rank, manifest.step))}
-    )
+    return sorted({name for rank in range(ranks) for name in differing(found[rank], held(state, rank, manifest.step))})
 
 
 def load_sound(folder: Path, name: str, ranks: int, state: State) -> str:
@@ -85,18 +90,9 @@ def load_sound(folder: Path, name: str, ranks: int, state: State) -> str:
 
 
 def complaints(folder: Path, name: str) -> list[str]:
-    """Return what is wrong with the files of checkpoint ``name``, found without reading its tensors into a network."""
+    """Return what is wrong with the files of checkpoint ``name``, each with the path of the file."""
     try:
         manifest = Manifest.load(folder / f"{name}{MANIFEST_SUFFIX}")
     except CheckpointError as error:
         return [str(error)]
-    found = []
-    for shard in manifest.shards:
-        if shard is not None:
-            try:
-                check_folder((folder / shard.file).parent)
-                with open_shard(folder / shard.file, shard.digest) as file:
-                    file.verify()
-            except (CheckpointError, OSError) as error:
-                found.append(str(error))
-    return found
+    return [f"{folder}/{problem}" for problem in verify(folder, manifest).problems]

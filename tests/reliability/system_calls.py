@@ -17,14 +17,16 @@ Observer = Callable[[str, Call, tuple[Any, ...], dict[str, Any]], Any]
 
 WRITES = ("pwrite", "write", "pwritev", "writev")
 CHANGES = (
-    *("open", *WRITES, "fsync", "fdatasync", "close", "replace", "rename", "link", "unlink", "remove", "mkdir", "rmdir"),
-    *("ftruncate", "truncate", "posix_fallocate", "copy_file_range", "sendfile"),
+    *("open", *WRITES, "fsync", "fdatasync", "close", "ftruncate", "truncate", "posix_fallocate", "sendfile"),
+    *("replace", "rename", "link", "unlink", "remove", "mkdir", "rmdir", "utime", "chmod", "copy_file_range"),
 )
-READS = ("pread", "preadv", "read", "listdir", "scandir", "stat", "lstat", "fstat")
-REAL: dict[str, Call] = {name: getattr(os, name) for name in (*CHANGES, *READS) if hasattr(os, name)}
+READS = ("pread", "preadv", "read")
+LOOKS = ("open", *READS, "close", "listdir", "scandir", "stat", "lstat", "fstat")
+REAL: dict[str, Call] = {name: getattr(os, name) for name in (*CHANGES, *LOOKS) if hasattr(os, name)}
 EXIT_OF_CRASH = 77
 
 _NUMBERS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EINTR": errno.EINTR, "EDQUOT": errno.EDQUOT}
+_SHORT = {"short write": WRITES, "short read": READS}
 KINDS = (*_NUMBERS, "EIO after the call was made", "EIO for ever", "short write")
 
 
@@ -52,7 +54,7 @@ def observed(names: tuple[str, ...], observer: Observer) -> Iterator[None]:
 
 
 class Fault:
-    """Lets the call of number ``number``, counted from 1 over all threads, go wrong; ``fired`` tells whether it came."""
+    """Lets call ``number``, counted from 1 over all threads, go wrong; ``fired`` tells whether it came."""
 
     def __init__(self, number: int, kind: str) -> None:
         self.number = number
@@ -62,7 +64,7 @@ class Fault:
         self._lock = threading.Lock()
 
     def __call__(self, name: str, real: Call, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if self.kind == "short write" and name not in WRITES:
+        if self.kind in _SHORT and name not in _SHORT[self.kind]:
             return real(*args, **named)
         with self._lock:
             self.seen[name] += 1
@@ -74,12 +76,24 @@ class Fault:
     def _go_wrong(self, name: str, real: Call, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if self.kind == "crash":
             os._exit(EXIT_OF_CRASH)
-        if self.kind == "short write":
-            content = memoryview(args[1]).cast("B") if name in ("pwrite", "write") else None
-            if content is None:
-                return real(args[0], [memoryview(args[1][0]).cast("B")[:1]], *args[2:])
-            return real(args[0], content[: max(1, content.nbytes // 2)], *args[2:])
+        if self.kind in _SHORT:
+            return _cut_short(name, real, args)
         if name == "close" or "after" in self.kind:
             real(*args, **named)
         number = _NUMBERS.get(self.kind, errno.EIO)
         raise OSError(number, os.strerror(number), args[0] if args and isinstance(args[0], str) else None)
+
+
+def _cut_short(name: str, real: Call, args: tuple[Any, ...]) -> Any:
+    """Make a call that reads or writes for the first half of its bytes only."""
+    descriptor, content, *offset = args
+    if isinstance(content, int):
+        return real(descriptor, max(1, content // 2), *offset)
+    if name.endswith("v"):
+        return real(descriptor, [_half(content[0])], *offset)
+    return real(descriptor, _half(content), *offset)
+
+
+def _half(content: Any) -> memoryview:
+    view = memoryview(content).cast("B")
+    return view[: max(1, view.nbytes // 2)]

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
+from mpiparallel.checkpoint.strategy.group_file import write_group_info
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from tests.reliability import states
 from tests.reliability.counts import count, record
 from tests.reliability.subject import complaints, load_sound, saved
@@ -23,9 +25,10 @@ ENDS = 4096
 def test_no_bit_turns_over_unnoticed(tmp_path: Path, remove_redundancy: bool) -> None:
     flips = count(1000, 100)
     state = states.replicated(RANKS)
-    name = saved(tmp_path, RANKS, state, 7, remove_redundancy).name
+    companions = strategy_and_group_file(tmp_path, state)
+    name = saved(tmp_path, RANKS, state, 7, remove_redundancy, companions).name
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
-    assert len(files) == RANKS + 1
+    assert len(files) == RANKS + 1 + len(companions)
     chance, seen = random.Random(RANKS), Counter[str]()
     for _ in range(flips):
         path = chance.choice(files)
@@ -45,10 +48,19 @@ def test_no_bit_turns_over_unnoticed(tmp_path: Path, remove_redundancy: bool) ->
         flips=flips,
         in_shards=seen[".h5"],
         in_manifests=seen[".json"],
+        in_strategy_and_group_files=seen[".ckpt"] + seen[".pb"],
         load_refused=seen["refused"],
         load_right=seen["right"],
         silent=0,
     )
+
+
+def strategy_and_group_file(folder: Path, state: states.State) -> list[Path]:
+    """Write the files that MindSpore has beside a checkpoint; they have no digest of their own."""
+    paths = [folder / "src_strategy.ckpt", folder / "group_info.pb"]
+    write_strategy(paths[0], StrategyRecord.of(states.layouts(state), {}))
+    write_group_info(paths[1], [(0, 2), (1, 3), (0, 1, 2, 3)], [0, 2])
+    return paths
 
 
 def a_position(path: Path, chance: random.Random) -> int:
@@ -72,5 +84,7 @@ def turn_over(path: Path, position: int, bit: int) -> None:
 def check_message(message: str, path: Path, where: str) -> None:
     """See that a message names the file and, of a shard, the array or the part of the file."""
     assert str(path) in message, f"{where}: the message does not name the file: {message}"
-    if not path.name.endswith(MANIFEST_SUFFIX):
-        assert re.search('array "|around the arrays|index|footer', message), f"{where}: the message does not say what: {message}"
+    if path.suffix == ".h5":
+        assert re.search('array "|around the arrays|index|footer', message), (
+            f"{where}: the message does not say what: {message}"
+        )

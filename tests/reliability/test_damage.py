@@ -1,4 +1,4 @@
-"""Files of a checkpoint are cut, overwritten, exchanged or lost: that is found, and what is loaded is right or nothing."""
+"""Files of a checkpoint are cut, overwritten, exchanged, lost: it is found, and what is loaded is right or nothing."""
 
 from __future__ import annotations
 
@@ -196,5 +196,9 @@ def test_what_is_damaged_is_found(whole: Scene, damage: Damage, tmp_path: Path) 
         right += not load_sound(scene.folder, scene.manifest.name, RANKS, state)
         shutil.rmtree(scene.folder)
     record(
-        f"damage: {damage.__name__.replace('_', ' ')}", tries=tries, load_right=right, load_refused=tries - right, silent=0
+        f"file of a checkpoint damaged: {damage.__name__.replace('_', ' ')}",
+        tries=tries,
+        load_right=right,
+        load_refused=tries - right,
+        silent=0,
     )

@@ -23,7 +23,21 @@ from tests.reliability.subject import load
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 # Sizes around a block of 1 MiB, a page, what is fused, primes, none at all; more dims than most, dims below their cut.
-SHAPES = [(), (0,), (0, 5), (3, 0, 2), (1,), (2,), (7,), (31, 37), (2, 3, 5, 7, 11), (1,) * 16, (4096,), (16384,), (131073,)]
+SHAPES = [
+    (),
+    (0,),
+    (0, 5),
+    (3, 0, 2),
+    (1,),
+    (2,),
+    (7,),
+    (31, 37),
+    (2, 3, 5, 7, 11),
+    (1,) * 16,
+    (4096,),
+    (16384,),
+    (131073,),
+]
 DEVICES = DeviceMatrix((3,), 1)
 RANKS = 5
 ORDERS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {

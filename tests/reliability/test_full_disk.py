@@ -9,13 +9,19 @@ import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from mpiparallel import Model, nn
 from mpiparallel.checkpoint.catalogue import remove, remove_files, uncommitted
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError
+from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from mpiparallel.train.callback import Callback
 from tests.reliability import states
 from tests.reliability.child import exit_status
 from tests.reliability.counts import count, record
@@ -73,6 +79,44 @@ def test_a_full_disk_is_refused_and_nothing_is_left_on_it(disk: Path) -> None:
         step += 2
     assert 0 < refused < tries
     record("disk full, at any point of a save", saves=tries, refused=refused, left_behind=left_behind, lost=0)
+
+
+@pytest.mark.parametrize("on_error", ["warn", "raise"])
+def test_a_training_goes_on_while_the_disk_is_full_if_it_is_told_to(
+    disk: Path, on_error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.random.default_rng(1).standard_normal((12, 3))
+    data = NumpySlicesDataset((rows, rows[:, :1].copy()), ["x", "y"]).batch(2)
+    network = nn.Dense(3, 1).to_float("float64")
+    model = Model(network, nn.MSELoss(), nn.Adam(network.trainable_params()))
+    config = CheckpointConfig(save_checkpoint_steps=1, keep_checkpoint_max=9, on_error=on_error)
+    callbacks = [FullBetween(disk, 2, 4), ModelCheckpoint("net", str(disk / "checkpoints"), config)]
+    if on_error == "raise":
+        with pytest.raises(CheckpointError, match=r"needs \d+ bytes"):
+            model.train(1, data, callbacks, dataset_sink_mode=False)
+        assert set(steps_in(disk / "checkpoints")) == {1}
+        return
+    model.train(1, data, callbacks, dataset_sink_mode=False)
+    assert model.step == 6
+    assert set(steps_in(disk / "checkpoints")) == {1, 4, 5, 6}
+    printed = capsys.readouterr().out
+    assert "step 2" in printed
+    assert "No space left" in printed
+
+
+class FullBetween(Callback):
+    """Fills the disk at a step, and empties it again at a later one."""
+
+    def __init__(self, disk: Path, first: int, last: int) -> None:
+        self._disk, self._first, self._last = disk, first, last
+
+    def step_end(self, run_context: Any) -> None:
+        step, filler = run_context.original_args().cur_step_num, self._disk / "filler"
+        if step == self._first:
+            with filler.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, free_bytes(self._disk))
+        if step == self._last:
+            filler.unlink()
 
 
 def test_files_that_may_grow_no_further_are_refused_and_nothing_is_left(tmp_path: Path) -> None:

@@ -22,7 +22,17 @@ from tests.reliability.subject import complaints, load, save, saved
 
 RANKS = 2
 STATE = states.small(RANKS)
-NAMES = ["../outside/rank_0/net-1_7.h5", "..", ".", "", "/etc/passwd", "a\0b", "a\nb", "n" * 4096, "rank_0/../../outside/x.h5"]
+NAMES = [
+    "../outside/rank_0/net-1_7.h5",
+    "..",
+    ".",
+    "",
+    "/etc/passwd",
+    "a\0b",
+    "a\nb",
+    "n" * 4096,
+    "rank_0/../../outside/x.h5",
+]
 # What happens to files; the first argument of each is a path.
 EVENTS = {
     *("open", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.listdir"),
@@ -101,14 +111,16 @@ def rewrite(folder: Path, change: Callable[[Any], None]) -> None:
 def use_all(folder: Path) -> None:
     """Do all that can be done with a folder of checkpoints; end with an error if anything outside it was touched."""
     touched: list[str] = []
-    inside = os.path.realpath(folder)
-    programs = (*map(os.path.realpath, (sys.prefix, sys.base_prefix)), str(Path(__file__).parents[2]), "/proc", "/sys")
+    inside = folder.resolve()
+    programs = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2], Path("/proc"), Path("/sys")]
+    allowed = [inside, *(place.resolve() for place in programs)]
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS and isinstance(arguments[0], str | bytes):
             path = reached(event, arguments)
             # Whether the folder itself is on disk is for the folder above to say.
-            if not path.startswith((inside, *programs)) and (event, path) != ("open", os.path.dirname(inside)):
+            syncs_name = event == "open" and path == inside.parent
+            if not syncs_name and not any(path.is_relative_to(place) for place in allowed):
                 touched.append(f"{event} {path}")
 
     sys.addaudithook(watch)
@@ -121,12 +133,12 @@ def use_all(folder: Path) -> None:
             assert not touched, f"{operation.__name__}: {touched}"
 
 
-def reached(event: str, arguments: tuple[Any, ...]) -> str:
+def reached(event: str, arguments: tuple[Any, ...]) -> Path:
     """Return the path of what is touched, links followed; a link itself where the last part of the path is not."""
-    path = os.fsdecode(arguments[0])
+    path = Path(os.fsdecode(arguments[0]))
     if event == "open" and not arguments[2] & os.O_NOFOLLOW:
-        return os.path.realpath(path)
-    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return path.resolve()
+    return path.parent.resolve() / path.name
 
 
 def list_it(folder: Path) -> None:

@@ -39,7 +39,9 @@ def test_no_kill_loses_a_checkpoint_that_was_acknowledged(
     folder.mkdir()
     figures: Counter[str] = Counter()
     for _ in range(kills):
-        figures += _life(MpiJob(interpreter, size, "tests.reliability.saving_ranks", notes, folder, KEPT), victims, chance)
+        figures += _life(
+            MpiJob(interpreter, size, "tests.reliability.saving_ranks", notes, folder, KEPT), victims, chance
+        )
         figures += _checked(notes, folder, size)
     record(
         f"{victims} killed while saving: {library(interpreter)}, {size} ranks",
@@ -56,7 +58,9 @@ def _life(job: MpiJob, victims: str, chance: random.Random) -> Counter[str]:
     going = job.notes / "going"
     going.unlink(missing_ok=True)
     with job:
-        begun = job.wait_for_ranks() and job.wait_for(going.exists)
+        # Where the launcher dies too, it does so while the ranks load as well.
+        saving = victims == "one rank" or chance.random() < 0.5
+        begun = job.wait_for_ranks() and (not saving or job.wait_for(going.exists))
         assert begun, f"the job ended before it was killed:\n{job.output()}"
         time.sleep(chance.uniform(0.0, LONGEST_LIFE))
         assert job.running, f"the job ended before it was killed:\n{job.output()}"
@@ -66,7 +70,7 @@ def _life(job: MpiJob, victims: str, chance: random.Random) -> Counter[str]:
         else:
             job.kill_all()
             job.end()
-        assert "WRONG" not in job.output()
+        assert "WRONG" not in job.output(), job.output()
         return Counter(left_running=job.leftover)
 
 

@@ -21,9 +21,9 @@ STEPS = 3
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Disk:
+def disk(quick_folder: Path) -> Disk:
     """The calls of three saves, the first of which is deleted after the third."""
-    root = tmp_path / "checkpoints"
+    root = quick_folder
     root.mkdir()
     seen = Disk(root)
     with observed(CHANGES, seen):
@@ -36,17 +36,19 @@ def disk(tmp_path: Path) -> Disk:
     return seen
 
 
-def test_what_was_acknowledged_outlives_the_power(disk: Disk, tmp_path: Path) -> None:
+def test_what_was_acknowledged_outlives_the_power(disk: Disk) -> None:
     chance = random.Random(5)
     root = disk.root.stat().st_ino
     ways = count(20, 2)
     for number, instant in enumerate(disk.instants):
         # All that was not synced is lost; all of the names, but no bytes, are kept; and any mixture.
         for way in range(2 + ways):
-            target = tmp_path / "after"
+            target = disk.root.with_name("after")
             restore(instant, root, target, chance if way > 1 else None, way == 0)
             there = steps_in(target)
-            assert set(instant.told) <= set(there), f"after call {number}, told {instant.told}, there are {sorted(there)}"
+            assert set(instant.told) <= set(there), (
+                f"after call {number}, told {instant.told}, there are {sorted(there)}"
+            )
             for step, manifest in there.items():
                 assert wrong_arrays(target, manifest, RANKS, states.small(RANKS)) == [], f"call {number}, step {step}"
             shutil.rmtree(target)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.recovery import LostSlicesError, recover
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.layout.box import Box
 from tests.reliability.counts import record
@@ -32,10 +33,12 @@ def test_any_one_shard_can_be_replaced(label: str, harm: str, tmp_path: Path) ->
         if alone:
             told = load_sound(folder, manifest.name, ranks, state)
             check_refusal(told, alone, {rank})
+            check_no_recovery(folder, alone, {rank})
             refused += 1
         else:
             assert wrong_arrays(folder, manifest, ranks, state) == []
             check_told(folder, manifest, rank)
+            check_recovery(folder, tmp_path / "whole", rank)
             replaced += 1
     record(f"one shard {harm}: {label}", shards=ranks, replaced=replaced, refused_by_name=refused, wrong=0)
 
@@ -51,6 +54,7 @@ def test_what_all_holders_have_lost_is_refused_by_name(label: str, tmp_path: Pat
             spoil(folder, manifest, rank, HARMS[rank % 2])
         told = load_sound(folder, manifest.name, ranks, state)
         check_refusal(told, only_holder(state, set(holders)), set(holders))
+        check_no_recovery(folder, only_holder(state, set(holders)), set(holders))
     record(f"all holders of a slice lost: {label}", sets=len(groups), refused_by_name=len(groups), wrong=0)
 
 
@@ -101,6 +105,31 @@ def check_told(folder: Path, manifest: Manifest, rank: int) -> None:
             assert lost == rank
             assert "read from rank" in reason
             assert str(folder / f"rank_{rank}") in reason
+
+
+def check_recovery(folder: Path, whole_folder: Path, rank: int) -> None:
+    """See that recovery makes the files those that were committed, byte for byte, and says from whom."""
+    made = recover(folder)
+    assert [rebuilt.rank for rebuilt in made.rebuilt] == [rank]
+    assert made.rebuilt[0].sources
+    assert contents(folder) == contents(whole_folder)
+    assert recover(folder).rebuilt == ()
+
+
+def check_no_recovery(folder: Path, tensors: set[str], ranks: set[int]) -> None:
+    """See that recovery refuses, lists all that is missing and who had it, and changes nothing."""
+    before = contents(folder)
+    with pytest.raises(LostSlicesError) as refusal:
+        recover(folder)
+    assert contents(folder) == before
+    assert {slice_.tensor for slice_ in refusal.value.slices} == tensors
+    assert {rank for slice_ in refusal.value.slices for rank in slice_.ranks} <= ranks
+    assert all(f'"{name}"' in str(refusal.value) for name in tensors)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return what is in each file, by its path in the folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def check_refusal(told: str, tensors: set[str], ranks: set[int]) -> None:

@@ -12,7 +12,9 @@ import mpiparallel
 
 DOORS = {
     "mpiparallel": "Tensor Parameter ParameterTuple Model context ops nn dataset dtype set_seed set_context float32 "
-    "set_auto_parallel_context restore_group_info_list build_searched_strategy load_checkpoint load_param_into_net",
+    "set_auto_parallel_context restore_group_info_list build_searched_strategy load_checkpoint load_param_into_net "
+    "save_checkpoint load_distributed_checkpoint merge_sliced_parameter merge_pipeline_strategys "
+    "rank_list_for_transform transform_checkpoints transform_checkpoint_by_rank",
     "mpiparallel.common.initializer": "initializer Normal XavierUniform TruncatedNormal HeNormal Zero One Uniform",
     "mpiparallel.common": "dtype Parameter Tensor",
     "mpiparallel.context": "ParallelMode set_auto_parallel_context reset_auto_parallel_context GRAPH_MODE",

@@ -33,7 +33,8 @@ _DTYPES = {
         *("Float16", "Float32", "Float64", "Complex64", "Complex128"),
     )
 }
-_KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
+# MindSpore writes complex numbers too, but cannot load them again.
+_KINDS = {dtype: kind for kind, dtype in _DTYPES.items() if dtype.kind != "c"}
 _BFLOAT16 = "BFloat16"
 _TEXT = "str"
 _LONGEST_TEXT = 1 << 20
@@ -255,6 +256,8 @@ def _text(path: Path, descriptor: int, name: str, extents: tuple[Extent, ...]) -
 def _kind(path: Path, name: str, info: ArrayInfo) -> str:
     if info.dtype not in _KINDS:
         raise CheckpointError(f'{path}: array "{name}" is {info.dtype}; MindSpore has {", ".join(map(str, _KINDS))}')
+    if info.shape == (0,):
+        raise CheckpointError(f'{path}: array "{name}" is empty, which MindSpore reads as a scalar; leave it out')
     return _KINDS[info.dtype]
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,10 @@ import xxhash
 from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
 from mpiparallel.checkpoint.shard.block_digest import DIGEST_LENGTH, block_count
 
-DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
+_DTYPES = {
+    name: np.dtype(name)
+    for name in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+}
 MAX_DIMS = 32
 MAX_NAME_LENGTH = 1024
 MAX_INDEX_LENGTH = 1 << 25
@@ -43,8 +46,7 @@ class Place(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True)
-class StoredArray:
+class StoredArray(NamedTuple):
     """An array in a shard; ``table`` are the digests of its blocks."""
 
     info: ArrayInfo
@@ -80,8 +82,7 @@ class IndexDraft:
         return f'{self._start}{skeleton.hex()}","arrays":[{entries}]}}'.encode()
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """What is in a shard; ``skeleton`` is the digest of all that is around the arrays."""
 
     attributes: Mapping[str, Attribute]
@@ -98,7 +99,7 @@ class Index:
         except RecursionError as error:
             raise ValueError("is nested too deeply") from error
         found, attributes, skeleton, entries = _fields(
-            described, "the file", format=str, attributes=dict, skeleton=str, arrays=list
+            described, "the file", {"format": str, "attributes": dict, "skeleton": str, "arrays": list}
         )
         if found != _FORMAT:
             raise ValueError(f'is of format "{found[:40]}", not "{_FORMAT}"')
@@ -159,16 +160,12 @@ def check_name(name: object) -> None:
 
 def check_info(info: ArrayInfo) -> None:
     """Raise ``ValueError`` if no array of that shape and dtype can be stored."""
-    if info.dtype.str not in DTYPES:
+    if info.dtype.str not in _DTYPES:
         raise ValueError(f"has dtype {info.dtype}; use bool, integers, float or complex in little-endian byte order")
-    extents = [max(1, extent) for extent in info.shape]
-    if len(extents) > MAX_DIMS or min(info.shape, default=0) < 0:
-        raise ValueError(f"has shape {info.shape}; use at most {MAX_DIMS} dims")
-    size = info.dtype.itemsize
-    for extent in extents:
-        size *= extent
-        if size >= 1 << 62:
-            raise ValueError(f"has shape {info.shape}, which no memory holds")
+    if len(info.shape) > MAX_DIMS or min(info.shape, default=0) < 0:
+        raise ValueError(f"has shape {info.shape!s:.200}; use at most {MAX_DIMS} dims")
+    if prod([extent or 1 for extent in info.shape]) * info.dtype.itemsize >= 1 << 62:
+        raise ValueError(f"has shape {info.shape!s:.200}, which no memory holds")
 
 
 def check_attribute(name: object, value: object) -> None:
@@ -199,23 +196,29 @@ def _table_length(info: ArrayInfo) -> int:
 
 def _stored(entry: object) -> tuple[str, StoredArray]:
     name, dtype, shape, dataset, first, offset, blocks = _fields(
-        entry, "an array", name=str, dtype=str, shape=list, dataset=str, first=int, offset=int, blocks=str
+        entry,
+        "an array",
+        {"name": str, "dtype": str, "shape": list, "dataset": str, "first": int, "offset": int, "blocks": str},
     )
     check_name(name)
-    if dtype not in DTYPES or any(type(extent) is not int for extent in shape):
+    if dtype not in _DTYPES or any(type(extent) is not int for extent in shape):
         raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
-    info = ArrayInfo(tuple(shape), np.dtype(dtype))
+    info = ArrayInfo(tuple(shape), _DTYPES[dtype])
     check_info(info)
     table = bytes.fromhex(blocks)
-    if len(table) != _table_length(info) or min(first, offset) < 0:
+    if len(table) != _table_length(info):
         raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.nbytes} bytes')
+    if min(first, offset) < 0 or not dataset.isprintable():
+        raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
     return name, StoredArray(info, Place(dataset, first, offset), table)
 
 
-def _fields(described: object, what: str, **kinds: type) -> list[Any]:
+def _fields(described: object, what: str, kinds: Mapping[str, type]) -> list[Any]:
+    """Return the values that ``described`` has under the names in ``kinds``, once it is sure that they are these."""
     if not isinstance(described, dict) or described.keys() != kinds.keys():
         raise ValueError(f"does not say {', '.join(kinds)} of {what}")
-    for name, kind in kinds.items():
-        if type(described[name]) is not kind:
-            raise ValueError(f"gives {what} a {name} that is no {kind.__name__}")
-    return [described[name] for name in kinds]
+    values = [described[name] for name in kinds]
+    for (name, kind), value in zip(kinds.items(), values, strict=True):
+        if type(value) is not kind:
+            raise ValueError(f"gives {what} {name} that is no {kind.__name__}")
+    return values

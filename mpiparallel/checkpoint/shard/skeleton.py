@@ -1,4 +1,4 @@
-"""The HDF5 around the arrays of a shard; the only module that knows h5py.
+"""The HDF5 around the arrays of a shard.
 
 HDF5 never touches the file itself: it lays out an image in memory in which the data are holes. So a full disk is an
 ``OSError``, not a crash inside HDF5, and no second copy of the state is made.
@@ -22,7 +22,7 @@ INDEX_DATASET = "%index"
 FUSED_LENGTH = 16 * 1024
 _PAGE = 4096
 # The first version of the format with checksums on its own metadata; every HDF5 since 2016 reads it.
-_VERSION = ("v110", "v110")
+VERSION = ("v110", "v110")
 
 
 class Skeleton(NamedTuple):
@@ -51,7 +51,7 @@ def lay_out(infos: Mapping[str, ArrayInfo], index_length: Callable[[Mapping[str,
         for key, members in fused.items():
             places.update(_fused_places(datasets, key, members))
         for name, info in large.items():
-            key = _encoded(name)
+            key = dataset_name(name)
             places[name] = Place(key, 0, datasets.allocate(key, info.shape, info.dtype))
         index_offset = datasets.allocate(INDEX_DATASET, (index_length(places),), np.dtype(np.uint8))
     return Skeleton(image, places, index_offset)
@@ -79,7 +79,7 @@ class _Datasets:
 
 
 def _image_file(image: SparseImage) -> Any:
-    return h5py.File(image, "w", libver=_VERSION, alignment_threshold=16 * _PAGE, alignment_interval=_PAGE)
+    return h5py.File(image, "w", libver=VERSION, alignment_threshold=16 * _PAGE, alignment_interval=_PAGE)
 
 
 def _fused(infos: Mapping[str, ArrayInfo]) -> dict[str, dict[str, ArrayInfo]]:
@@ -102,7 +102,7 @@ def _fused_places(datasets: _Datasets, key: str, members: Mapping[str, ArrayInfo
     return places
 
 
-def _encoded(name: str) -> str:
+def dataset_name(name: str) -> str:
     """Return a dataset name that is no path and starts with no % that is ours."""
     # A name of dots only would be a path.
     return quote(name, safe=" ") if name.strip(".") else name.replace(".", "%2E")

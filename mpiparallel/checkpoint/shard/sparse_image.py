@@ -66,10 +66,9 @@ class SparseImage(io.RawIOBase):
 
     def content(self, start: int, stop: int) -> bytes:
         """Return the bytes from ``start`` to ``stop``."""
-        content = bytearray(stop - start)
-        self.seek(start)
-        self.readinto(content)
-        return bytes(content)
+        first = start // _PAGE
+        pages = [self._pages.get(page, bytes(_PAGE)) for page in range(first, -(-stop // _PAGE))]
+        return b"".join(pages)[start - first * _PAGE : stop - first * _PAGE]
 
     def _pieces(self, end: int) -> list[tuple[int, int, int]]:
         """Return page, start and stop within it, of what lies between the position and ``end``."""

@@ -49,8 +49,14 @@ def check_one_format(paths: Sequence[Path]) -> None:
 
 
 def _rank_folders(root: Path) -> list[tuple[int, str]]:
-    matches = [(_RANK_FOLDER.fullmatch(name), name) for name in _names(root)]
-    return [(int(match[1]), name) for match, name in matches if match and stat.S_ISDIR((root / name).lstat().st_mode)]
+    found = []
+    for name in _names(root):
+        match, mode = _RANK_FOLDER.fullmatch(name), (root / name).lstat().st_mode
+        if match and stat.S_ISLNK(mode):
+            raise TransformError(f"{root / name}: is a link, which is not followed; put the folder itself there")
+        if match and stat.S_ISDIR(mode):
+            found.append((int(match[1]), name))
+    return found
 
 
 def _committed(root: Path) -> set[str] | None:

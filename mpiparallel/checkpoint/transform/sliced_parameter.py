@@ -45,7 +45,8 @@ def merge_slices(slices: Sequence[Array], item: LayoutItem | None = None) -> Arr
     whole: Array = np.empty(layout.global_shape, dtype)
     first_with: dict[tuple[int, ...], int] = {}
     for rank, part in enumerate(slices):
-        here = whole[(*layout.box(rank).within(Box.whole(layout.global_shape)), ...)]
+        place: tuple[Any, ...] = (*layout.box(rank).within(Box.whole(layout.global_shape)), ...)
+        here = whole[place]
         first = first_with.setdefault(layout.parts(rank), rank)
         if first == rank:
             here[...] = part

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.stored_state import Parts, StoredState, StoredTensor
 from mpiparallel.checkpoint.strategy.merged import Stage
 from mpiparallel.checkpoint.transform.checkpoint_files import check_one_format
+from mpiparallel.checkpoint.transform.file_headers import (
+    Headers,
+    Opener,
+    manifest_of,
+    read_headers,
+    slices_in,
+    told_beside,
+)
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
-from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
-Infos = Mapping[str, ArrayInfo]
-Opener = Callable[[], ArrayFile]
+Slices = Mapping[int, ArrayInfo]
 
-
-@dataclass(frozen=True)
-class Header:
-    """What one file says before an array is read."""
-
-    arrays: Infos
-    attributes: Mapping[str, Attribute]
+_PROBLEMS_SHOWN: Final = 4
 
 
 @dataclass
@@ -47,7 +47,7 @@ class SourceState:
     """
 
     state: StoredState
-    headers: Mapping[int, Header]
+    headers: Headers
     openers: Mapping[int, Opener]
     suffix: str
     rank_count: int
@@ -102,10 +102,20 @@ def open_source(files: Mapping[int, Path], stages: Sequence[Stage], folder: Path
     if not files:
         raise TransformError("there is no checkpoint file to convert; give those of the ranks that have the slices")
     check_one_format(list(files.values()))
-    manifest = None if folder is None else _manifest(folder, next(iter(files.values())))
-    if manifest is not None and folder is not None:
+    if folder is None:
+        return _cut_by(stages, files, *told_beside(files))
+    manifest = manifest_of(folder, next(iter(files.values())))
+    if manifest is not None:
         return _committed(folder, manifest, stages)
-    suffix = next(iter(files.values())).suffix
+    source = _cut_by(stages, files, {}, {})
+    lacking = {rank: "there is no file of it" for rank in range(source.rank_count) if rank not in files}
+    return replace(source, problems={**source.problems, **lacking})
+
+
+def _cut_by(
+    stages: Sequence[Stage], files: Mapping[int, Path], shapes: Mapping[str, tuple[int, ...]], beside: Headers
+) -> SourceState:
+    """Return the state as ``stages`` cut it; ``shapes`` and the headers ``beside`` tell more of how long dims are."""
     rank_count = stages[-1].ranks.stop
     foreign = sorted(rank for rank in files if not 0 <= rank < rank_count)
     if foreign:
@@ -114,35 +124,27 @@ def open_source(files: Mapping[int, Path], stages: Sequence[Stage], folder: Path
             "the src_strategy_file of this training"
         )
     openers = {rank: partial(open_file, path) for rank, path in files.items()}
-    headers, problems = _headers(openers)
-    shapes = _shapes_beside(files)
+    headers, problems = read_headers(openers)
+    _check_some(headers, problems)
     tensors: dict[str, StoredTensor] = {}
     others: dict[str, Sequence[Layout]] = {}
     named = {name for stage in stages for name in stage.items}
     for name in dict.fromkeys(name for header in headers.values() for name in header.arrays):
-        infos = {rank: header.arrays[name] for rank, header in headers.items() if name in header.arrays}
+        infos = slices_in(headers, name)
         with about_parameter(name):
             dtype = _dtype(infos)
-            layouts = _layouts(name, infos, stages, shapes.get(name)) if name in named else [_replicated(infos)]
+            known = {**slices_in(beside, name), **infos}
+            layouts = _layouts(name, infos, known, stages, shapes.get(name)) if name in named else [_replicated(infos)]
             tensors[name] = StoredTensor(layouts[0], dtype)
             others[name] = layouts[1:]
-    if folder is not None:
-        problems |= {rank: "there is no file of it" for rank in range(rank_count) if rank not in files}
     state = StoredState.of_files({rank: files[rank] for rank in headers}, tensors)
+    suffix = next(iter(files.values())).suffix
     return SourceState(state, headers, openers, suffix, rank_count, others, frozenset(tensors.keys() - named), problems)
 
 
-def _manifest(folder: Path, file: Path) -> Manifest | None:
-    path = folder / f"{file.stem}{MANIFEST_SUFFIX}"
-    own = file.suffix == FORMATS["h5"].suffix and path.exists()
-    return Manifest.load(path) if own else None
-
-
-def _shapes_beside(files: Mapping[int, Path]) -> dict[str, tuple[int, ...]]:
-    """Return the global shapes that the manifest of our own files tells, if one is there."""
-    path = next(iter(files.values()))
-    manifest = _manifest(path.parent.parent, path)
-    return {} if manifest is None else {name: layout.global_shape for name, layout in manifest.layouts.items()}
+def _check_some(headers: Headers, problems: Mapping[int, str]) -> None:
+    if not headers:
+        raise TransformError(f"no file can be read: {'; '.join(list(problems.values())[:_PROBLEMS_SHOWN])}")
 
 
 def _committed(folder: Path, manifest: Manifest, stages: Sequence[Stage]) -> SourceState:
@@ -151,7 +153,8 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[Stage]) -> Sou
         for rank, shard in enumerate(manifest.shards)
         if shard is not None
     }
-    headers, problems = _headers(openers)
+    headers, problems = read_headers(openers)
+    _check_some(headers, problems)
     state = StoredState.of_manifest(folder, manifest)
     for stage in stages:
         for name, item in stage.items.items():
@@ -168,21 +171,7 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[Stage]) -> Sou
     return SourceState(state, headers, openers, FORMATS["h5"].suffix, manifest.rank_count, problems=problems)
 
 
-def _headers(openers: Mapping[int, Opener]) -> tuple[dict[int, Header], dict[int, str]]:
-    headers: dict[int, Header] = {}
-    problems: dict[int, str] = {}
-    for rank, opener in sorted(openers.items()):
-        try:
-            with opener() as file:
-                headers[rank] = Header(dict(file.arrays), dict(file.attributes))
-        except (CheckpointError, OSError) as error:
-            problems[rank] = str(error)
-    if not headers:
-        raise TransformError(f"no file can be read: {'; '.join(list(problems.values())[:4])}")
-    return headers, problems
-
-
-def _dtype(infos: Mapping[int, ArrayInfo]) -> np.dtype[Any]:
+def _dtype(infos: Slices) -> np.dtype[Any]:
     (first_rank, first), *rest = infos.items()
     for rank, info in rest:
         if info.dtype != first.dtype:
@@ -192,7 +181,7 @@ def _dtype(infos: Mapping[int, ArrayInfo]) -> np.dtype[Any]:
     return first.dtype
 
 
-def _replicated(infos: Mapping[int, ArrayInfo]) -> Layout:
+def _replicated(infos: Slices) -> Layout:
     (first_rank, first), *rest = infos.items()
     for rank, info in rest:
         if info.shape != first.shape:
@@ -204,18 +193,21 @@ def _replicated(infos: Mapping[int, ArrayInfo]) -> Layout:
 
 
 def _layouts(
-    name: str, infos: Mapping[int, ArrayInfo], stages: Sequence[Stage], shape: tuple[int, ...] | None
+    name: str, infos: Slices, known: Slices, stages: Sequence[Stage], shape: tuple[int, ...] | None
 ) -> list[Layout]:
-    """Return the layouts of a parameter on its stages, that of which the most is there first."""
+    """Return the layouts of a parameter on its stages, that of which the most is there first.
+
+    ``infos`` are its slices in the files, ``known`` those of further ranks too; they tell the shape unless it is given.
+    """
     found: list[tuple[float, Layout]] = []
     for stage in stages:
         shapes = {rank: info.shape for rank, info in infos.items() if rank in stage.ranks}
         if name not in stage.items or not shapes:
             continue
-        item = stage.items[name]
-        whole = global_shape(item, shapes, stage.ranks.start) if shape is None else shape
-        layout = stored_layout(item, whole, stage.ranks.start)
-        _check_slices(layout, shapes)
+        told = {rank: info.shape for rank, info in known.items() if rank in stage.ranks}
+        item, first = stage.items[name], stage.ranks.start
+        layout = stored_layout(item, global_shape(item, told, first) if shape is None else shape, first)
+        _check_slices(layout, told)
         there = len({layout.parts(rank) for rank in shapes}) / prod(layout.cuts)
         found.append((there, layout))
     if not found:

@@ -26,7 +26,7 @@ WHOLE: Final = (Stage({}, range(1)),)
 
 _MISSING: Final = ("refuse", "replicated", "omitted")
 _MOST_RANKS: Final = 1 << 20
-_NAMES_SHOWN: Final = 4
+_SHOWN: Final = 4
 _RANKS_SHOWN: Final = 8
 _SMALL_BYTES: Final = 1 << 20
 
@@ -68,8 +68,9 @@ class Target:
         if self.missing == "refuse":
             lacking = [name for name in layouts if self._lacks(name) and not _whole_anyway(layouts[name])]
             if lacking:
+                names = [f'"{name}"' for name in lacking]
                 raise TransformError(
-                    f"parameter {listed(lacking)}: the source strategy cuts it, the target strategy does not name it; "
+                    f"parameter {_few(names, ', ')}: the source strategy cuts it, the target strategy has it not; "
                     'give the dst_strategy_file of the network that has it, or missing="replicated" to give it whole '
                     'to every rank, or missing="omitted" to leave it out'
                 )
@@ -125,16 +126,16 @@ def replacements(rank: int, boxes: Mapping[str, Box], source: SourceState) -> di
 
 
 def _lost(rank: int, lost: Sequence[tuple[str, list[int]]], problems: Mapping[int, str]) -> str:
-    shown = "; ".join(
-        f'"{name}": rank {" or ".join(map(str, ranks[:_RANKS_SHOWN]))}' for name, ranks in lost[:_NAMES_SHOWN]
-    )
-    more = f"; and {len(lost) - _NAMES_SHOWN} slices more" if len(lost) > _NAMES_SHOWN else ""
+    named: dict[str, list[str]] = {}
+    for name, ranks in lost:
+        named.setdefault(name, []).append(f"rank {' or '.join(map(str, ranks[:_RANKS_SHOWN]))}")
+    shown = [f'"{name}": {_few(slices, ", ")}' for name, slices in named.items()]
     needed = {other for _, ranks in lost for other in ranks}
-    reasons = [f"rank {other}: {text}" for other, text in problems.items() if other in needed][:_NAMES_SHOWN]
-    told = f" ({'; '.join(reasons)})" if reasons else ""
+    reasons = [f"rank {other}: {text}" for other, text in problems.items() if other in needed]
+    told = f" ({_few(reasons, '; ')})" if reasons else ""
     return (
-        f"rank {rank}'s checkpoint cannot be made: what it needs is missing, {shown}{more}; give the file of one rank "
-        f"of each{told}"
+        f"rank {rank}'s checkpoint cannot be made: what it needs is missing, {_few(shown, '; ')}; give the file of one "
+        f"rank of each{told}"
     )
 
 
@@ -153,14 +154,9 @@ def read_slices(state: StoredState, boxes: Mapping[str, Box]) -> NamedArrays:
         yield name, target
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return some names for a message.
-
-    >>> listed(["a", "b", "c", "d", "e", "f"])
-    '"a", "b", "c", "d" and 2 more'
-    """
-    shown = ", ".join(f'"{name}"' for name in names[:_NAMES_SHOWN])
-    return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")
+def _few(texts: Sequence[str], separator: str) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return separator.join(texts[:_SHOWN]) + more
 
 
 def _view(room: NDArray[np.uint8], info: ArrayInfo) -> NDArray[Any]:

@@ -161,7 +161,7 @@ def _results(folder: Path, moving: Path, ranks: int) -> str:
     names = [path.name for path in _pictures(folder) if path.exists()]
     rows = [
         ("picture", ", ".join(names) or "none"),
-        ("checkpoint", f"{moving.name}/checkpoints/rank_<0-{last}>/*.h5, manifest.json"),
+        ("checkpoint", f"{moving.name}/checkpoints/rank_<0-{last}>/*.h5, *.manifest.json"),
         ("strategies", f"{moving.name}/src_strategy.ckpt, dst_strategy.ckpt"),
         ("groups", f"{moving.name}/device<0-{last}>/group_info.pb"),
         ("logs", f"1_rank/device0/train.log0, {moving.name}/device<0-{last}>/train.log<0-{last}>"),

@@ -1,59 +1,38 @@
-"""Checkpoints of a training: what is on disk, what is kept, and going on from it."""
+"""Checkpoints that a training saves: what is on disk, when, how many, and under which name."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from mpiparallel import Model, context, load_checkpoint, load_param_into_net, nn
+from mpiparallel import Model, Parameter, context, load_checkpoint, load_param_into_net, nn
 from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from tests.conformance.saved_training import (
+    RANKS,
+    committed,
+    held_by,
+    make_dataset,
+    make_model,
+    shards,
+    train_and_save,
+)
 
-RANKS = 4
-
-
-def make_model(cut):
-    context.set_seed(3)
-    context.set_auto_parallel_context(
-        parallel_mode="semi_auto_parallel",
-        full_batch=True,
-        enable_parallel_optimizer=True,
-        parallel_optimizer_config={"parallel_optimizer_threshold": 0},
-    )
-    layer = nn.Dense(6, 4)
-    layer.matmul.shard(cut)
-    return Model(layer, nn.MSELoss(), nn.Adam(layer.trainable_params(), 0.05))
-
-
-def make_dataset():
-    random = np.random.default_rng(1)
-    data = random.normal(size=(24, 6)).astype(np.float32), random.normal(size=(24, 4)).astype(np.float32)
-    return NumpySlicesDataset(data, ["x", "y"], shuffle=True).batch(8)
-
-
-CUT = ((2, 1), (2, 1))
-
-
-def train_and_save(communicator, folder, epochs, config):
-    model = make_model(CUT)
-    saver = ModelCheckpoint("dense", str(folder), config)
-    model.train(epochs, make_dataset(), saver, dataset_sink_mode=False)
-    return saver.last_checkpoint, {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
+OWN = {"parallel_mode": "data_parallel", "gradients_mean": True}
 
 
 def go_on(communicator, files, epochs):
-    model = make_model(CUT)
+    model = make_model()
     model.build(train_dataset=make_dataset())
     not_loaded = load_param_into_net(model.train_network, load_checkpoint(files[communicator.rank]))
     model.step = 6
     model.train(epochs, make_dataset(), dataset_sink_mode=False)
-    return not_loaded, {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
+    return not_loaded, held_by(model)
 
 
 def test_a_training_loaded_from_its_shards_goes_on_bit_for_bit(tmp_path) -> None:
@@ -68,58 +47,171 @@ def test_a_training_loaded_from_its_shards_goes_on_bit_for_bit(tmp_path) -> None
 
 
 def test_each_rank_has_its_slices_in_a_file_that_h5py_reads(tmp_path) -> None:
-    for rank, (path, held) in enumerate(run_world(RANKS, train_and_save, tmp_path, 1, CheckpointConfig(0))):
+    saved = run_world(RANKS, train_and_save, tmp_path, 1, CheckpointConfig(0))
+    for rank, (path, held) in enumerate(saved):
         assert path == tmp_path / f"rank_{rank}" / "dense-1_3.h5"
+        floats = np.concatenate([held[name].reshape(-1) for name in sorted(held) if held[name].dtype == np.float32])
         with h5py.File(path) as file:
-            assert set(file) == set(held)
-            for name, value in held.items():
-                np.testing.assert_array_equal(file[name][()], value)
-            assert file["weight"].shape == (1, 6)
-    manifest = Manifest.load(tmp_path)
+            np.testing.assert_array_equal(np.sort(file["%fused_f4"][()]), np.sort(floats))
+    manifest = Manifest.load(tmp_path / "dense-1_3.manifest.json")
     assert (manifest.epoch, manifest.step, manifest.rank_count) == (1, 3, RANKS)
+    assert manifest.training["step"] == 3
 
 
-def test_the_newest_checkpoints_are_kept_and_a_second_run_gets_a_prefix_of_its_own(tmp_path) -> None:
+def test_the_newest_checkpoints_are_kept_whole_and_a_second_run_gets_a_prefix_of_its_own(tmp_path) -> None:
     config = CheckpointConfig(save_checkpoint_steps=1, keep_checkpoint_max=2)
     for _ in range(2):
         run_world(RANKS, train_and_save, tmp_path, 2, config)
-    names = sorted(path.name for path in (Path(tmp_path) / "rank_2").glob("*.h5"))
-    assert names == ["dense-2_2.h5", "dense-2_3.h5", "dense_1-2_2.h5", "dense_1-2_3.h5"]
+    names = ["dense-2_2", "dense-2_3", "dense_1-2_2", "dense_1-2_3"]
+    assert committed(tmp_path) == names
+    assert all(shards(tmp_path, rank) == [f"{name}.h5" for name in names] for rank in range(RANKS))
 
 
-def test_slices_of_another_cut_are_refused_before_anything_changes(tmp_path) -> None:
-    saved = run_world(RANKS, train_and_save, tmp_path, 1, CheckpointConfig(0))
+def test_of_old_checkpoints_one_is_kept_for_so_many_minutes_and_the_newest(tmp_path, monkeypatch) -> None:
+    clock = iter(range(0, 60 * 60, 40))
+    monkeypatch.setattr(
+        "mpiparallel.train.callback.checkpoint_folder.CheckpointFolder._committed",
+        lambda folder: aged(folder.path, seen),
+    )
+    seen = {}
 
-    def load(communicator):
-        model = make_model(((1, 2), (1, 2)))
-        model.build(train_dataset=make_dataset())
-        before = {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
-        message = r"weight': the file holds shape \(1, 6\), this rank \(2, 3\) of \(4, 6\)"
-        with pytest.raises(CheckpointError, match=message):
-            load_param_into_net(model.train_network, load_checkpoint(saved[communicator.rank][0]))
+    def aged(path, seen):
+        for name in committed(path):
+            if name not in seen:
+                seen[name] = next(clock)
+        return sorted((moment, name) for name, moment in seen.items() if (path / f"{name}.manifest.json").exists())
+
+    run_world(1, train_and_save, tmp_path, 3, CheckpointConfig(1, keep_checkpoint_per_n_minutes=2))
+    # Saved at 0, 40, ... 320 s: 0, 120, 240 are 2 minutes apart, and 320 is the newest.
+    assert sorted(seen[name] for name in committed(tmp_path)) == [0, 120, 240, 320]
+
+
+def test_a_folder_named_after_the_rank_is_that_of_the_tutorial(tmp_path) -> None:
+    def on_rank(communicator):
+        return train_and_save(communicator, tmp_path / f"rank_{get_rank()}", 1, CheckpointConfig(0))[0]
+
+    assert run_world(RANKS, on_rank) == [tmp_path / f"rank_{rank}" / "dense-1_3.h5" for rank in range(RANKS)]
+    assert committed(tmp_path) == ["dense-1_3"]
+
+
+def test_ranks_that_save_in_different_folders_are_told(tmp_path) -> None:
+    def on_rank(communicator):
+        with pytest.raises(ConfigurationError, match=r"rank 0 saves in .*a, rank 1 in .*b; give all ranks the same"):
+            train_and_save(communicator, tmp_path / "ab"[get_rank()], 1, CheckpointConfig(0))
+
+    run_world(2, on_rank)
+
+
+def test_with_less_redundancy_each_slice_is_written_once_and_ranks_share_on_loading(tmp_path) -> None:
+    def on_rank(communicator):
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        layer = nn.Dense(6, 4)
+        model = Model(layer, nn.MSELoss(), nn.Adam(layer.trainable_params(), 0.05))
+        saver = ModelCheckpoint("net", str(tmp_path), CheckpointConfig(0, remove_redundancy=True))
+        model.train(1, make_dataset(), saver)
+        wanted = held_by(model)
+        loaded = (
+            load_checkpoint(saver.last_checkpoint, remove_redundancy=True) if saver.last_checkpoint.exists() else {}
+        )
         for one in model.train_network.get_parameters():
-            np.testing.assert_array_equal(one.asnumpy(), before[one.name])
+            one.set_data(np.zeros(one.shape, one.dtype))
+        missing = load_param_into_net(model.train_network, loaded, remove_redundancy=True)
+        for name, value in held_by(model).items():
+            np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+        return missing, set(loaded), set(wanted)
 
-    run_world(RANKS, load)
+    results = run_world(2, on_rank)
+    assert [missing for missing, *_ in results] == [([], [])] * 2
+    (_, first, wanted), (_, second, _) = results
+    assert first | second == wanted
+    assert not first & second
 
 
-def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="integrated_save=True is not implemented yet"):
-        CheckpointConfig(integrated_save=True)
-    with pytest.raises(ConfigurationError, match="at least 0"):
-        CheckpointConfig(save_checkpoint_steps=-1)
+def test_an_integrated_checkpoint_is_one_file_of_whole_tensors_that_one_device_loads(tmp_path) -> None:
+    saved = run_world(RANKS, train_and_save, tmp_path, 1, CheckpointConfig(0, integrated_save=True))
+    assert {path for path, _ in saved} == {tmp_path / "rank_0" / "dense-1_3.h5"}
+    assert [path.name for path in tmp_path.rglob("*.h5")] == ["dense-1_3.h5"]
+    loaded = load_checkpoint(tmp_path / "rank_0" / "dense-1_3.h5")
+    # Ranks 0 and 2 share the first half of the rows, 1 and 3 the second; each keeps a shard of it.
+    rows = np.concatenate([saved[rank][1]["weight"] for rank in (0, 2, 1, 3)])
+    np.testing.assert_array_equal(loaded["weight"].asnumpy(), rows)
+    assert loaded["moment1.weight"].shape == (4, 6)
+
+    def resume(communicator):
+        model = make_model()
+        found = model.resume(tmp_path, make_dataset())
+        return found.step, held_by(model)
+
+    for (step, held), (_, wanted) in zip(run_world(RANKS, resume), saved, strict=True):
+        assert step == 3
+        for name, value in wanted.items():
+            np.testing.assert_array_equal(held[name], value, err_msg=name)
+
+
+def test_information_is_saved_beside_the_parameters(tmp_path) -> None:
+    given = {"lr": 0.5, "flag": True, "note": "warm", "table": Parameter(np.arange(3.0), "table")}
+    config = CheckpointConfig(2, append_info=["epoch_num", "step_num", given])
+    saved = run_world(2, train_and_save, tmp_path, 2, config)
+    loaded = load_checkpoint(saved[1][0])
+    assert (int(loaded["epoch_num"].asnumpy()), int(loaded["step_num"].asnumpy())) == (2, 6)
+    assert (float(loaded["lr"].asnumpy()), bool(loaded["flag"].asnumpy())) == (0.5, True)
+    assert loaded["table"].asnumpy().tolist() == [0.0, 1.0, 2.0]
+    assert Manifest.load(tmp_path / "dense-2_3.manifest.json").training["append_info"] == {"note": "warm"}
+
+    def resume(communicator):
+        return make_model().resume(tmp_path, make_dataset()).step
+
+    assert run_world(2, resume) == [6, 6]
+
+
+def test_only_a_part_of_the_network_is_saved_where_one_is_named(tmp_path) -> None:
+    def on_rank(communicator):
+        model = make_model()
+        config = CheckpointConfig(0, saved_network=model.predict_network)
+        saver = ModelCheckpoint("part", str(tmp_path), config)
+        model.train(1, make_dataset(), saver)
+        return set(load_checkpoint(saver.last_checkpoint))
+
+    assert run_world(2, on_rank) == [{"weight", "bias"}] * 2
+
+
+WRONG = [
+    ({"save_checkpoint_steps": -1}, "save_checkpoint_steps -1 must be a number of at least 0"),
+    ({"keep_checkpoint_max": "5"}, "keep_checkpoint_max '5' must be a number"),
+    ({"async_save": "process"}, "async_save 'process' must be True or False"),
+    ({"enc_key": b"secret"}, "files are not encrypted"),
+    ({"exception_save": True}, "exception_save=True cannot be"),
+    ({"format": "safetensors"}, "format 'safetensors': shards are 'h5'"),
+    ({"on_error": "ignore"}, "on_error 'ignore' is not one of 'raise', 'warn'"),
+    ({"append_info": ["loss"]}, "append_info has 'loss'"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG)
+def test_wrong_settings_are_refused(given, message) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        CheckpointConfig(**given)
+
+
+def test_names_of_one_of_the_tutorials_are_taken() -> None:
+    config = CheckpointConfig(save_ckpt_steps=7, keep_ckpt_max=4, integrated_save=False)
+    assert (config.save_checkpoint_steps, config.keep_checkpoint_max) == (7, 4)
+    with pytest.raises(ConfigurationError, match="append_info: 'spec' is a list"):
+        ModelCheckpoint("net", config=CheckpointConfig(append_info=[{"spec": [1]}]))
+    with pytest.raises(CheckpointError, match="cannot begin the name of a checkpoint"):
+        ModelCheckpoint("../net")
 
 
 def test_what_is_each_ranks_own_is_saved_by_each_rank(tmp_path) -> None:
     def on_rank(communicator):
-        context.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+        context.set_auto_parallel_context(**OWN)
         network = nn.SequentialCell([nn.BatchNorm2d(2), nn.Flatten(), nn.Dense(8, 4)])
         model = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.1, 0.9))
         random = np.random.default_rng(communicator.rank)
         data = random.normal(size=(4, 2, 2, 2)).astype(np.float32), random.normal(size=(4, 4)).astype(np.float32)
         saver = ModelCheckpoint("own", str(tmp_path), CheckpointConfig(0))
         model.train(1, NumpySlicesDataset(data, ["x", "y"], shuffle=False).batch(2), saver)
-        held = {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
+        held = held_by(model)
         loaded = load_checkpoint(saver.last_checkpoint)
         assert load_param_into_net(model.train_network, loaded) == ([], [])
         return held, {name: one.asnumpy() for name, one in loaded.items()}
@@ -130,4 +222,4 @@ def test_what_is_each_ranks_own_is_saved_by_each_rank(tmp_path) -> None:
             np.testing.assert_array_equal(loaded[name], value, err_msg=name)
     (moving,) = {name for name in found[0][0] if "moving_mean" in name}
     assert not np.array_equal(found[0][0][moving], found[1][0][moving])
-    assert Manifest.load(tmp_path).tensors[moving].layout.global_shape == (4,)
+    assert Manifest.load(tmp_path / "own-1_2.manifest.json").tensors[moving].layout.global_shape == (4,)

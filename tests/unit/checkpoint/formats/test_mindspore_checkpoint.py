@@ -75,9 +75,12 @@ def test_what_is_written_without_crc_has_the_bytes_that_mindspore_wrote(file, pa
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_type_has_mindspores_name(kind, path):
     array = np.arange(6).astype(KINDS[kind]).reshape(2, 3)
-    write(path, {"w": array}, crc=False)
-    assert path.read_bytes() == message(("w", (2, 3), kind, array.tobytes()))
+    path.write_bytes(message(("w", (2, 3), kind, array.tobytes())))
     assert_equal(read_all(path), {"w": array})
+    if not kind.startswith("Complex"):
+        sound = path.read_bytes()
+        write(path, {"w": array}, crc=False)
+        assert path.read_bytes() == sound
 
 
 def test_at_the_end_is_the_crc32_of_all_before_it(path):
@@ -213,6 +216,8 @@ def test_a_file_cut_short_is_refused_or_ends_with_a_whole_value(path):
     [
         ({"w": np.zeros(2, "U3")}, {}, "MindSpore has bool"),
         ({"w": np.zeros(2, ">f4")}, {}, "MindSpore has bool"),
+        ({"w": np.zeros(2, "c8")}, {}, "MindSpore has bool"),
+        ({"w": np.zeros(0)}, {}, "reads as a scalar"),
         ({"w": np.zeros(2)}, {"w": 1}, "an array and an attribute"),
         ({"w": np.zeros(2)}, {"n": 1 << 63}, "no type for"),
         ({"": np.zeros(2)}, {}, "cannot name"),

@@ -18,8 +18,8 @@ from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
 from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, open_file, write_file
 from mpiparallel.errors import CheckpointError
 
-# complex128 has no name in safetensors.
-DTYPES = ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8", "c8"]
+# What all formats have: MindSpore loads no complex numbers.
+DTYPES = ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8"]
 NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=12).filter(
     lambda name: ".." not in name and "\\" not in name and not name.startswith(("/", "%"))
 )

@@ -1,0 +1,141 @@
+"""Slices of one cut loaded into a network of another: MindSpore's ``load_distributed_checkpoint``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from mpiparallel.checkpoint.transform.copies import check_unnamed
+from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices
+from mpiparallel.checkpoint.transform.source_state import open_source
+from mpiparallel.checkpoint.transform.target_slices import strategy_stages
+from mpiparallel.context.settings import get_auto_parallel_context
+from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.box import Box
+from mpiparallel.train.callback.checkpoint_config import refuse_encryption
+from mpiparallel.train.inferred_layouts import ParameterLayout
+from mpiparallel.train.loading_into_network import check_dtype
+
+_SHOWN = 4
+
+
+def load_distributed_checkpoint(
+    network: Any,
+    checkpoint_filenames: Sequence[str | Path] | None = None,
+    predict_strategy: Mapping[str, ParameterLayout] | None = None,
+    train_strategy_filename: str | Path | None = None,
+    strict_load: bool = False,
+    dec_key: Any = None,
+    dec_mode: str = "AES-GCM",
+) -> tuple[list[str], list[str]]:
+    """Load the files of all ranks of a training into a network that is cut otherwise, or not at all.
+
+    ``checkpoint_filenames`` are those of rank 0, 1, ... of the training, of any format; ``train_strategy_filename``,
+    or ``strategy_ckpt_load_file`` of the context, is its strategy file. Shards that lie beside their manifest, in
+    folders ``rank_<r>``, need none. This rank reads only what it needs: of a compiled network the slices that it
+    holds, of another whole parameters. ``predict_strategy`` is what ``Model.infer_train_layout`` or
+    ``infer_predict_layout`` has returned, which compile; the network must be cut as it says. A missing or damaged file
+    is replaced by that of a rank with the same slices.
+
+    Returns the names that only the network has, and those that only the files have. Raises CheckpointError,
+    StrategyFileError or ConfigurationError, with nothing changed, where files, strategy and network do not fit, and
+    where a slice is lost; where a parameter that no strategy names is not the same whole tensor on all ranks, too.
+    """
+    refuse_encryption("load_distributed_checkpoint", dec_key)
+    files = _files(checkpoint_filenames)
+    known = {parameter.name: parameter for parameter in network.get_parameters() if not parameter.transient}
+    _check_cuts(known, predict_strategy or {})
+    strategy = train_strategy_filename or get_auto_parallel_context("strategy_ckpt_load_file") or None
+    folder = _folder_of(files) if strategy is None else None
+    if strategy is None and folder is None and len(files) > 1:
+        raise ConfigurationError(
+            f"load_distributed_checkpoint: how the {len(files)} ranks of the training cut their parameters is not "
+            "known; give train_strategy_filename, the strategy_ckpt_save_file of the training"
+        )
+    found = {}
+    with open_source(files, strategy_stages(strategy), folder) as source:
+        check_unnamed(source)
+        for name in known.keys() & source.tensors.keys():
+            parameter, stored = known[name], source.tensors[name]
+            shape, box = stored.layout.global_shape, parameter.box
+            if prod(shape) == prod(parameter.shape) == 1:
+                # MindSpore's files have numbers as (1,) or as ().
+                box = Box.whole(shape)
+            elif shape != parameter.shape:
+                raise CheckpointError(
+                    f"parameter {name!r}: the files hold shape {shape}, the network {parameter.shape}; give the files "
+                    "and the strategy of this network"
+                )
+            check_dtype(parameter, stored.dtype, strict_load)
+            found[name] = source.state.read_box(name, box).reshape(parameter.box.shape)
+        besides = sorted(source.tensors.keys() - known.keys())
+    for name, array in found.items():
+        known[name].set_data(array, slice_shape=known[name].layout is not None)
+    return sorted(known.keys() - found.keys()), besides
+
+
+def merge_sliced_parameter(sliced_parameters: Sequence[Any], strategy: Mapping[str, Any] | None = None) -> Parameter:
+    """Return the whole parameter of which each rank holds one of the slices, given in the order of the ranks.
+
+    ``strategy`` is what ``build_searched_strategy`` returns; without it the slices follow one another along dim 0.
+    Shards of the parallel optimizer are merged too. The parameter has the name and the kind of the first slice. Raises
+    KeyError where the strategy does not name it, and CheckpointError or StrategyFileError, ValueErrors both, where the
+    slices do not fit the strategy or copies differ.
+
+    >>> import numpy as np
+    >>> slices = [Parameter(np.array([[1.0, 2.0]]), "w"), Parameter(np.array([[3.0, 4.0]]), "w")]
+    >>> merge_sliced_parameter(slices).asnumpy().tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if not isinstance(sliced_parameters, (list, tuple)) or not sliced_parameters:
+        raise ConfigurationError("merge_sliced_parameter: give a list of the parameters of all ranks, rank after rank")
+    first = sliced_parameters[0]
+    names = {getattr(one, "name", None) for one in sliced_parameters}
+    if not all(isinstance(one, Parameter) for one in sliced_parameters) or len(names) > 1:
+        raise ConfigurationError(
+            f"merge_sliced_parameter: {sorted(map(str, names))[:_SHOWN]}: give the slices of one parameter"
+        )
+    if strategy is not None and first.name not in strategy:
+        raise KeyError(f"merge_sliced_parameter: the strategy does not name {first.name!r}; it has {_few(strategy)}")
+    item = None if strategy is None else strategy[first.name]
+    whole = merge_slices([one.asnumpy() for one in sliced_parameters], item)
+    return Parameter(whole, first.name, first.requires_grad, first.layerwise_parallel)
+
+
+def _files(given: Any) -> dict[int, Path]:
+    is_list = isinstance(given, (list, tuple)) and given
+    if not is_list or not all(isinstance(name, (str, Path)) for name in given):
+        raise ConfigurationError(
+            "load_distributed_checkpoint: checkpoint_filenames must be a list of the files of rank 0, 1, ..."
+        )
+    return {rank: Path(name) for rank, name in enumerate(given)}
+
+
+def _folder_of(files: Mapping[int, Path]) -> Path | None:
+    """Return the folder of a checkpoint of ours, if the files are its shards, rank after rank."""
+    folders = {path.parent.parent for path in files.values()}
+    named = all(path.parent.name == f"rank_{rank}" for rank, path in files.items())
+    stems = {path.stem for path in files.values()}
+    if len(folders) != 1 or not named or len(stems) != 1:
+        return None
+    folder = next(iter(folders))
+    return folder if (folder / f"{next(iter(stems))}.manifest.json").exists() else None
+
+
+def _check_cuts(known: Mapping[str, Parameter], wanted: Mapping[str, ParameterLayout]) -> None:
+    for name, layout in wanted.items():
+        if name not in known:
+            continue
+        here, there = known[name].box.shape, tuple(layout[2])
+        if here != there:
+            raise ConfigurationError(
+                f"load_distributed_checkpoint: predict_strategy gives this rank {there} of {name!r}, the network holds "
+                f"{here}; give the network of the model that has inferred it, compiled"
+            )
+
+
+def _few(names: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, sorted(names)[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
+from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
+from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.communication.threads import run_world
+from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, assert_folder
+from tests.unit.checkpoint.transform.stored_slices import (
+    assert_same,
+    read_slices,
+    slices_of,
+    write_slices,
+    write_state,
+)
+
+GENUINE = Path(__file__).parents[3] / "fixtures" / "mindspore" / "e2e_8to4"
+GENUINE_SOURCE, GENUINE_TARGET = GENUINE / "src_strategy.ckpt", GENUINE / "dst_strategy.ckpt"
+
+
+def test_genuine_source_becomes_the_genuine_target_bit_for_bit(tmp_path: Path) -> None:
+    report = transform_checkpoints(
+        GENUINE / "src_checkpoints", tmp_path, "transformed", GENUINE_SOURCE, GENUINE_TARGET, compare_replicas=True
+    )
+    assert sorted(report.replicated) == ["global_step", "learning_rate", "momentum"]
+    for rank in range(4):
+        theirs = read_slices(GENUINE / "dst_checkpoints" / f"rank_{rank}" / f"transformed{rank}.ckpt")
+        assert_same(read_slices(report.files[rank]), theirs)
+
+
+def test_genuine_source_becomes_the_genuine_whole_and_back(tmp_path: Path) -> None:
+    transform_checkpoints(GENUINE / "src_checkpoints", tmp_path / "whole", "whole", GENUINE_SOURCE)
+    assert_same(
+        read_slices(tmp_path / "whole" / "rank_0" / "whole0.ckpt"), read_slices(GENUINE / "full/rank_0/full.ckpt")
+    )
+    transform_checkpoints(tmp_path / "whole", tmp_path / "back", "src_checkpoint", None, GENUINE_SOURCE)
+    for rank in range(8):
+        path = Path(f"rank_{rank}") / f"src_checkpoint{rank}.ckpt"
+        assert_same(read_slices(tmp_path / "back" / path), read_slices(GENUINE / "src_checkpoints" / path))
+
+
+def test_genuine_target_rank_is_made_from_the_files_that_mindspore_asks_for(tmp_path: Path) -> None:
+    for rank, sources in {0: [4, 0], 1: [5, 1], 2: [6, 2], 3: [7, 3]}.items():
+        assert rank_list_for_transform(rank, GENUINE_SOURCE, GENUINE_TARGET) == sources
+        files = {
+            source: GENUINE / "src_checkpoints" / f"rank_{source}" / f"src_checkpoint{source}.ckpt"
+            for source in sources
+        }
+        transform_checkpoint_by_rank(rank, files, tmp_path / f"dst{rank}.ckpt", GENUINE_SOURCE, GENUINE_TARGET)
+        theirs = read_slices(GENUINE / "dst_checkpoints" / f"rank_{rank}" / f"transformed{rank}.ckpt")
+        assert_same(read_slices(tmp_path / f"dst{rank}.ckpt"), theirs)
+
+
+@pytest.mark.parametrize("format_name", ["ckpt", "h5", "safetensors", "npz"])
+def test_8_to_4_to_6_to_1_to_64_ranks_is_numpy_slicing(
+    tmp_path: Path, strategies: dict[int, Path | None], format_name: str
+) -> None:
+    suffix = f".{format_name}"
+    write_state(tmp_path / "8", WHOLE, LAYOUTS[8], 8, f"net-1_7{suffix}")
+    for source, target in [(8, 4), (4, 6), (6, 1), (1, 64)]:
+        folders = tmp_path / str(source), tmp_path / str(target)
+        transform_checkpoints(*folders, "net", strategies[source], strategies[target])
+        assert_folder(folders[1], "net", target, suffix)
+
+
+def test_a_format_becomes_another(eight: Path, tmp_path: Path, strategies: dict[int, Path | None]) -> None:
+    transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], output_format="h5")
+    assert_folder(tmp_path / "out", "net", 4, ".h5")
+
+
+def test_ranks_of_a_communicator_share_the_targets(eight: Path, tmp_path: Path, strategies) -> None:
+    def part(world: Any) -> list[int]:
+        report = transform_checkpoints(
+            eight, tmp_path / "out", "net", strategies[8], strategies[64], compare_replicas=True, communicator=world
+        )
+        return list(report.files)
+
+    assert run_world(3, part) == [list(range(rank, 64, 3)) for rank in range(3)]
+    assert_folder(tmp_path / "out", "net", 64)
+
+
+def test_processes_share_the_targets_and_tell_of_their_errors(eight: Path, tmp_path: Path, strategies) -> None:
+    shutil.rmtree(eight / "rank_2")
+    with pytest.raises(TransformError, match=r'"net\.w1": rank 2'):
+        transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=2)
+    write_slices(eight / "rank_2" / "net-1_7.ckpt", slices_of(WHOLE, LAYOUTS[8], 2))
+    report = transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=2)
+    assert list(report.files) == [0, 1, 2, 3]
+    assert_folder(tmp_path / "out", "net", 4)
