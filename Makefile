@@ -2,13 +2,14 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check test-slow test-gpu test-interop test-interop-mindspore bench clean
+.PHONY: help demo test lint check test-slow test-gpu test-interop test-interop-mindspore soak bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
 PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
 CUDA ?= cuda12x
 METADATA := setup.cfg pyproject.toml
+SOAKED := tests/reliability tests/unit/checkpoint/formats/test_damaged_files.py tests/unit/train/test_resume.py
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +43,16 @@ test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of
 
 test-interop-mindspore: .venv-mindspore/.interop ## compare files with MindSpore's own, in an environment of its own
 	.venv-mindspore/bin/python -m pytest -m mindspore tests/interop/mindspore
+
+soak: .venv/.test .venv-mpich/.test ## kill, damage and fill up checkpoints for an hour or more; figures in docs/reliability.md
+soak: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+soak: export OPENBLAS_NUM_THREADS := 1
+soak: export MPIPARALLEL_SOAK ?= 1
+soak: export MPIPARALLEL_SOAK_FIGURES := $(CURDIR)/build/reliability.jsonl
+soak:
+	@mkdir -p build && rm -f $(MPIPARALLEL_SOAK_FIGURES)
+	.venv/bin/python -m pytest $(SOAKED)
+	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/reliability.md
 
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done

@@ -29,14 +29,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from checkpointing import transform
 from checkpointing.methods import COPY, LOADERS, RAW, SAVERS
 from checkpointing.report import summarise, table
 from checkpointing.states import LOADS, SOURCES, STATES
@@ -45,6 +47,7 @@ from resharding.launch import Library, RanksFailedError, library_of, run_ranks
 _ROOT = Path(__file__).parents[1]
 _MEMORY = Path("/dev/shm")
 _PROGRAM = Path(__file__).with_name("checkpointing") / "rank.py"
+_MOST_TRANSFORMS = 3
 KINDS = ("save", "load", "asynchronous", "transform")
 
 
@@ -79,8 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in flags.folder:
         place = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=folder))
         try:
+            here = {"place": str(place), "file_system": file_system_of(folder)}
+            if "transform" in flags.kinds:
+                reports += [_transform(state, here, flags) for state in flags.states]
             for job, ranks in _jobs(flags):
-                told = {**job, "place": str(place), "file_system": file_system_of(folder)}
+                told = {**job, **here}
                 try:
                     reports.append(_report(library, ranks, told, flags.timeout))
                 except RanksFailedError as error:
@@ -128,6 +134,24 @@ def _jobs(flags: argparse.Namespace) -> Iterator[tuple[dict[str, Any], int]]:
                     yield told, LOADS[name].ranks(ranks)
             if "asynchronous" in flags.kinds:
                 yield {**job, "kind": "asynchronous", "source": "rows", "methods": []}, ranks
+
+
+def _transform(state: str, here: Mapping[str, str], flags: argparse.Namespace) -> dict[str, Any]:
+    ours = [transform.COPY, transform.OURS, transform.OURS_TWO, transform.OURS_SHARDS]
+    pythons = {name: sys.executable for name in ours}
+    if re.search(flags.peers, transform.MINDSPORE):
+        pythons[transform.MINDSPORE] = str(flags.mindspore)
+    folder = Path(here["place"]) / "transform"
+    folder.mkdir()
+    load = os.getloadavg()[0]
+    found = transform.measure(
+        folder, state, flags.megabytes, pythons, min(flags.rounds, _MOST_TRANSFORMS), flags.timeout
+    )
+    shutil.rmtree(folder)
+    found |= {"kind": "transform", "state": state, **here, "load_average": [load, os.getloadavg()[0]]}
+    sys.stdout.write(transform.table(found) + "\n\n")
+    sys.stdout.flush()
+    return found
 
 
 def _suits(case: str, ranks: int) -> bool:

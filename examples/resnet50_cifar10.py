@@ -82,6 +82,7 @@ def read_arguments():
         "--grad_accumulation_step", type=int, default=1, help="batches a step: their gradients make one update"
     )
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in checkpoints/")
     arguments = parser.parse_args()
     if arguments.image_size is None:
         arguments.image_size = 32 if arguments.digits else 224
@@ -126,6 +127,10 @@ def main():
     rates = nn.cosine_decay_lr(0.0, arguments.learning_rate, arguments.epochs * steps, steps, arguments.epochs)
     optimizer = nn.Momentum(network.trainable_params(), rates, 0.9)
     model = Model(network, loss_fn=loss, optimizer=optimizer, metrics={"acc"})
+    if arguments.resume:
+        found = model.resume("checkpoints", training)
+        if get_rank() == 0:
+            print(f"resumed from {found}" if found else "no checkpoint in checkpoints/", flush=True)
     saver = ModelCheckpoint("resnet", "checkpoints", CheckpointConfig(steps, keep_checkpoint_max=1))
     monitors = [ProgressMonitor(), LossMonitor(), AccuracyMonitor(model, test)]
     model.train(arguments.epochs, training, [LossGuard(), *monitors, saver])

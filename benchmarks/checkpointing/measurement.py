@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checkpointing.folders import clear, forget
 from checkpointing.methods import Method, Span, WrongResultError
 from mpi4py import MPI
 
@@ -69,22 +68,6 @@ class Turns:
         request = self._comm.Ibarrier()
         while not request.Test():
             time.sleep(_NAP_SECONDS)
-
-
-def clear(folder: Path) -> None:
-    """Let a folder be empty, and let the disk be done with all that came before."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    os.sync()
-
-
-def forget(folder: Path) -> None:
-    """Let the kernel forget what it has read of the files in a folder; where files lie in memory nothing happens."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
 
 
 def agreed(comm: MPI.Intracomm, problem: str) -> str:

@@ -43,6 +43,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dp", type=int, default=0, help="parts that the batch is cut into (default: ranks / mp)")
     parser.add_argument("--enable_parallel_optimizer", type=int, default=1, choices=(0, 1))
     parser.add_argument("--checkpoints", default="checkpoints", help="folder of the checkpoints")
+    parser.add_argument("--save_steps", type=int, default=0, help="steps between two checkpoints (default: at the end)")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint, on any ranks and cut")
     return parser.parse_args()
 
 
@@ -124,7 +126,7 @@ def parameter_groups(network: nn.Cell) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Train, and save the slices of each rank at the end."""
+    """Train, and save the slices of each rank."""
     arguments = parse_arguments()
     init()
     context.set_seed(arguments.seed)
@@ -149,10 +151,16 @@ def main() -> None:
     )
     network = TranslationNet(arguments, config)
     optimizer = nn.AdamWeightDecay(parameter_groups(network), learning_rate=arguments.lr)
-    callbacks = [ModelCheckpoint("translation", arguments.checkpoints, CheckpointConfig(0))]
+    model = ms.Model(network, optimizer=optimizer)
+    if arguments.resume:
+        found = model.resume(arguments.checkpoints, dataset)
+        if get_rank() == 0:
+            print(f"resumed from {found}" if found else f"no checkpoint in {arguments.checkpoints}", flush=True)
+    saved = CheckpointConfig(arguments.save_steps, keep_checkpoint_max=2, async_save=True)
+    callbacks = [ModelCheckpoint("translation", arguments.checkpoints, saved)]
     if get_rank() == 0:
         callbacks += [LossMonitor(per_print_times=10), TimeMonitor()]
-    ms.Model(network, optimizer=optimizer).train(arguments.epochs, dataset, callbacks, dataset_sink_mode=False)
+    model.train(arguments.epochs, dataset, callbacks, dataset_sink_mode=False)
 
 
 if __name__ == "__main__":

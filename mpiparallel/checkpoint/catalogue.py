@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
 from mpiparallel.errors import CheckpointError
 
+_TICK_SECONDS = 1e-3
 _RANK_FOLDER = re.compile(r"rank_(0|[1-9][0-9]*)")
 _SHARD = re.compile(r"(.+-[0-9]+_[0-9]+)\.h5")
 
@@ -76,7 +78,20 @@ def find(named: str | Path) -> tuple[Path, Manifest]:
         return path, newest(path)
     if not path.name.endswith(MANIFEST_SUFFIX):
         path = path.with_name(path.name + MANIFEST_SUFFIX)
+    if not path.exists():
+        raise CheckpointError(
+            f"{named}: is neither a folder of checkpoints, nor one in a folder (folder/name), nor a manifest; name one"
+        )
     return path.parent, Manifest.load(path)
+
+
+def commit_time(folder: str | Path) -> float:
+    """Return the time for a checkpoint that is committed to ``folder`` now, in seconds since 1970.
+
+    It is later than those of all that are there, also where a clock has been set back.
+    """
+    known = (path.lstat().st_mtime for path in Path(folder).glob(f"*{MANIFEST_SUFFIX}"))
+    return max(time.time(), max(known, default=0.0) + _TICK_SECONDS)
 
 
 def uncommitted(folder: str | Path) -> list[Path]:
@@ -100,7 +115,7 @@ def uncommitted(folder: str | Path) -> list[Path]:
 
 
 def remove(folder: str | Path, manifest: Manifest) -> None:
-    """Delete a checkpoint: its manifest first, on disk, so that no half of it counts; then its shards.
+    """Delete a checkpoint: its manifest first, on disk, so that no half of it counts; then its shards and companions.
 
     Raises ``CheckpointError`` if the manifest cannot be deleted.
     """
@@ -114,6 +129,7 @@ def remove(folder: str | Path, manifest: Manifest) -> None:
     folders = set(_rank_folders(root))
     shards = (root / shard_file(manifest.name, rank) for rank in range(manifest.rank_count))
     remove_files(shard for shard in shards if shard.parent.name in folders)
+    remove_files(root / file for file in manifest.files if file.startswith(f"{manifest.name}.") and "/" not in file)
 
 
 def remove_files(paths: Iterable[Path]) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
-from mpiparallel.checkpoint.catalogue import catalogue, find
+from mpiparallel.checkpoint.catalogue import commit_time, find
 from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry, TensorEntry, shard_file
 from mpiparallel.checkpoint.meter import Meter, Progress
@@ -23,7 +22,6 @@ from mpiparallel.layout.layout import Layout
 
 Layouts = Mapping[str, Layout]
 
-_TICK: Final = 1e-3
 
 
 def transform_checkpoint(
@@ -62,13 +60,7 @@ def transform_checkpoint(
         name: TensorEntry(layouts[name].canonical, manifest.tensors[name].dtype) for name in sorted(manifest.tensors)
     }
     identity = manifest.prefix, manifest.epoch, manifest.step
-    return Manifest(*identity, tensors, tuple(shards), manifest.training, _now(target)).write(target)
-
-
-def _now(folder: Path) -> float:
-    """Return the time, or one after that of all checkpoints in ``folder`` where a clock has been set back."""
-    known = [entry.manifest.saved for entry in catalogue(folder) if entry.manifest is not None]
-    return max(time.time(), max(known, default=0.0) + _TICK)
+    return Manifest(*identity, tensors, tuple(shards), manifest.training, commit_time(target)).write(target)
 
 
 def _check(folder: Path, manifest: Manifest, target: Path, layouts: Layouts) -> None:
@@ -121,5 +113,12 @@ def _slices(
     state: StoredState, rank: int, infos: Mapping[str, ArrayInfo], layouts: Layouts, meter: Meter
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, info in infos.items():
-        yield name, state.read_box(name, layouts[name].box(rank))
+        try:
+            array = state.read_box(name, layouts[name].box(rank))
+        except MemoryError as error:
+            raise CheckpointError(
+                f'tensor "{name}": the slice of rank {rank} needs {info.nbytes} bytes of memory; cut it over more ranks'
+            ) from error
+        yield name, array
+        del array
         meter.add(info.nbytes)

@@ -45,7 +45,7 @@ class Values(NamedTuple):
 class TensorDifference:
     """What a tensor is in two states, None where it is not in one; values are compared where the shapes are equal.
 
-    ``problem`` says why an unreadable one is.
+    ``problem`` says why an unreadable one is. With ``by_digest`` no value had to be read, for all digests are equal.
     """
 
     name: str
@@ -54,6 +54,7 @@ class TensorDifference:
     second: StoredTensor | None
     values: Values | None = None
     problem: str = ""
+    by_digest: bool = False
 
     @property
     def same_dtype(self) -> bool:
@@ -96,15 +97,17 @@ def differences(first: NamedState, second: NamedState, progress: Progress | None
 def _compared(name: str, first: NamedState, second: NamedState, meter: Meter) -> TensorDifference:
     before, after = first.state.tensors[name], second.state.tensors[name]
     values = _Comparison(before.layout.global_shape)
+    by_digest = True
     try:
         for box in _unlike(name, first, second, meter):
+            by_digest = False
             values.add(box, first.state.read_box(name, box), second.state.read_box(name, box))
             meter.add(box.size * before.dtype.itemsize)
     except CheckpointError as error:
         return TensorDifference(name, "unreadable", before, after, problem=str(error))
     found = values.result()
     equal = not found.differing and before.dtype == after.dtype
-    return TensorDifference(name, "equal" if equal else "differs", before, after, found)
+    return TensorDifference(name, "equal" if equal else "differs", before, after, found, by_digest=by_digest)
 
 
 def _shape(tensor: StoredTensor) -> tuple[int, ...]:

@@ -57,6 +57,20 @@ def sync_folder(folder: Path) -> None:
         raise OSError(error.errno, error.strerror, str(folder)) from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, so that their names are on disk; others may do so meanwhile.
+
+    Raises ``OSError``.
+    """
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def clear_partial(folder: Path) -> None:
     """Delete what killed writers have left in ``folder``, where nobody else writes now. Raises ``OSError``."""
     for partial in folder.glob(f"{PARTIAL_PREFIX}*"):

@@ -58,8 +58,8 @@ def export(
 
 
 def _attributes(source: NamedState, format: Format) -> dict[str, Attribute]:
-    # MindSpore's files tell numbers as arrays, which would be taken for parameters.
-    if format.name == "ckpt":
+    # There they are arrays, which other programs would take for parameters.
+    if format.name in ("ckpt", "npz"):
         return {}
     if source.manifest is None:
         return source.attributes
@@ -68,7 +68,12 @@ def _attributes(source: NamedState, format: Format) -> dict[str, Attribute]:
 
 def _whole(source: NamedState, infos: dict[str, ArrayInfo], meter: Meter) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, info in infos.items():
-        array: NDArray[Any] = np.empty(info.shape, info.dtype)
+        try:
+            array: NDArray[Any] = np.empty(info.shape, info.dtype)
+        except MemoryError as error:
+            raise CheckpointError(
+                f'{source.name}: tensor "{name}" needs {info.nbytes} bytes of memory; no room for it as a whole'
+            ) from error
         for box in portions(Box.whole(info.shape), info.dtype.itemsize):
             within: tuple[Any, ...] = (*box.within(Box.whole(info.shape)), ...)
             view = array[within]

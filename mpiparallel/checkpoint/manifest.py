@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -204,10 +205,11 @@ def _checked(text: bytes) -> dict[str, Any]:
 
 
 def _from_json(content: Mapping[str, Any]) -> Manifest:
-    tensors = {
-        name: TensorEntry(layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
-        for name, entry in content["tensors"].items()
-    }
+    tensors, layouts = {}, dict[Layout, Layout]()
+    for name, entry in content["tensors"].items():
+        layout = layout_from_json(entry)
+        # Most tensors share few layouts; those remember what was asked of them.
+        tensors[name] = TensorEntry(layouts.setdefault(layout, layout), np.dtype(_text(entry["dtype"])).str)
     prefix = _text(content["prefix"])
     epoch, step, rank_count = _integers([content["epoch"], content["step"], content["rank_count"]])
     name = checkpoint_name(prefix, epoch, step)
@@ -218,10 +220,20 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
         devices = entry.layout.devices
         if max(devices.ranks, default=devices.first_rank + devices.size - 1) >= rank_count:
             raise ValueError(f'tensor "{tensor}" lies on ranks {devices.ranks_text} of {rank_count}')
+    _check_lengths(tensors, shards)
     if not isinstance(content["training"], dict) or not isinstance(content["saved"], float | int):
         raise TypeError("what it says of the training is no object, or its time is no number")
     files = {_below(file): _hex(digest, 32) for file, digest in content["files"].items()}
     return Manifest(prefix, epoch, step, tensors, shards, content["training"], float(content["saved"]), files)
+
+
+def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEntry | None]) -> None:
+    """Raise ``ValueError`` where tensors have more bytes than all shards together."""
+    written = sum(shard.size for shard in shards if shard is not None)
+    for name, entry in tensors.items():
+        nbytes = prod(entry.layout.global_shape) * np.dtype(entry.dtype).itemsize
+        if nbytes > written:
+            raise ValueError(f'tensor "{name}" has more bytes than the {written} of all shards')
 
 
 def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, TensorEntry]) -> ShardEntry | None:

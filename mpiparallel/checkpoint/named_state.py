@@ -8,8 +8,8 @@ from types import TracebackType
 
 from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
-from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.formats.registry import open_file
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.stored_state import Parts, StoredState, StoredTensor
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -59,8 +59,7 @@ def open_named(named: str | Path) -> NamedState:
     Raises ``CheckpointError`` if there is none.
     """
     path = Path(named)
-    # The suffix decides only where there is such a file: a checkpoint may be called saved/net.h5-1_2.
-    if path.is_file() and path.suffix in {format_.suffix for format_ in FORMATS.values()}:
+    if path.is_file() and not path.name.endswith(MANIFEST_SUFFIX):
         return _of_file(path)
     folder, manifest = find(path)
     return NamedState(folder, StoredState.of_manifest(folder, manifest), manifest, {})

@@ -38,6 +38,8 @@ def prune(
 ) -> Pruned:
     """Remove all but the newest ``keep`` checkpoints of each prefix in ``folder``, or of ``prefix`` only.
 
+    One that lacks a file, or has one cut short, stays as long as it is newer than the last that is kept, and does not
+    count: it may be that only an older one can be loaded.
     With ``leftovers`` also files of saves that never ended, unless one was written in the last ``youngest`` seconds:
     then a save may be running. A checkpoint whose manifest is damaged stays. With ``dry_run`` nothing is deleted.
     Raises ``CheckpointError`` if ``keep`` is below 1: the newest always stays.
@@ -62,9 +64,10 @@ def _beyond(root: Path, keep: int, prefix: str | None) -> list[Manifest]:
     kept: dict[str, int] = {}
     condemned = []
     for manifest in reversed(manifests):
-        kept[manifest.prefix] = kept.get(manifest.prefix, 0) + 1
-        if kept[manifest.prefix] > keep:
+        if kept.get(manifest.prefix, 0) == keep:
             condemned.append(manifest)
+        elif all(shard is None or _size(root / shard.file) == shard.size for shard in manifest.shards):
+            kept[manifest.prefix] = kept.get(manifest.prefix, 0) + 1
     return condemned[::-1]
 
 

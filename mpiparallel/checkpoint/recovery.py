@@ -46,7 +46,10 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was done to a checkpoint: shards rebuilt, shards whose entry in the manifest was renewed, what remains."""
+    """What was done to a checkpoint: the shards ``rebuilt``, and what remains that no replica can mend.
+
+    ``renewed`` are the ranks whose shards another version of HDF5 has arranged otherwise: the manifest has new digests.
+    """
 
     folder: Path
     name: str
@@ -67,28 +70,20 @@ def recover(folder: str | Path, name: str | None = None, progress: Progress | No
     """
     root, manifest = find(folder if name is None else Path(folder) / name)
     found = verify(root, manifest, progress)
-    plans = {rank: _sources(found, rank) for rank in found.damaged_ranks if _is_to_rebuild(found.checks[rank])}
+    plans = {rank: _sources(found, rank) for rank in found.damaged_ranks}
     _refuse_lost(found, plans)
     for rank in plans:
         _check_place(root / _entry(manifest, rank).file)
-    rebuilt = []
+    rebuilt, renewed = [], []
     for rank, plan in plans.items():
         entry = _rebuild(root, manifest, rank, plan, found.checks)
-        manifest = _committed(root, manifest, rank, entry)
+        if entry != manifest.shards[rank]:
+            manifest = _renewed(root, manifest, rank, entry)
+            renewed.append(rank)
         problems = tuple(problem for problem in found.problems if problem.rank == rank and problem.kind != "unequal")
         rebuilt.append(Rebuilt(rank, entry.file, problems, _grouped(plan), entry.size))
-    renewed = []
-    for check in found.checks:
-        if check is not None and check.problems and check.rank not in plans:
-            entry = replace(_entry(manifest, check.rank), digest=check.digest, size=check.size)
-            manifest = _committed(root, manifest, check.rank, entry)
-            renewed.append(check.rank)
     remaining = tuple(problem for problem in found.problems if problem.kind in ("unequal", "companion"))
     return Recovery(root, manifest.name, tuple(rebuilt), tuple(renewed), remaining)
-
-
-def _is_to_rebuild(check: ShardCheck | None) -> bool:
-    return check is not None and any(problem.kind != "rewritten" for problem in check.problems)
 
 
 def _entry(manifest: Manifest, rank: int) -> ShardEntry:
@@ -128,7 +123,8 @@ def _refuse_lost(found: Verification, plans: Mapping[int, Mapping[str, int | Non
         for name in [name for name, source in plan.items() if source is None]:
             layout = found.manifest.tensors[name].layout
             box = layout.box(rank)
-            missing.setdefault((name, box), LostSlice(name, box, layout.replica_group(rank)))
+            if not box.empty:
+                missing.setdefault((name, box), LostSlice(name, box, layout.replica_group(rank)))
     slices = list(missing.values())
     if not slices:
         return
@@ -201,15 +197,14 @@ def _narrowed(manifest: Manifest, plan: Mapping[str, int | None], checks: Sequen
 def _arrays(state: StoredState, rank: int, infos: Mapping[str, ArrayInfo]) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, info in infos.items():
         array = np.empty(info.shape, info.dtype)
-        state.fill(name, state.tensors[name].layout.parts(rank), 0, array.reshape(-1))
+        if array.size:
+            state.fill(name, state.tensors[name].layout.parts(rank), 0, array.reshape(-1))
         yield name, array
         del array
 
 
-def _committed(root: Path, manifest: Manifest, rank: int, entry: ShardEntry) -> Manifest:
-    """Return the manifest with that entry, on disk as well if it is another one."""
-    if entry == manifest.shards[rank]:
-        return manifest
+def _renewed(root: Path, manifest: Manifest, rank: int, entry: ShardEntry) -> Manifest:
+    """Return the manifest with that entry, on disk as well."""
     if not (root / f"{manifest.name}{MANIFEST_SUFFIX}").exists():
         raise CheckpointError(f"{root}: checkpoint {manifest.name} was deleted meanwhile; there is nothing to recover")
     shards = (*manifest.shards[:rank], entry, *manifest.shards[rank + 1 :])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import Attribute, infos_of
-from mpiparallel.checkpoint.durable_file import clear_partial, sync_folder
+from mpiparallel.checkpoint.catalogue import commit_time
+from mpiparallel.checkpoint.durable_file import clear_partial, make_folder
 from mpiparallel.checkpoint.manifest import (
     MANIFEST_SUFFIX,
     Manifest,
@@ -36,7 +36,6 @@ from mpiparallel.layout.layout import Layout
 Arrays = Mapping[str, NDArray[Any]]
 
 _WORDS_A_SHARD: Final = 4
-_TICK_SECONDS: Final = 1e-3
 _MOST_COMPANION_BYTES: Final = 256 << 20
 
 
@@ -147,8 +146,9 @@ class ShardSave:
 
     def abandon(self) -> None:
         """Delete what this rank has written, for it will not be committed; needs no other rank."""
-        with suppress(OSError):
-            self.path.unlink()
+        if self._written is not None:
+            with suppress(OSError):
+                self.path.unlink()
 
     def _writes(self, name: str) -> bool:
         """Return whether this rank writes its slice of a tensor."""
@@ -227,7 +227,7 @@ class ShardSave:
             entry = ShardEntry(shard_file(self.name, rank), size, f"{high:016x}{low:016x}", digests)
             entries.append(entry if there else None)
         files = {str(path.relative_to(self._folder)): file_digest(path) for path in self._companions}
-        return Manifest(*self._identity, tensors, tuple(entries), self._training, _later_than_all(self._folder), files)
+        return Manifest(*self._identity, tensors, tuple(entries), self._training, commit_time(self._folder), files)
 
     def _check_shared(self, shards: NDArray[np.uint64]) -> None:
         """Refuse a folder that is another one on another host: what is there could not be loaded from here."""
@@ -284,17 +284,9 @@ def writers(layouts: Mapping[str, Layout]) -> dict[str, int]:
 
 def _make_folder(folder: Path) -> None:
     """Make the folder of a rank, on disk, and clear it of what a killed save left; no other rank writes there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     check_folder(folder)
-    sync_folder(folder.parent)
-    sync_folder(folder.parent.parent)
     clear_partial(folder)
-
-
-def _later_than_all(folder: Path) -> float:
-    """Return the time, or one after that of all manifests in ``folder`` where a clock has been set back."""
-    known = (path.lstat().st_mtime for path in folder.glob(f"*{MANIFEST_SUFFIX}"))
-    return max(time.time(), max(known, default=0.0) + _TICK_SECONDS)
 
 
 def _dtype_of(codes: Sequence[Any] | NDArray[np.uint64], name: str) -> str:

@@ -99,6 +99,7 @@ def _checked(file: ShardFile, manifest: Manifest, rank: int, entry: ShardEntry, 
         text = f"has digest {file.digest}, expected {entry.digest}, though all its arrays are as committed"
         problems.append(Problem("rewritten", entry.file, text, rank))
     sound = set()
+    meter.add(max(0, entry.size - sum(_info(manifest, rank, name).nbytes for name in entry.arrays)))
     for name in entry.arrays:
         if name in strange:
             meter.add(_info(manifest, rank, name).nbytes)
@@ -108,6 +109,10 @@ def _checked(file: ShardFile, manifest: Manifest, rank: int, entry: ShardEntry, 
             problems.append(Problem("damaged", entry.file, damage, rank, name))
         else:
             sound.add(name)
+    try:
+        file.verify(())
+    except (CheckpointError, OSError) as error:
+        problems.append(Problem("damaged", entry.file, reason(error, file.path), rank))
     return ShardCheck(rank, tuple(problems), frozenset(sound), file.digest, size)
 
 

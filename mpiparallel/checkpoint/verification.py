@@ -117,8 +117,10 @@ def _lost(manifest: Manifest, checks: tuple[ShardCheck | None, ...]) -> Iterator
     sound = [frozenset() if check is None else check.sound for check in checks]
     for name, entry in manifest.tensors.items():
         for parts, ranks in holders.of(entry.layout).items():
-            if not any(name in sound[rank] for rank in ranks):
-                yield LostSlice(name, entry.layout.box_of_parts(parts), ranks)
+            box = entry.layout.box_of_parts(parts)
+            # Of a slice without elements nothing can be lost.
+            if not box.empty and not any(name in sound[rank] for rank in ranks):
+                yield LostSlice(name, box, ranks)
 
 
 def _companions(root: Path, manifest: Manifest) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mpiparallel.cluster.host_name import is_placeholder
 from mpiparallel.cluster.rank_table import RankTable
@@ -28,12 +28,34 @@ def device_warnings(table: RankTable) -> tuple[str, ...]:
     return (*counts, *_order(table), *_addresses(table))
 
 
+def placeholders(table: RankTable) -> tuple[str, ...]:
+    """Return what of ``table`` is still to be filled in before HCCL can use it; mpiparallel needs none of it."""
+    found = [
+        path
+        for index, server in enumerate(table.servers)
+        for path, value in (
+            (f"server_list[{index}].server_id", server.server_id),
+            *(
+                (f"server_list[{index}].device[{place}].device_ip", device.device_ip)
+                for place, device in enumerate(server.devices)
+            ),
+        )
+        if is_placeholder(value)
+    ]
+    if not found:
+        return ()
+    return (
+        f"{found[0]}: is a placeholder{_others(len(found) - 1, 'value')}; for HCCL write the addresses, which "
+        "/etc/hccn.conf of each server has",
+    )
+
+
 def _single(table: RankTable) -> Iterator[str]:
     path = "server_list[0].device"
     numbers = sorted(device.device_id for device in table.servers[0].devices)
     if len(numbers) not in _SINGLE_SERVER_COUNTS:
         fewer = max(count for count in _SINGLE_SERVER_COUNTS if count <= len(numbers))
-        yield f"{path}: there are {len(numbers)} devices on the only server; HCCL takes 1, 2, 4 or 8: list {fewer}"
+        yield f"{path}: {len(numbers)} devices on the only server; HCCL takes 1, 2, 4 or 8: list {fewer}"
     elif len(numbers) in (2, 4) and numbers[0] // _HALF != numbers[-1] // _HALF:
         told = ", ".join(map(str, numbers))
         yield (
@@ -43,12 +65,14 @@ def _single(table: RankTable) -> Iterator[str]:
 
 
 def _several(table: RankTable) -> Iterator[str]:
-    for index, server in enumerate(table.servers):
-        if len(server.devices) % _DEVICES_PER_SERVER:
-            yield (
-                f'server_list[{index}].device: server "{server.server_id}" has {len(server.devices)} devices; HCCL '
-                f"takes {_DEVICES_PER_SERVER} of each of several servers: list them all"
-            )
+    odd = [index for index, server in enumerate(table.servers) if len(server.devices) % _DEVICES_PER_SERVER]
+    if odd:
+        server = table.servers[odd[0]]
+        yield (
+            f'server_list[{odd[0]}].device: server "{server.server_id}" has {_count(len(server.devices), "device")}'
+            f"{_others(len(odd) - 1, 'server')}; HCCL takes {_DEVICES_PER_SERVER} of each of "
+            "several servers: list them all"
+        )
 
 
 def _order(table: RankTable) -> Iterator[str]:
@@ -58,30 +82,40 @@ def _order(table: RankTable) -> Iterator[str]:
         before, here = table.server_of(rank - 1), table.server_of(rank)
         if before.server_id > here.server_id:
             yield (
-                f"{_path(table, rank)}: rank {rank} is on {here.server_id} and rank {rank - 1} on {before.server_id}; "
-                "HCCL wants ranks in the lexicographic order of server_id: mpiparallel ranktable merge --sort numbers "
-                "them so"
+                f"{_paths(table)[rank]}.rank_id: rank {rank} is on {here.server_id}, rank {rank - 1} on "
+                f"{before.server_id}; HCCL wants ranks in the lexicographic order of server_id: number them so, as "
+                "mpiparallel ranktable merge --sort does"
             )
             return
 
 
 def _addresses(table: RankTable) -> Iterator[str]:
-    places: dict[str, list[int]] = {}
+    first: dict[str, int] = {}
+    again = []
     for rank in range(table.rank_count):
         address = table.device_of(rank).device_ip
-        if not is_placeholder(address):
-            places.setdefault(address, []).append(rank)
-    for address, ranks in places.items():
-        if len(ranks) > 1:
-            yield (
-                f'{_path(table, ranks[1])}: device_ip "{address}" is used {len(ranks)} times, first by rank {ranks[0]}; '
-                "HCCL wants one for each device: see /etc/hccn.conf of the server"
-            )
+        if not is_placeholder(address) and first.setdefault(address, rank) != rank:
+            again.append(rank)
+    if again:
+        address, paths = table.device_of(again[0]).device_ip, _paths(table)
+        yield (
+            f'{paths[again[0]]}.device_ip: "{address}" is used twice (also {paths[first[address]]})'
+            f"{_others(len(again) - 1, 'device')}; HCCL wants one address for each device: see "
+            "/etc/hccn.conf of its server"
+        )
 
 
-def _path(table: RankTable, rank: int) -> str:
-    for index, server in enumerate(table.servers):
-        numbers: Sequence[int] = [device.rank_id for device in server.devices]
-        if rank in numbers:
-            return f"server_list[{index}].device[{numbers.index(rank)}]"
-    return "server_list"
+def _paths(table: RankTable) -> dict[int, str]:
+    return {
+        device.rank_id: f"server_list[{index}].device[{position}]"
+        for index, server in enumerate(table.servers)
+        for position, device in enumerate(server.devices)
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _others(number: int, noun: str) -> str:
+    return f", and so for {number} more {noun}{'' if number == 1 else 's'}" if number else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple
 
 from mpiparallel.errors import RankTableError
@@ -11,10 +12,11 @@ _MOST_KEPT = 1000
 
 
 class Fault(NamedTuple):
-    """One fault: the JSON path of the value, "" for the whole document, and what is wrong and how to mend it."""
+    """One fault: the JSON path of the value, "" for the whole file; what is wrong and the mend; the line if known."""
 
     path: str
     text: str
+    line: int | None = None
 
     def __str__(self) -> str:
         """Return the path and the text as one line."""
@@ -39,11 +41,16 @@ class Faults:
         """Return how many faults there are."""
         return self._count
 
-    def add(self, path: str, text: str) -> None:
-        """Add a fault of the value at ``path``."""
+    @property
+    def is_full(self) -> bool:
+        """Tell whether further faults are only counted."""
+        return self._count >= _MOST_KEPT
+
+    def add(self, path: str, text: str, line: int | None = None) -> None:
+        """Add a fault of the value at ``path``, or of ``line``."""
         self._count += 1
         if len(self.kept) < _MOST_KEPT:
-            self.kept.append(Fault(path, text))
+            self.kept.append(Fault(path, text, line))
 
 
 class FaultyFileError(RankTableError):
@@ -61,11 +68,14 @@ class FaultyFileError(RankTableError):
 def refuse(source: str, faults: Faults, line_of: Callable[[list[str]], dict[str, int]] | None = None) -> None:
     """Raise FaultyFileError if there are ``faults``.
 
-    ``line_of`` finds the lines of JSON paths, by which the faults are then ordered and named: ``source:line:``.
+    ``line_of`` finds the lines of JSON paths. Faults are in the order of their lines, and begin with ``source:line:``.
     """
     if not faults:
         return
-    lines = line_of([fault.path for fault in faults.kept]) if line_of else {}
-    ordered = sorted(faults.kept, key=lambda fault: lines.get(fault.path, 0))
-    told = (f"{source}:{lines[fault.path]}: {fault}" if fault.path in lines else f"{source}: {fault}" for fault in ordered)
+    found = line_of([fault.path for fault in faults.kept if fault.path]) if line_of else {}
+    lines = [fault.line or found.get(fault.path, 0) for fault in faults.kept]
+    told = (
+        f"{source}:{line}: {fault}" if line else f"{source}: {fault}"
+        for line, fault in sorted(zip(lines, faults.kept, strict=True), key=itemgetter(0))
+    )
     raise FaultyFileError(source, tuple(told), len(faults))

@@ -8,6 +8,7 @@ import re
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:*-]*")
 _MOST_CHARACTERS = 253
+_MOST_ADDRESS_CHARACTERS = 100
 
 
 def is_placeholder(name: str) -> bool:
@@ -28,7 +29,7 @@ def is_ipv6(name: str) -> bool:
     """
     address, percent, scope = name.partition("%")
     try:
-        ipaddress.IPv6Address(address)
+        ipaddress.IPv6Address(address[:_MOST_ADDRESS_CHARACTERS])
     except ValueError:
         return False
     return not percent or _NAME.fullmatch(scope) is not None
@@ -41,7 +42,7 @@ def is_address(text: str) -> bool:
     (True, True, False)
     """
     try:
-        ipaddress.ip_address(text)
+        ipaddress.ip_address(text[:_MOST_ADDRESS_CHARACTERS])
     except ValueError:
         return False
     return True
@@ -53,14 +54,12 @@ def host_fault(name: str) -> str | None:
     >>> host_fault("node1"), host_fault("10.0.0.300")
     (None, 'is no IPv4 address: each of its four numbers is 0 to 255')
     """
-    if is_ipv6(name):
-        return None
     if not name:
         return "is empty"
     if len(name) > _MOST_CHARACTERS:
         return f"has {len(name)} characters, a host name at most {_MOST_CHARACTERS}"
     if ":" in name:
-        return "is no IPv6 address"
+        return None if is_ipv6(name) else "is no IPv6 address"
     if _NAME.fullmatch(name) is None:
         return "is no host name: those have letters, digits, dots and hyphens, a letter or digit first"
     if not name.strip("0123456789"):

@@ -44,7 +44,7 @@ def read_json(text: str, faults: Faults) -> Any:
     try:
         document = json.loads(text, object_pairs_hook=remember, parse_int=_integer)
     except json.JSONDecodeError as error:
-        faults.add("", f"line {error.lineno} column {error.colno}: {_mend(error)}")
+        faults.add("", f"column {error.colno}: {_mend(error)}", error.lineno)
         return None
     except RecursionError:
         faults.add("", "it is nested too deeply for a rank table; write server_list, device and their values only")
@@ -70,8 +70,8 @@ def child(path: str, key: str | int) -> str:
 def shown(value: object) -> str:
     """Return ``value`` as JSON in at most 60 characters, whatever it holds.
 
-    >>> shown("10.0.0.1"), shown({"a": 1}), shown([]), shown("x" * 100)[-6:]
-    ('"10.0.0.1"', '{...}', '[]', 'xxx..."')
+    >>> shown("10.0.0.1"), shown({"a": 1}), shown([]), shown("x" * 100)[-5:]
+    ('"10.0.0.1"', '{...}', '[]', 'x..."')
     """
     if isinstance(value, dict):
         return "{...}" if value else "{}"

@@ -21,9 +21,9 @@ def line_numbers(text: str, paths: Iterable[str]) -> dict[str, int]:
     >>> line_numbers('{"status": "x",\n "server_list": [\n {}]}', ["server_list[0].device", "status"])
     {'server_list[0].device': 3, 'status': 1}
     """
-    if len(text) > _MOST_CHARACTERS:
-        return {}
     asked = set(paths)
+    if not asked or len(text) > _MOST_CHARACTERS:
+        return {}
     wanted = {found for path in asked for found in (path, *_around(path))}
     positions = {path: position for path, position in _values(text) if path in wanted}
     found = {}

@@ -74,6 +74,9 @@ class RankTable:
             for index, server in enumerate(self.servers)
         ]
         faults = Faults()
+        for path, items in (("servers", self.servers), *((f"{e.path}.devices", e.devices) for e in entries)):
+            if not items:
+                faults.add(path, "is empty; a table has at least one server, each with at least one device")
         check_whole(entries, faults)
         refuse("rank table", faults)
 
@@ -98,6 +101,12 @@ class RankTable:
     def rank_count(self) -> int:
         """The number of ranks, which is the number of devices."""
         return len(self._places)
+
+    @property
+    def summary(self) -> str:
+        """Say in words how many hosts and ranks there are."""
+        hosts, ranks = len(self.servers), self.rank_count
+        return f"{hosts:,} host{'s'[: hosts > 1]}, {ranks:,} rank{'s'[: ranks > 1]}"
 
     @property
     def is_local(self) -> bool:

@@ -47,7 +47,9 @@ def _check_version(document: dict[str, Any], faults: Faults, form: str | None = 
         told = describe_version(version, document)
         faults.add("version", f'{shown(version)} {told}; write a version "{VERSION}" table')
     elif form is not None:
-        faults.add("", f'the file is {form}, which is not supported; write a version "{VERSION}" table with server_list')
+        faults.add(
+            "", f'the file is {form}, which is not supported; write a version "{VERSION}" table with server_list'
+        )
 
 
 def _check_status(document: dict[str, Any], faults: Faults) -> None:
@@ -107,7 +109,7 @@ def _address(item: dict[str, Any], path: str, faults: Faults) -> str | None:
     address = _field(item, path, "device_ip", faults, mend)
     if address is None:
         return None
-    if isinstance(address, str) and (is_placeholder(address) or is_address(address)):
+    if isinstance(address, str) and is_address(address.replace("*", "0") if is_placeholder(address) else address):
         return address
     faults.add(f"{path}.device_ip", f"{shown(address)} is not an IP address; {mend}")
     return None
@@ -117,7 +119,7 @@ def _field(item: dict[str, Any], path: str, key: str, faults: Faults, mend: str)
     value = item.get(key)
     if value is None:
         state = "is null" if key in item else "is missing"
-        faults.add(child(path, key), f"{state}; {mend}{_meant(item, key)}")
+        faults.add(child(path, key), f"{state}; {mend}{'' if faults.is_full else _meant(item, key)}")
     return value
 
 

@@ -38,7 +38,8 @@ def describe_version(version: object, document: dict[str, Any]) -> str:
         first, count = found.get(name, (path, 0))
         found[name] = (first, count + 1)
     told = ", ".join(f"{path} ({count} places)" if count > 1 else path for path, count in found.values())
-    return f"is the rank table of {known}, which is not supported" + (f"; there is nothing here for {told}" * bool(told))
+    lacking = f"; there is nothing here for {told}" if told else ""
+    return f"is the rank table of {known}, which is not supported{lacking}"
 
 
 def other_form(document: dict[str, Any]) -> str | None:

@@ -15,8 +15,8 @@ _MOST_BYTES = 8 << 20
 def read_text(path: str | Path, noun: str) -> str:
     """Return the UTF-8 text of the file ``path``, which a message calls a ``noun``.
 
-    Raises RankTableError where it is no regular file, has more than 8 MiB, or cannot be read. A pipe is refused, as each
-    rank reads the file anew, and so that nobody waits for one that writes nothing.
+    Raises RankTableError where it is no regular file, has more than 8 MiB, or cannot be read. A pipe is refused:
+    each rank reads the file anew, and one that nobody writes to would never end.
     """
     try:
         return _content(path).decode("utf-8-sig")

@@ -13,6 +13,7 @@ from mpiparallel.launch import run
 from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.plan import command as plan
+from mpiparallel.launch.ranktable import command as ranktable
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Command(Protocol):
         """Do what the parsed ``arguments`` ask for; return the exit code."""
 
 
-COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt)
+COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt, ranktable)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
 from mpiparallel.launch.installation import Installation
 from mpiparallel.launch.placement import Placement
@@ -48,16 +49,24 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """mpirun's arguments, the whole environment to start it with, and the part of that which the launcher set."""
+    """mpirun's arguments, the whole environment to start it with, and the part of that which the launcher set.
+
+    ``hostfile`` is the file that the arguments name and what is to be written there first, None where they name none.
+    """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     settings: Mapping[str, str]
+    hostfile: tuple[Path, str] | None = None
 
     def __str__(self) -> str:
         """Return it as one could type it into a shell."""
         settings = [f"{name}={shlex.quote(value)}" for name, value in self.settings.items()]
-        return " \\\n  ".join([*settings, shlex.join(self.argv)])
+        typed = " \\\n  ".join([*settings, shlex.join(self.argv)])
+        if self.hostfile is None:
+            return typed
+        path, text = self.hostfile
+        return f"cat > {shlex.quote(str(path))} <<END\n{text}END\n{typed}"
 
 
 def build(job: Job, installation: Installation, variables: Mapping[str, str]) -> Command:
@@ -71,8 +80,10 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
     if job.rank_table:
         settings["RANK_TABLE_FILE"] = str(job.rank_table)
     environment = {**variables, **settings}
-    options = _DIALECTS[installation.vendor](job, environment)
-    return Command((installation.launcher, *options, *_worker(job)), environment, settings)
+    dialect = _DIALECTS[installation.vendor]
+    argv = (installation.launcher, *dialect.options(job, environment), *_worker(job))
+    hosts = Hostfile(job.placement.hosts)
+    return Command(argv, environment, settings, (_hostfile(job), dialect.hostfile(hosts)) if hosts.hosts else None)
 
 
 def _defaults(job: Job) -> dict[str, str]:
@@ -98,7 +109,7 @@ def _openmpi_defaults(job: Job) -> dict[str, str]:
 
 def _openmpi(job: Job, environment: Mapping[str, str]) -> list[str]:
     # Binding is off because a bound rank would keep its BLAS threads, and those of a second job, on one core.
-    options = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none", *_hosts("--host", job), "-n", str(job.ranks)]
+    options = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none", *_hosts("--hostfile", job), "-n", str(job.ranks)]
     if job.placement.spans_hosts:
         options += [word for name in sorted(environment) if _is_carried(name) for word in ("-x", name)]
     return options
@@ -106,15 +117,30 @@ def _openmpi(job: Job, environment: Mapping[str, str]) -> list[str]:
 
 def _mpich(job: Job, environment: Mapping[str, str]) -> list[str]:
     # MPICH shares cores, carries the environment to other hosts and leaves ranks unbound by itself.
-    return [*_hosts("-hosts", job), "-n", str(job.ranks)]
+    return [*_hosts("-f", job), "-n", str(job.ranks)]
 
 
-_DIALECTS: Mapping[str, Callable[[Job, Mapping[str, str]], list[str]]] = {"openmpi": _openmpi, "mpich": _mpich}
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """How the launcher of one MPI is told what to do, and how it reads hosts."""
+
+    options: Callable[[Job, Mapping[str, str]], list[str]]
+    hostfile: Callable[[Hostfile], str]
+
+
+_DIALECTS: Mapping[str, _Dialect] = {
+    "openmpi": _Dialect(_openmpi, Hostfile.to_openmpi),
+    "mpich": _Dialect(_mpich, Hostfile.to_mpich),
+}
 
 
 def _hosts(option: str, job: Job) -> list[str]:
-    names = ",".join(f"{host.name}:{host.slots}" for host in job.placement.hosts)
-    return [option, names] if names else []
+    # A file, as Open MPI cuts an IPv6 address among its arguments at the colon, and arguments cannot be long.
+    return [option, str(_hostfile(job))] if job.placement.hosts else []
+
+
+def _hostfile(job: Job) -> Path:
+    return job.log_dir / "hostfile"
 
 
 def _is_carried(name: str) -> bool:
@@ -125,6 +151,8 @@ def _worker(job: Job) -> list[str]:
     words = [job.python, "-m", "mpiparallel.launch.worker", "--ranks", str(job.ranks), "--log-dir", str(job.log_dir)]
     if job.rank_table:
         words += ["--rank-table", str(job.rank_table)]
+    if job.placement.order:
+        words += ["--rank-order", str(job.placement.order)]
     if job.debug:
         words.append("--debug")
     return [*words, *job.script.argv]

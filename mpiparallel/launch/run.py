@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
@@ -38,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--rank-table", type=Path, metavar="FILE", help="HCCL rank table (default: $RANK_TABLE_FILE)")
     parser.add_argument(
-        "--hostfile", type=Path, metavar="FILE", help="hosts and their slots, as Open MPI or MPICH has them"
+        "--hostfile", type=Path, metavar="FILE", help="hosts and their slots, in any dialect; see hostfiles/README.md"
     )
     parser.add_argument("--mpi", choices=sorted(LAUNCHERS), help="refuse any other MPI than this")
     parser.add_argument(
@@ -78,7 +79,7 @@ def _job(arguments: argparse.Namespace) -> Job:
     path = arguments.rank_table or (Path(os.environ["RANK_TABLE_FILE"]) if os.environ.get("RANK_TABLE_FILE") else None)
     table = RankTable.load(path) if path else None
     ranks = _rank_count(arguments.ranks, table, path)
-    for warning in table.warnings() if table else ():
+    for warning in device_warnings(table) if table else ():
         _say(f"warning: {path}: {warning}")
     hostfile = Hostfile.load(arguments.hostfile) if arguments.hostfile else None
     return Job(

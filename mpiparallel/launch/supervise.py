@@ -41,6 +41,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, timeout: float | None
     with _reserved(log_dir):
         for folder in folders:
             folder.clear()
+        _write_hostfile(command)
         output = log_dir / "launcher.log"
         with output.open("wb") as stream:
             watch = _Watch(_start(command, stream.fileno()), _Tail(folders[0].log), timeout)
@@ -75,6 +76,16 @@ def _lock(descriptor: int, log_dir: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise LaunchError(f"--log-dir {log_dir}: another job is writing there; give each job its own") from error
+
+
+def _write_hostfile(command: Command) -> None:
+    if command.hostfile is None:
+        return
+    path, text = command.hostfile
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise LaunchError(f"{path}: {error.strerror}; give a --log-dir that can be written") from error
 
 
 def _start(command: Command, output: int) -> subprocess.Popen[bytes]:

@@ -15,11 +15,13 @@ import sys
 import time
 import traceback
 from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from mpiparallel.cluster.environment import Environment
 from mpiparallel.cluster.processor import read_core_type
+from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, MpiParallelError
 from mpiparallel.launch.parent_death import die_with_parent
@@ -56,6 +58,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--log-dir", type=Path, required=True)
     parser.add_argument("--rank-table", type=Path)
+    parser.add_argument("--rank-order", help="ranks in the order of MPI's processes, where they differ: 4-7,0-3")
     parser.add_argument("--debug", action="store_true")
     Script.add_arguments(parser)
     return parser.parse_args(argv)
@@ -68,6 +71,8 @@ def _prepare(arguments: argparse.Namespace) -> RankFolder:
             f"this rank is one of {environment.size}, the job has {arguments.ranks}: mpirun and the MPI library of "
             "mpi4py do not belong together; install one MPI only"
         )
+    if arguments.rank_order:
+        environment = in_order(environment, RankOrder.parse(arguments.rank_order))
     table = RankTable.load(arguments.rank_table) if arguments.rank_table else None
     name_rank(os.environ, environment, table)
     folder = RankFolder(arguments.log_dir, environment.rank)
@@ -81,11 +86,23 @@ def _prepare(arguments: argparse.Namespace) -> RankFolder:
     return folder
 
 
+def in_order(environment: Environment, order: RankOrder) -> Environment:
+    """Return the ``environment`` of an MPI process as that of the rank which it is by ``order``.
+
+    Raises LaunchError where the order is of another number of ranks.
+    """
+    if len(order.ranks) != environment.size:
+        raise LaunchError(
+            f"the rank order {order} has {len(order.ranks)} ranks, the job {environment.size}; start the job anew"
+        )
+    return replace(environment, rank=order.ranks[environment.rank])
+
+
 def name_rank(variables: MutableMapping[str, str], environment: Environment, table: RankTable | None) -> None:
     """Set in ``variables`` what MindSpore's scripts read: ``RANK_ID``, ``RANK_SIZE`` and ``DEVICE_ID``.
 
-    The device is that of the rank table, or the local rank. ``OPENBLAS_CORETYPE`` is set for this host's processor, as
-    the host that started the job may have another.
+    The device is that of the rank table, or the local rank. MPI's world is made in the order of ``RANK_ID``.
+    ``OPENBLAS_CORETYPE`` is set for this host's processor, as the host that started the job may have another.
     """
     device_id = table.device_of(environment.rank).device_id if table else environment.local_rank
     variables.update(RANK_ID=str(environment.rank), RANK_SIZE=str(environment.size), DEVICE_ID=str(device_id))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
+from mpiparallel.checkpoint.catalogue import find
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
+from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.transform.copies import check_unnamed
 from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices
 from mpiparallel.checkpoint.transform.source_state import open_source
@@ -18,13 +24,14 @@ from mpiparallel.layout.box import Box
 from mpiparallel.train.callback.checkpoint_config import refuse_encryption
 from mpiparallel.train.inferred_layouts import ParameterLayout
 from mpiparallel.train.loading_into_network import check_dtype
+from mpiparallel.train.state import shape_of_one
 
 _SHOWN = 4
 
 
 def load_distributed_checkpoint(
     network: Any,
-    checkpoint_filenames: Sequence[str | Path] | None = None,
+    checkpoint_filenames: str | Path | Sequence[str | Path] | None = None,
     predict_strategy: Mapping[str, ParameterLayout] | None = None,
     train_strategy_filename: str | Path | None = None,
     strict_load: bool = False,
@@ -34,9 +41,10 @@ def load_distributed_checkpoint(
     """Load the files of all ranks of a training into a network that is cut otherwise, or not at all.
 
     ``checkpoint_filenames`` are those of rank 0, 1, ... of the training, of any format; ``train_strategy_filename``,
-    or ``strategy_ckpt_load_file`` of the context, is its strategy file. Shards that lie beside their manifest, in
-    folders ``rank_<r>``, need none. This rank reads only what it needs: of a compiled network the slices that it
-    holds, of another whole parameters. ``predict_strategy`` is what ``Model.infer_train_layout`` or
+    or ``strategy_ckpt_load_file`` of the context, is its strategy file. What ``ModelCheckpoint`` has saved needs none:
+    its folder may be given, of which the newest checkpoint is taken, or ``<folder>/<prefix>-<epoch>_<step>``. This rank
+    reads only what it needs: of a compiled network the slices that it holds, of another whole parameters; of what was
+    each rank's own, that of rank 0. ``predict_strategy`` is what ``Model.infer_train_layout`` or
     ``infer_predict_layout`` has returned, which compile; the network must be cut as it says. A missing or damaged file
     is replaced by that of a rank with the same slices.
 
@@ -45,36 +53,55 @@ def load_distributed_checkpoint(
     where a slice is lost; where a parameter that no strategy names is not the same whole tensor on all ranks, too.
     """
     refuse_encryption("load_distributed_checkpoint", dec_key)
-    files = _files(checkpoint_filenames)
     known = {parameter.name: parameter for parameter in network.get_parameters() if not parameter.transient}
     _check_cuts(known, predict_strategy or {})
     strategy = train_strategy_filename or get_auto_parallel_context("strategy_ckpt_load_file") or None
-    folder = _folder_of(files) if strategy is None else None
-    if strategy is None and folder is None and len(files) > 1:
+    with ExitStack() as opened:
+        state, own = _opened(checkpoint_filenames, strategy, opened)
+        found = {
+            name: _slice_of(state, known[name], name in own, strict_load)
+            for name in sorted(known.keys() & state.tensors.keys())
+        }
+        besides = sorted(state.tensors.keys() - known.keys())
+    for name, array in found.items():
+        known[name].set_data(array, slice_shape=known[name].layout is not None)
+    return sorted(known.keys() - found.keys()), besides
+
+
+def _opened(given: Any, strategy: str | Path | None, opened: ExitStack) -> tuple[StoredState, frozenset[str]]:
+    """Return the state in the files, and the names of what was each rank's own."""
+    if isinstance(given, (list, tuple)) and strategy is None:
+        given = _committed(_files(given)) or given
+    if isinstance(given, (str, Path)):
+        folder, manifest = find(given)
+        listed = manifest.training.get("own")
+        own = frozenset(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else frozenset()
+        return opened.enter_context(StoredState.of_manifest(folder, manifest)), own
+    files = _files(given)
+    if strategy is None and len(files) > 1:
         raise ConfigurationError(
             f"load_distributed_checkpoint: how the {len(files)} ranks of the training cut their parameters is not "
             "known; give train_strategy_filename, the strategy_ckpt_save_file of the training"
         )
-    found = {}
-    with open_source(files, strategy_stages(strategy), folder) as source:
-        check_unnamed(source)
-        for name in known.keys() & source.tensors.keys():
-            parameter, stored = known[name], source.tensors[name]
-            shape, box = stored.layout.global_shape, parameter.box
-            if prod(shape) == prod(parameter.shape) == 1:
-                # MindSpore's files have numbers as (1,) or as ().
-                box = Box.whole(shape)
-            elif shape != parameter.shape:
-                raise CheckpointError(
-                    f"parameter {name!r}: the files hold shape {shape}, the network {parameter.shape}; give the files "
-                    "and the strategy of this network"
-                )
-            check_dtype(parameter, stored.dtype, strict_load)
-            found[name] = source.state.read_box(name, box).reshape(parameter.box.shape)
-        besides = sorted(source.tensors.keys() - known.keys())
-    for name, array in found.items():
-        known[name].set_data(array, slice_shape=known[name].layout is not None)
-    return sorted(known.keys() - found.keys()), besides
+    source = opened.enter_context(open_source(files, strategy_stages(strategy)))
+    check_unnamed(source)
+    return source.state, frozenset()
+
+
+def _slice_of(state: StoredState, parameter: Parameter, is_own: bool, strict: bool) -> NDArray[Any]:
+    """Return what this rank takes of a stored tensor. Raises CheckpointError if it does not fit."""
+    name, box, stored = parameter.name, parameter.box, state.tensors[parameter.name]
+    shape = shape_of_one(stored.layout, is_own)
+    if shape is not None and prod(shape) == prod(parameter.shape) == 1:
+        # Numbers are (1,) or () in files, and rank after rank where each has its own.
+        box = Box.whole(shape)
+    elif shape != parameter.shape:
+        raise CheckpointError(
+            f"parameter {name!r}: the files hold shape {shape or stored.layout.global_shape}, the network "
+            f"{parameter.shape}; give the files and the strategy of this network"
+        )
+    check_dtype(parameter, stored.dtype, strict)
+    return state.read_box(name, box).reshape(parameter.box.shape)
 
 
 def merge_sliced_parameter(sliced_parameters: Sequence[Any], strategy: Mapping[str, Any] | None = None) -> Parameter:
@@ -114,15 +141,14 @@ def _files(given: Any) -> dict[int, Path]:
     return {rank: Path(name) for rank, name in enumerate(given)}
 
 
-def _folder_of(files: Mapping[int, Path]) -> Path | None:
-    """Return the folder of a checkpoint of ours, if the files are its shards, rank after rank."""
-    folders = {path.parent.parent for path in files.values()}
-    named = all(path.parent.name == f"rank_{rank}" for rank, path in files.items())
-    stems = {path.stem for path in files.values()}
-    if len(folders) != 1 or not named or len(stems) != 1:
+def _committed(files: Mapping[int, Path]) -> Path | None:
+    """Return the manifest of a checkpoint of ours, if the files are its shards, rank after rank."""
+    places = {(path.parent.parent, path.stem) for path in files.values()}
+    if len(places) != 1 or any(path.parent.name != f"rank_{rank}" for rank, path in files.items()):
         return None
-    folder = next(iter(folders))
-    return folder if (folder / f"{next(iter(stems))}.manifest.json").exists() else None
+    folder, name = next(iter(places))
+    manifest = folder / f"{name}{MANIFEST_SUFFIX}"
+    return manifest if manifest.exists() else None
 
 
 def _check_cuts(known: Mapping[str, Parameter], wanted: Mapping[str, ParameterLayout]) -> None:

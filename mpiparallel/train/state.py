@@ -97,7 +97,7 @@ def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str
         if name not in stored:
             continue
         layout, dtype = stored[name].layout, np.dtype(stored[name].dtype)
-        shape = _shape_of_one(layout, name in own)
+        shape = shape_of_one(layout, name in own)
         if shape is None or shape != ((1,) if name in own and not parameter.shape else parameter.shape):
             found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
         elif dtype != parameter.dtype and (strict or not dtype.kind == parameter.dtype.kind == "f"):
@@ -110,7 +110,7 @@ def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str
     return found
 
 
-def _shape_of_one(layout: Layout, is_own: bool) -> tuple[int, ...] | None:
+def shape_of_one(layout: Layout, is_own: bool) -> tuple[int, ...] | None:
     """Return the shape of a stored tensor, of one rank's where each has its own; None where ranks do not share it."""
     if not is_own:
         return layout.global_shape

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from tests.reliability import states
 from tests.reliability.counts import count, record
 from tests.reliability.subject import complaints, load_sound, saved
@@ -175,9 +177,9 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def other_values(state: states.State) -> states.State:
     """Return a state of equal names, shapes and dtypes, whose cut differs, so that each rank has other bytes."""
-    devices = states.DeviceMatrix((RANKS // 2, 2), ranks=tuple(reversed(range(RANKS))))
+    devices = DeviceMatrix((RANKS // 2, 2), ranks=tuple(reversed(range(RANKS))))
     return {
-        name: states.Tensor(states.Layout(t.layout.global_shape, devices, t.layout.tensor_map), t.dtype)
+        name: states.Tensor(Layout(t.layout.global_shape, devices, t.layout.tensor_map), t.dtype)
         for name, t in state.items()
     }
 

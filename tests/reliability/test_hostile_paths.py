@@ -12,6 +12,7 @@ import pytest
 
 from mpiparallel.checkpoint.catalogue import catalogue, newest, remove, remove_files, uncommitted
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.recovery import recover
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import MpiParallelError
 from tests.reliability import states
@@ -158,6 +159,10 @@ def load_it(folder: Path) -> None:
         assert states.differing({name: found[rank][name] for name in truth}, truth) == []
 
 
+def recover_it(folder: Path) -> None:
+    recover(folder, "net-1_7")
+
+
 def save_there(folder: Path) -> None:
     run_world(RANKS, save, folder, STATE, 8)
 
@@ -170,4 +175,4 @@ def delete_it(folder: Path) -> None:
     remove(folder, Manifest.load(folder / f"net-1_7{MANIFEST_SUFFIX}"))
 
 
-OPERATIONS = (list_it, verify_it, load_it, save_there, tidy_up, delete_it)
+OPERATIONS = (list_it, verify_it, load_it, recover_it, save_there, tidy_up, delete_it)

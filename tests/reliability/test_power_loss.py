@@ -18,6 +18,8 @@ from tests.reliability.system_calls import CHANGES, observed
 
 RANKS = 2
 STEPS = 3
+# Folders that the first save has to make.
+NEW = Path("runs", "one")
 
 
 @pytest.fixture
@@ -28,10 +30,10 @@ def disk(quick_folder: Path) -> Disk:
     seen = Disk(root)
     with observed(CHANGES, seen):
         for step in range(1, STEPS + 1):
-            run_world(RANKS, save, root, states.small(RANKS), step)
+            run_world(RANKS, save, root / NEW, states.small(RANKS), step)
             seen.told.append(step)
         seen.told.remove(1)
-        remove(root, steps_in(root)[1])
+        remove(root / NEW, steps_in(root / NEW)[1])
     seen.forget()
     return seen
 
@@ -45,12 +47,13 @@ def test_what_was_acknowledged_outlives_the_power(disk: Disk) -> None:
         for way in range(2 + ways):
             target = disk.root.with_name("after")
             restore(instant, root, target, chance if way > 1 else None, way == 0)
-            there = steps_in(target)
+            folder = target / NEW
+            there = steps_in(folder) if folder.exists() else {}
             assert set(instant.told) <= set(there), (
                 f"after call {number}, told {instant.told}, there are {sorted(there)}"
             )
             for step, manifest in there.items():
-                assert wrong_arrays(target, manifest, RANKS, states.small(RANKS)) == [], f"call {number}, step {step}"
+                assert wrong_arrays(folder, manifest, RANKS, states.small(RANKS)) == [], f"call {number}, step {step}"
             shutil.rmtree(target)
     assert len(disk.instants) > 10 * STEPS
     record("power lost after a call", instants=len(disk.instants), outcomes=len(disk.instants) * (2 + ways), lost=0)

@@ -18,6 +18,8 @@ from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from tests.reliability import states
 from tests.reliability.child import exit_status
 from tests.reliability.counts import record, share
@@ -61,6 +63,33 @@ def test_a_save_that_ends_at_any_call_leaves_what_was_saved_before(quick_folder:
         fault.fired = status == EXIT_OF_CRASH
 
     sweep(attempt, "crash", ranks, state, folder)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("kind", ["EIO", "EIO for ever", "short read"])
+def test_a_load_in_which_any_call_fails_is_right_or_refused(quick_folder: Path, kind: str, ranks: int) -> None:
+    state = state_of(ranks)
+    saved(quick_folder, ranks, state, 1)
+    refused = 0
+    for number in count(1):
+        fault = Fault(number, kind)
+        with observed(LOOKS, fault):
+            told = load_newest(quick_folder, ranks, state)
+        assert not told or (fault.fired and kind != "short read")
+        refused += bool(told)
+        if not fault.fired:
+            break
+    assert number > 2
+    record(f"call of a load that goes wrong: {kind}", faults=number - 1, refused=refused, wrong=0)
+
+
+def load_newest(folder: Path, ranks: int, state: states.State) -> str:
+    """Load the newest checkpoint, which must be right; return the message if that is refused."""
+    try:
+        assert wrong_arrays(folder, newest(folder), ranks, state) == []
+    except CheckpointError as error:
+        return str(error)
+    return ""
 
 
 def sweep(attempt: Callable[[Fault, int], None], kind: str, ranks: int, state: states.State, folder: Path) -> None:
@@ -121,8 +150,8 @@ def state_of(ranks: int) -> states.State:
     """Return a small state over one rank or two."""
     if ranks == 2:
         return states.small(2)
-    alone = states.DeviceMatrix((1,))
+    alone = DeviceMatrix((1,))
     return {
-        name: states.Tensor(states.Layout.replicated(tensor.layout.global_shape, alone), tensor.dtype)
+        name: states.Tensor(Layout.replicated(tensor.layout.global_shape, alone), tensor.dtype)
         for name, tensor in states.small(2).items()
     }

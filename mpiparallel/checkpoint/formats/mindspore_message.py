@@ -142,8 +142,8 @@ class _Reader:
     def refusal(self, reason: str) -> CheckpointError:
         """Return the error for what is not right near the position."""
         return CheckpointError(
-            f"{self._path}: near byte {self.position}: {reason}; the file is no MindSpore checkpoint, is encrypted, or "
-            "is damaged: restore it"
+            f"{self._path}: near byte {self.position}: {reason}; the file is no MindSpore checkpoint but, for "
+            "instance, a strategy file, or is encrypted or damaged: restore it"
         )
 
     def _bytes(self, count: int) -> bytes:

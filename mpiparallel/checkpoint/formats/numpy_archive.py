@@ -22,7 +22,7 @@ from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute, NamedArrays,
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import ExtentFile, StoredArray, check_bools, check_span, read_at
 from mpiparallel.checkpoint.formats.numpy_header import LONGEST_HEADER, check_dtype, parse_header
-from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, read_directory
+from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, check_member_name, read_directory
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError
 
@@ -147,6 +147,7 @@ def write_numpy_archive(
     """
     for name, info in infos.items():
         check_dtype(f'{path}: array "{check_name(path, name)}"', info.dtype)
+        check_member_name(f'{path}: array "{name}"', name + _SUFFIX)
         if name == _ATTRIBUTES:
             raise CheckpointError(f'{path}: "{name}" is the name for the attributes; rename the array')
     text = np.frombuffer(json.dumps(dict(attributes)).encode(), np.uint8)

@@ -29,6 +29,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "C64": np.dtype(np.complex64),
 }
 _KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
+_NAMES = ", ".join(map(str, _KINDS))
 _BFLOAT16 = "BF16"
 _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
@@ -88,11 +89,10 @@ def write_safetensors(
         entries[_METADATA] = {check_name(path, name): str(value) for name, value in attributes.items()}
     offsets, end = {}, 0
     for name, info in sorted(infos.items(), key=lambda item: -item[1].dtype.itemsize):
-        if info.dtype not in _KINDS or check_name(path, name) == _METADATA:
-            raise CheckpointError(
-                f'{path}: array "{name}" is {info.dtype}; safetensors has {", ".join(map(str, _KINDS))}, and the name '
-                f"{_METADATA} for no array"
-            )
+        if info.dtype not in _KINDS:
+            raise CheckpointError(f'{path}: array "{name}" is {info.dtype}; safetensors has {_NAMES}')
+        if check_name(path, name) == _METADATA:
+            raise CheckpointError(f'{path}: no array of safetensors can be called "{name}"; rename it')
         offsets[name], end = end, end + info.nbytes
         entries[name] = {"dtype": _KINDS[info.dtype], "shape": info.shape, "data_offsets": (offsets[name], end)}
     try:

@@ -97,6 +97,13 @@ def _inflated(path: Path, member: Member, stored: Iterator[bytes], step: int) ->
         raise refusal
 
 
+def check_member_name(where: str, name: str) -> None:
+    """Raise ``CheckpointError``, which begins with ``where``, if a file of that name could be put outside a folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise CheckpointError(f"{where}: the name leads out of the folder of an archive; choose another")
+
+
 class _DirectoryFile(io.FileIO):
     """What ``ZipFile`` reads from: it would take a directory of any length into memory."""
 
@@ -109,9 +116,7 @@ class _DirectoryFile(io.FileIO):
 def _member(path: Path, descriptor: int, info: ZipInfo, following: int) -> Member:
     name = info.orig_filename
     where = f"{path}: member {name[:80]!r}"
-    parts = PurePosixPath(name)
-    if parts.is_absolute() or ".." in parts.parts or "\\" in name or "\0" in name:
-        raise CheckpointError(f"{where}: its name leads out of the archive's folder; make the archive again")
+    check_member_name(where, name)
     if info.flag_bits & _UNREADABLE_FLAGS or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise CheckpointError(f"{where} is encrypted or compressed by a rare method; use np.savez")
     deflated = info.compress_type == ZIP_DEFLATED

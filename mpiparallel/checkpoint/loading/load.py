@@ -9,7 +9,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave
+from mpiparallel.checkpoint.array_file import ArrayInfo
+from mpiparallel.checkpoint.loading.new_arrays import new_arrays
+from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave, check_stored
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
@@ -24,7 +26,7 @@ _DIGEST_BYTES: Final = 8
 
 
 def load_state(
-    state: StoredState, layouts: Mapping[str, Layout], communicator: Communicator, wave_bytes: int = 64 << 20
+    state: StoredState, layouts: Mapping[str, Layout], communicator: Communicator, wave_bytes: int = 8 << 20
 ) -> dict[str, Array]:
     """Return what this rank holds of each tensor by ``layouts``; all ranks call it together.
 
@@ -36,16 +38,21 @@ def load_state(
 
     Raises ``CheckpointError`` on every rank, with what is lost, if anything fails on any.
     """
+    # Most tensors share few layouts; those remember what was asked of them.
+    known: dict[Layout, Layout] = {}
+    layouts = {name: known.setdefault(layout, layout) for name, layout in layouts.items()}
     with failing_together(communicator, CheckpointError):
+        check_stored(state.tensors, layouts)
+        # First the memory: where a file claims more than there can be, there is nothing to plan.
+        arrays = new_arrays(_infos_wanted(state, layouts, communicator.rank))
         plan = ReadingPlan(state.tensors, layouts, communicator.rank, communicator.size, wave_bytes)
-        arrays = _allocated(state, layouts, communicator.rank)
     _Loading(state, layouts, communicator, arrays, plan).run()
     return arrays
 
 
-def _allocated(state: StoredState, layouts: Mapping[str, Layout], rank: int) -> dict[str, Array]:
+def _infos_wanted(state: StoredState, layouts: Mapping[str, Layout], rank: int) -> dict[str, ArrayInfo]:
     return {
-        name: np.empty(layout.local_shape(rank), state.tensors[name].dtype)
+        name: ArrayInfo(layout.local_shape(rank), state.tensors[name].dtype)
         for name, layout in layouts.items()
         if rank in layout.devices
     }

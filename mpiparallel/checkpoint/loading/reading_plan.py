@@ -56,8 +56,8 @@ Wave = list[Reading]
 class ReadingPlan:
     """What all ranks read to have each tensor by its target layout afterwards, in waves that bound what is in transit.
 
-    In a wave about ``wave_bytes`` for each rank, at most, are taken from others. Ranks read about as much each, as far as
-    they want it themselves. Raises ``CheckpointError`` for a tensor that is not stored, or is of another shape.
+    In a wave about ``wave_bytes`` for each rank, at most, are taken from others. Ranks read about as much each, as far
+    as they want it themselves. Each tensor of ``targets`` must be stored, in its shape: see ``check_stored``.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ReadingPlan:
         wave: Wave = []
         shown, delivered = [0] * self._size, 0
         for name in sorted(targets):
-            tensor = _stored(stored, name, targets[name])
+            tensor = stored[name]
             for piece in self._pieces(tensor, targets[name]):
                 nbytes = piece.box.size * tensor.dtype.itemsize
                 arriving = nbytes * targets[name].replica_count
@@ -141,13 +141,14 @@ def _rows(held: Box, first: int, stop: int) -> Box:
     return Box((begin + first, *held.start[1:]), (begin + stop, *held.stop[1:]))
 
 
-def _stored(stored: Mapping[str, StoredTensor], name: str, target: Layout) -> StoredTensor:
-    if name not in stored:
-        raise CheckpointError(f'tensor "{name}" is not in the checkpoint; load the network that was saved')
-    tensor = stored[name]
-    if tensor.layout.global_shape != target.global_shape:
-        raise CheckpointError(
-            f'tensor "{name}" has shape {tensor.layout.global_shape} in the checkpoint, {target.global_shape} in the '
-            "network; load the network that was saved"
-        )
-    return tensor
+def check_stored(stored: Mapping[str, StoredTensor], targets: Mapping[str, Layout]) -> None:
+    """Raise ``CheckpointError`` for a tensor that is not stored, or is of another shape."""
+    for name, target in targets.items():
+        if name not in stored:
+            raise CheckpointError(f'tensor "{name}" is not in the checkpoint; load the network that was saved')
+        shape = stored[name].layout.global_shape
+        if shape != target.global_shape:
+            raise CheckpointError(
+                f'tensor "{name}" has shape {shape} in the checkpoint, {target.global_shape} in the network; load the '
+                "network that was saved"
+            )

@@ -34,7 +34,7 @@ _SKELETON_LENGTH_PER_ARRAY = 1 << 14
 
 
 def open_shard(path: str | Path, expected_digest: str | None = None) -> ShardFile:
-    """Open the shard ``path`` after checking all but the arrays themselves.
+    """Open the shard ``path`` after checking what it says of its arrays.
 
     Raises ``CheckpointError`` if it is no sound shard, or not the one of ``expected_digest``, 32 hexadecimal digits.
     """
@@ -64,7 +64,8 @@ class ShardFile:
         self.digest = footer.digest.hex()
         if expected_digest not in (None, self.digest):
             raise self._error(f"has digest {self.digest}, expected {expected_digest}: it is of another rank or step")
-        index = self._read_index(footer, size)
+        index, self._around = self._read_index(footer, size)
+        self._skeleton = index.skeleton
         self._stored = index.arrays
         self.attributes: Mapping[str, Attribute] = index.attributes
         self.arrays: Mapping[str, ArrayInfo] = {name: stored.info for name, stored in index.arrays.items()}
@@ -81,21 +82,26 @@ class ShardFile:
         Raises ``CheckpointError`` where those are damaged or are not there.
         """
         info = info_in(self, name)
-        if target.dtype != info.dtype or target.ndim != 1 or not 0 <= first <= info.size - target.size:
+        fits = target.dtype == info.dtype and target.ndim == 1 and target.flags.c_contiguous
+        if not fits or not 0 <= first <= info.size - target.size:
             raise CheckpointError(
                 f'{self.path}: array "{name}" has {info.size} elements of {info.dtype}; there are no {target.size} of '
-                f"{target.dtype} from {first} on"
+                f"{target.dtype} from {first} on, or the target is not 1-D and contiguous"
             )
         if target.size:
             self._fill(name, first * info.dtype.itemsize, target.view(np.uint8).data)
 
     def verify(self, names: Iterable[str] | None = None) -> None:
-        """Read the arrays ``names``, or all. Raises ``CheckpointError`` that names the first damaged bytes."""
+        """Read the arrays ``names``, or all, and what is around the arrays, which only HDF5 needs.
+
+        Raises ``CheckpointError`` that names the first damaged bytes.
+        """
         bounce = memoryview(bytearray(BLOCK))
         for name in self._stored if names is None else names:
             length = info_in(self, name).nbytes
             for block in range(block_count(length)):
                 self._read_block(name, block, bounce[: min(BLOCK, length - block * BLOCK)])
+        self._verify_skeleton(bounce)
 
     def close(self) -> None:
         """Close the file."""
@@ -140,7 +146,8 @@ class ShardFile:
             what = "an HDF5 file, but no shard of mpiparallel" if start == _HDF5_MAGIC else "no shard of mpiparallel"
             raise self._error(f"is {what}, or a damaged one: it has {size} bytes and {error}") from error
 
-    def _read_index(self, footer: Footer, size: int) -> Index:
+    def _read_index(self, footer: Footer, size: int) -> tuple[Index, list[tuple[int, int]]]:
+        """Return the index, and start and stop of each stretch of the file that is neither array, index nor footer."""
         end = size - FOOTER_LENGTH
         if footer.length > min(end, MAX_INDEX_LENGTH) or footer.offset > end - footer.length:
             raise self._error(f"index: has {footer.length} bytes at {footer.offset}, but the file has {size}")
@@ -153,20 +160,19 @@ class ShardFile:
             around = gaps([*extents, (footer.offset, footer.offset + footer.length)], end)
         except ValueError as error:
             raise self._error(f"index: is none of a shard: it {error}") from error
-        self._check_skeleton(index, around)
-        return index
-
-    def _check_skeleton(self, index: Index, extents: list[tuple[int, int]]) -> None:
-        length = sum(stop - start for start, stop in extents)
+        length = sum(stop - start for start, stop in around)
         if length > _SKELETON_LENGTH + _SKELETON_LENGTH_PER_ARRAY * len(index.arrays):
             raise self._error(f"index: does not say what {length} bytes of the file are")
-        digest, bounce = xxhash.xxh3_128(), memoryview(bytearray(BLOCK))
-        for start, stop in extents:
+        return index, around
+
+    def _verify_skeleton(self, bounce: memoryview) -> None:
+        digest = xxhash.xxh3_128()
+        for start, stop in self._around:
             for offset in range(start, stop, BLOCK):
                 piece = bounce[: min(BLOCK, stop - offset)]
                 self._read(piece, offset, "skeleton")
                 digest.update(piece)
-        self._compare("skeleton: what is around the arrays is", digest.digest(), index.skeleton)
+        self._compare("skeleton: what is around the arrays is", digest.digest(), self._skeleton)
 
     def _read(self, content: memoryview, offset: int, what: str) -> None:
         try:

@@ -16,11 +16,11 @@ import numpy as np
 
 from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.shard.index import Place
-from mpiparallel.checkpoint.shard.sparse_image import SparseImage
+from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
 
 INDEX_DATASET = "%index"
-FUSED_LENGTH = 16 * 1024
-_PAGE = 4096
+# Smaller arrays are fused: to make a dataset takes longer than to write them.
+FUSED_LENGTH = 64 * 1024
 # The first version of the format with checksums on its own metadata; every HDF5 since 2016 reads it.
 VERSION = ("v110", "v110")
 
@@ -41,7 +41,7 @@ class Skeleton(NamedTuple):
 def lay_out(infos: Mapping[str, ArrayInfo], index_length: Callable[[Mapping[str, Place]], int]) -> Skeleton:
     """Return the HDF5 for arrays of ``infos`` and for an index whose length depends on the places of the arrays.
 
-    An array of at least 16 KiB is a dataset; smaller ones follow one another in a dataset for each dtype.
+    An array of at least 64 KiB is a dataset; smaller ones follow one another in a dataset for each dtype.
     """
     image, places = SparseImage(), dict[str, Place]()
     fused = _fused(infos)
@@ -49,7 +49,8 @@ def lay_out(infos: Mapping[str, ArrayInfo], index_length: Callable[[Mapping[str,
     with _image_file(image) as file:
         datasets = _Datasets(file)
         for key, members in fused.items():
-            places.update(_fused_places(datasets, key, members))
+            size, dtype = sum(info.size for info in members.values()), next(iter(members.values())).dtype
+            places.update(_fused_places(key, datasets.allocate(key, (size,), dtype), members))
         for name, info in large.items():
             key = dataset_name(name)
             places[name] = Place(key, 0, datasets.allocate(key, info.shape, info.dtype))
@@ -58,7 +59,7 @@ def lay_out(infos: Mapping[str, ArrayInfo], index_length: Callable[[Mapping[str,
 
 
 class _Datasets:
-    """Datasets of a file of which nothing is written."""
+    """Contiguous datasets of a file, of whose data nothing is written."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -70,7 +71,7 @@ class _Datasets:
         self._creation.set_obj_track_times(False)
 
     def allocate(self, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-        """Make a dataset and return where its bytes belong. Group.create_dataset would allocate them late."""
+        """Make a dataset and return where its data belong; 0 where there are none."""
         if dtype not in self._types:
             self._types[dtype] = h5py.h5t.py_create(dtype, logical=True)
         space = h5py.h5s.create_simple(shape)
@@ -79,7 +80,7 @@ class _Datasets:
 
 
 def _image_file(image: SparseImage) -> Any:
-    return h5py.File(image, "w", libver=VERSION, alignment_threshold=16 * _PAGE, alignment_interval=_PAGE)
+    return h5py.File(image, "w", libver=VERSION, alignment_threshold=FUSED_LENGTH, alignment_interval=PAGE)
 
 
 def _fused(infos: Mapping[str, ArrayInfo]) -> dict[str, dict[str, ArrayInfo]]:
@@ -91,14 +92,11 @@ def _fused(infos: Mapping[str, ArrayInfo]) -> dict[str, dict[str, ArrayInfo]]:
     return fused
 
 
-def _fused_places(datasets: _Datasets, key: str, members: Mapping[str, ArrayInfo]) -> dict[str, Place]:
-    sizes = [info.size for info in members.values()]
-    dtype = next(iter(members.values())).dtype
-    offset = datasets.allocate(key, (sum(sizes),), dtype)
+def _fused_places(key: str, offset: int, members: Mapping[str, ArrayInfo]) -> dict[str, Place]:
     places, first = {}, 0
-    for name, size in zip(members, sizes, strict=True):
-        places[name] = Place(key, first, offset + first * dtype.itemsize if size else 0)
-        first += size
+    for name, info in members.items():
+        places[name] = Place(key, first, offset + first * info.dtype.itemsize if info.size else 0)
+        first += info.size
     return places
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
 from typing import Any
 
-_PAGE = 4096
+PAGE = 4096
 
 
 class SparseImage(io.RawIOBase):
@@ -38,19 +39,19 @@ class SparseImage(io.RawIOBase):
 
     def truncate(self, size: int | None = None) -> int:
         self._length = self._position if size is None else size
-        for page in [page for page in self._pages if page * _PAGE >= self._length]:
+        for page in [page for page in self._pages if page * PAGE >= self._length]:
             del self._pages[page]
-        last, used = divmod(self._length, _PAGE)
+        last, used = divmod(self._length, PAGE)
         if last in self._pages:
-            self._pages[last][used:] = bytes(_PAGE - used)
+            self._pages[last][used:] = bytes(PAGE - used)
         return self._length
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         end = max(self._position, min(self._position + view.nbytes, self._length))
         for page, start, stop in self._pieces(end):
-            here = page * _PAGE + start - self._position
-            view[here : here + stop - start] = self._pages.get(page, bytes(_PAGE))[start:stop]
+            here = page * PAGE + start - self._position
+            view[here : here + stop - start] = self._pages.get(page, bytes(PAGE))[start:stop]
         count, self._position = end - self._position, end
         return count
 
@@ -58,19 +59,24 @@ class SparseImage(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         end = self._position + view.nbytes
         for page, start, stop in self._pieces(end):
-            here = page * _PAGE + start - self._position
-            self._pages.setdefault(page, bytearray(_PAGE))[start:stop] = view[here : here + stop - start]
+            here = page * PAGE + start - self._position
+            self._pages.setdefault(page, bytearray(PAGE))[start:stop] = view[here : here + stop - start]
         if view.nbytes:
             self._position, self._length = end, max(self._length, end)
         return view.nbytes
 
     def content(self, start: int, stop: int) -> bytes:
         """Return the bytes from ``start`` to ``stop``."""
-        first = start // _PAGE
-        pages = [self._pages.get(page, bytes(_PAGE)) for page in range(first, -(-stop // _PAGE))]
-        return b"".join(pages)[start - first * _PAGE : stop - first * _PAGE]
+        first = start // PAGE
+        pages = [self._pages.get(page, bytes(PAGE)) for page in range(first, -(-stop // PAGE))]
+        return b"".join(pages)[start - first * PAGE : stop - first * PAGE]
+
+    def pages(self) -> Iterator[tuple[int, bytes]]:
+        """Give where each page that was written is, and its content; what lies between them are holes."""
+        for page, content in sorted(self._pages.items()):
+            yield page * PAGE, bytes(content[: self._length - page * PAGE])
 
     def _pieces(self, end: int) -> list[tuple[int, int, int]]:
         """Return page, start and stop within it, of what lies between the position and ``end``."""
-        pages = range(self._position // _PAGE, -(-end // _PAGE))
-        return [(page, max(0, self._position - page * _PAGE), min(_PAGE, end - page * _PAGE)) for page in pages]
+        pages = range(self._position // PAGE, -(-end // PAGE))
+        return [(page, max(0, self._position - page * PAGE), min(PAGE, end - page * PAGE)) for page in pages]

@@ -67,8 +67,10 @@ def write_shard(
     size = skeleton.end + FOOTER_LENGTH
     try:
         with replacing(path) as descriptor:
+            for offset, content in skeleton.image.pages():
+                write_at(descriptor, memoryview(content), offset)
             tables = _write_arrays(descriptor, skeleton.places, _matching(path, infos, arrays))
-            digest = _write_frame(descriptor, skeleton, infos, draft, tables)
+            digest = _write_index(descriptor, skeleton, infos, draft, tables)
     except OSError as error:
         raise CheckpointError(
             f"{path}: cannot be written ({error}); it needs {size} bytes in a writable folder: free some or choose "
@@ -142,7 +144,9 @@ def _write_arrays(
             tables[name] = small_table(content)
             # An empty array has no place.
             if content:
-                runs.setdefault(place.dataset, _Run(descriptor, place.offset)).add(content)
+                if place.dataset not in runs:
+                    runs[place.dataset] = _Run(descriptor, place.offset)
+                runs[place.dataset].add(content)
         del array
     for run in runs.values():
         run.flush()
@@ -194,22 +198,20 @@ def _portions(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
             yield from _portions(array[start : start + rows] if rows > 1 else array[start])
 
 
-def _write_frame(
+def _write_index(
     descriptor: int,
     skeleton: Skeleton,
     infos: Mapping[str, ArrayInfo],
     draft: IndexDraft,
     tables: Mapping[str, bytes],
 ) -> bytes:
-    """Write what is around the arrays, the index and the footer; return the digest of the index."""
-    taken = [(skeleton.places[name].offset, info.nbytes) for name, info in infos.items()]
-    taken.append((skeleton.index_offset, draft.length))
-    digest = xxhash.xxh3_128()
-    for start, stop in gaps([(offset, offset + length) for offset, length in taken], skeleton.end):
-        content = skeleton.image.content(start, stop)
-        digest.update(content)
-        write_at(descriptor, memoryview(content), start)
-    index = draft.encode(tables, digest.digest())
+    """Write index and footer; return the digest of the index."""
+    lengths = [(skeleton.places[name].offset, info.nbytes) for name, info in infos.items()]
+    lengths.append((skeleton.index_offset, draft.length))
+    around = xxhash.xxh3_128()
+    for start, stop in gaps([(offset, offset + length) for offset, length in lengths], skeleton.end):
+        around.update(skeleton.image.content(start, stop))
+    index = draft.encode(tables, around.digest())
     write_at(descriptor, memoryview(index), skeleton.index_offset)
     footer = Footer(skeleton.index_offset, draft.length, xxhash.xxh3_128_digest(index))
     write_at(descriptor, memoryview(footer.encode()), skeleton.end)

@@ -57,7 +57,7 @@ class FolderRequest:
                 for rank in range(share, target.rank_count, shares)
             }
             names = list(source.tensors) if self.compare_replicas else []
-            return convert(source, target, paths, names[share::shares])
+            return convert(source, target, paths, names[share::shares], clear=True)
 
 
 def convert(source: SourceState, target: Target, paths: Mapping[int, Path], compared: Iterable[str]) -> TransformReport:
@@ -67,18 +67,29 @@ def convert(source: SourceState, target: Target, paths: Mapping[int, Path], comp
     ``StrategyFileError``, and ``CheckpointError`` where reading or writing fails.
     """
     layouts = {name: tensor.layout for name, tensor in source.tensors.items()}
-    target.check(layouts)
-    boxes = {rank: target.boxes(rank, layouts) for rank in paths}
+    shared = {name: layout for name, layout in layouts.items() if name not in source.own}
+    target.check(shared)
+    boxes = {rank: target.boxes(rank, layouts, source.own) for rank in paths}
     replaced: dict[int, str] = {}
     for rank in paths:
         replaced |= replacements(rank, boxes[rank], source)
     if target.missing != "replicated":
         check_unnamed(source)
     check_copies(source, compared)
+    if clear:
+        _remove(paths.values())
     for rank, path in paths.items():
         _write(source, rank, boxes[rank], path)
     replicated = tuple(sorted(source.unnamed)) if source.rank_count > 1 else ()
-    return TransformReport(paths, {**replaced, **source.state.replaced}, replicated, target.omitted(layouts))
+    return TransformReport(paths, {**replaced, **source.state.replaced}, replicated, target.omitted(shared))
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{path}: is in the way and cannot be deleted ({error}); move it away") from error
 
 
 def _write(source: SourceState, rank: int, boxes: Mapping[str, Box], path: Path) -> None:

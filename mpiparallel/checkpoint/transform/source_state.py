@@ -42,8 +42,9 @@ class SourceState:
     """Slices of a state in the files of ranks, with the layout of each parameter over all ranks that should have it.
 
     ``others`` are further copies: where a parameter is on several pipeline stages, its layouts on those it is not read
-    from. ``unnamed`` are the parameters that no strategy of the source names, ``problems`` says why a rank's file is of
-    no use, ``rank_count`` how many ranks the state was on.
+    from. ``unnamed`` are the parameters that no strategy of the source names, ``own`` those of which each rank has one,
+    all of them rank after rank in one tensor, as moving averages in data parallel mode. ``problems`` says why a rank's
+    file is of no use, ``openers`` opens it, ``suffix`` is that of all files, ``rank_count`` how many ranks there were.
     """
 
     state: StoredState
@@ -53,6 +54,7 @@ class SourceState:
     rank_count: int
     others: Mapping[str, Sequence[Layout]] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
     problems: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -139,7 +141,14 @@ def _cut_by(
             others[name] = layouts[1:]
     state = StoredState.of_files({rank: files[rank] for rank in headers}, tensors)
     suffix = next(iter(files.values())).suffix
-    return SourceState(state, headers, openers, suffix, rank_count, others, frozenset(tensors.keys() - named), problems)
+    unnamed = frozenset(tensors.keys() - named)
+    return SourceState(state, headers, openers, suffix, rank_count, others, unnamed, problems=problems)
+
+
+def _own(manifest: Manifest) -> frozenset[str]:
+    listed = manifest.training.get("own")
+    known = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return frozenset(known)
 
 
 def _check_some(headers: Headers, problems: Mapping[int, str]) -> None:
@@ -168,7 +177,9 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[Stage]) -> Sou
                         f"was saved as {layout}, the source strategy has it as {told}; give the src_strategy_file of "
                         "this training, or none"
                     )
-    return SourceState(state, headers, openers, FORMATS["h5"].suffix, manifest.rank_count, problems=problems)
+    return SourceState(
+        state, headers, openers, FORMATS["h5"].suffix, manifest.rank_count, own=_own(manifest), problems=problems
+    )
 
 
 def _dtype(infos: Slices) -> np.dtype[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Literal
@@ -17,7 +17,7 @@ from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
-from mpiparallel.errors import ConfigurationError, StrategyFileError
+from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
@@ -47,11 +47,13 @@ class Target:
         """How many ranks there are."""
         return self.stages[-1].ranks.stop
 
-    def boxes(self, rank: int, layouts: Mapping[str, Layout]) -> dict[str, Box]:
+    def boxes(self, rank: int, layouts: Mapping[str, Layout], own: Container[str] = ()) -> dict[str, Box]:
         """Return the box that ``rank`` gets of each parameter that it gets something of, given its source layout.
 
         A parameter that no strategy of the target names goes whole to every rank where its source is not cut, or where
-        it has one element; else ``missing`` decides. Raises ``TransformError`` that names what is refused.
+        it has one element; else ``missing`` decides. Of those in ``own``, of which each source rank has one, a rank
+        gets that of the source rank of its number, counted round. Raises ``StrategyFileError`` that names a parameter
+        that does not fit.
         """
         stage = next(stage for stage in self.stages if rank in stage.ranks)
         found: dict[str, Box] = {}
@@ -59,7 +61,9 @@ class Target:
             if name in stage.items:
                 with about_parameter(name):
                     found[name] = stored_layout(stage.items[name], layout.global_shape, stage.ranks.start).box(rank)
-            elif not any(name in other.items for other in self.stages) and self._takes_whole(layout):
+            elif name in own and not self._names(name):
+                found[name] = layout.box(layout.devices.members[rank % layout.devices.size])
+            elif not self._names(name) and self._takes_whole(layout):
                 found[name] = Box.whole(layout.global_shape)
         return found
 
@@ -82,7 +86,10 @@ class Target:
         return tuple(name for name in layouts if self._lacks(name) and not _whole_anyway(layouts[name]))
 
     def _lacks(self, name: str) -> bool:
-        return self.stages is not WHOLE and not any(name in stage.items for stage in self.stages)
+        return self.stages is not WHOLE and not self._names(name)
+
+    def _names(self, name: str) -> bool:
+        return any(name in stage.items for stage in self.stages)
 
     def _takes_whole(self, layout: Layout) -> bool:
         return self.stages is WHOLE or self.missing != "omitted" or _whole_anyway(layout)
@@ -145,9 +152,18 @@ def infos_of_boxes(state: StoredState, boxes: Mapping[str, Box]) -> dict[str, Ar
 
 
 def read_slices(state: StoredState, boxes: Mapping[str, Box]) -> NamedArrays:
-    """Yield the slices, each to be used before the next one is taken: large ones lie in the same memory."""
+    """Yield the slices, each to be used before the next one is taken: large ones lie in the same memory.
+
+    Raises ``CheckpointError`` where that memory is not there, or a slice cannot be read.
+    """
     infos = infos_of_boxes(state, boxes)
-    room = np.empty(max((info.nbytes for info in infos.values()), default=0), np.uint8)
+    most = max((info.nbytes for info in infos.values()), default=0)
+    try:
+        room = np.empty(most, np.uint8)
+    except MemoryError as error:
+        raise CheckpointError(
+            f"the largest slice has {most} bytes, for which there is no memory; cut it more"
+        ) from error
     for name, info in infos.items():
         target = np.empty(*info) if info.nbytes < _SMALL_BYTES else _view(room, info)
         state.fill_box(name, boxes[name], target)

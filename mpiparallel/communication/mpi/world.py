@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,10 +23,11 @@ _LARGEST_MESSAGE = 1 << 30
 def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
     """Return the communicator of all MPI ranks, over a duplicate of ``MPI_COMM_WORLD``; every rank must call it.
 
+    Ranks are those of ``RANK_ID``, which the launcher sets where a rank table orders them; without it, those of MPI.
     Data of more than ``largest_message`` bytes travel in several messages. Whether collectives overlap is what the
     environment of rank 0 says. Raises CommunicationError where it asks for an unknown kind of overlap.
     """
-    return opened(MPI.COMM_WORLD.Dup(), largest_message)
+    return opened(_in_rank_order(), largest_message)
 
 
 @reporting
@@ -55,6 +57,13 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grow
         host.free()
     known = replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share, grown=grown)
     return MpiCommunicator(comm, ranks, known).freed_at_exit()
+
+
+def _in_rank_order() -> MPI.Intracomm:
+    # Where RANK_ID is missing, stale or the same on all ranks, MPI's order stays, or breaks the tie.
+    named = os.environ.get("RANK_ID", "")
+    place = int(named) if named.isascii() and named.isdigit() and len(named) < 10 else MPI.COMM_WORLD.Get_rank()
+    return cast(MPI.Intracomm, MPI.COMM_WORLD.Split(0, place))
 
 
 def _hosts(comm: MPI.Intracomm) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 def answer(told: Any, lines: Iterable[str], as_json: bool) -> None:
     """Print ``told`` as JSON, or ``lines``, in what the terminal can show."""
     if as_json:
-        text = json.dumps(told, indent=1, allow_nan=False)
+        text = json.dumps(told, allow_nan=False)
     else:
         encoding = sys.stdout.encoding or "ascii"
         text = "\n".join(lines)

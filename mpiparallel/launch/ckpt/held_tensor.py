@@ -16,6 +16,11 @@ class HeldSlice(NamedTuple):
     files: tuple[int, ...]
     lost: tuple[int, ...]
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether no file that is of use has it."""
+        return set(self.files) <= set(self.lost)
+
 
 class HeldTensor(NamedTuple):
     """A tensor, cut into ``slices``; ``layout`` says in words how."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,9 @@ from mpiparallel.launch.plan.report import amount
 _PANELS: Final = 12
 _COLUMNS: Final = 3
 _WIDTH: Final = 330
-_HEIGHT: Final = 300
+_HIGHEST: Final = 210
+_PANEL_HEAD: Final = 58
+_PANEL_GAP: Final = 32
 _MARGIN: Final = 24
 _HEAD: Final = 84
 _BAR: Final = 120
@@ -44,8 +47,9 @@ def picture(title: str, tensors: Sequence[HeldTensor], ranks: int, problems: Map
         groups.setdefault(tensor.who, []).append(tensor)
     panels = sorted(groups.values(), key=lambda group: -sum(tensor.nbytes for tensor in group))
     shown = panels[:_PANELS]
-    rows = -(-len(shown) // _COLUMNS)
-    bars_top = _HEAD + rows * _HEIGHT
+    rows = [shown[first : first + _COLUMNS] for first in range(0, len(shown), _COLUMNS)]
+    tops = list(accumulate((max(map(_panel_height, row)) for row in rows), initial=_HEAD))
+    bars_top = tops[-1]
     width, height = _COLUMNS * _WIDTH + 2 * _MARGIN, bars_top + _BAR + 90
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -54,9 +58,9 @@ def picture(title: str, tensors: Sequence[HeldTensor], ranks: int, problems: Map
         _text(_MARGIN, 34, _shortened(title, 90), size=17, weight="bold"),
         _text(_MARGIN, 56, _summary(tensors, ranks, len(panels) - len(shown), problems), fill="#555"),
     ]
-    for place, group in enumerate(shown):
-        left, top = _MARGIN + place % _COLUMNS * _WIDTH, _HEAD + place // _COLUMNS * _HEIGHT
-        lines += _panel(group, left, top, ranks)
+    for row, top in zip(rows, tops, strict=False):
+        for column, group in enumerate(row):
+            lines += _panel(group, _MARGIN + column * _WIDTH, top, ranks)
     lines += _bars(tensors, ranks, problems, bars_top)
     return "\n".join([*lines, "</svg>", ""])
 
@@ -66,24 +70,37 @@ def _summary(tensors: Sequence[HeldTensor], ranks: int, hidden: int, problems: M
     told = [f"{len(tensors)} tensors, {whole}, of {ranks} ranks; numbers are the ranks whose files have a part"]
     if problems:
         shown = ", ".join(map(str, sorted(problems)[:8])) + (", ..." if len(problems) > 8 else "")
-        told.append(f"red: missing or damaged (rank {shown})")
+        told.append(f"red: missing or damaged (ranks {shown})")
     if hidden:
         told.append(f"{hidden} more ways of cutting are not shown")
     return "; ".join(told)
 
 
+def _largest(group: Sequence[HeldTensor]) -> HeldTensor:
+    return max(group, key=lambda tensor: tensor.nbytes)
+
+
+def _panel_height(group: Sequence[HeldTensor]) -> float:
+    tensor = _largest(group)
+    return _extent(tensor, *_drawn_dims(tensor))[1] + _PANEL_HEAD + _PANEL_GAP
+
+
 def _panel(group: Sequence[HeldTensor], left: float, top: float, ranks: int) -> Iterator[str]:
-    tensor = max(group, key=lambda tensor: tensor.nbytes)
+    tensor = _largest(group)
     yield _text(left, top + 14, _shortened(tensor.name, _NAME_CHARACTERS), weight="bold")
     yield _text(left, top + 30, f"{tensor.dtype} {tensor.layout}", fill="#555")
     alike = f"and {len(group) - 1} more cut alike" if len(group) > 1 else ""
     yield _text(left, top + 46, alike, fill="#555")
     down, across = _drawn_dims(tensor)
     wide, high = _extent(tensor, down, across)
-    for part, others in _cells(tensor, down, across):
+    if not tensor.nbytes:
+        yield _text(left, top + _PANEL_HEAD + 14, "(no elements)", fill="#555")
+        return
+    # Lost ones last, so that no neighbour covers their frame.
+    for part, others in sorted(_cells(tensor, down, across), key=lambda cell: cell[0].is_lost):
         x, width = _span(tensor, part, across, wide)
         y, height = _span(tensor, part, down, high)
-        yield from _cell(part, others, left + x, top + 58 + y, width, height, ranks)
+        yield from _cell(part, others, left + x, top + _PANEL_HEAD + y, width, height, ranks)
 
 
 def _drawn_dims(tensor: HeldTensor) -> tuple[int | None, int | None]:
@@ -97,11 +114,11 @@ def _drawn_dims(tensor: HeldTensor) -> tuple[int | None, int | None]:
 
 
 def _extent(tensor: HeldTensor, down: int | None, across: int | None) -> tuple[float, float]:
-    wide, high = float(_WIDTH - 50), float(_HEIGHT - 90)
+    wide, high = float(_WIDTH - 50), float(_HIGHEST)
     if down is None or across is None:
         return wide, 40.0
-    # True proportions, as long as both sides can be seen.
-    ratio = min(max(max(tensor.shape[down], 1) / max(tensor.shape[across], 1), 0.3), 3.0)
+    # True proportions, within limits in which both sides can be seen.
+    ratio = min(max(max(tensor.shape[down], 1) / max(tensor.shape[across], 1), 0.4), 1.5)
     return (wide, wide * ratio) if wide * ratio <= high else (high / ratio, high)
 
 
@@ -111,7 +128,8 @@ def _cells(tensor: HeldTensor, down: int | None, across: int | None) -> Iterator
     for part in tensor.slices:
         seen.setdefault(tuple(part.parts[dim] for dim in (down, across) if dim is not None), []).append(part)
     for parts in seen.values():
-        yield parts[0], len(parts) - 1
+        # Of those behind each other one is drawn: one that is lost, where there is one.
+        yield max(parts, key=lambda part: part.is_lost), len(parts) - 1
 
 
 def _span(tensor: HeldTensor, part: HeldSlice, dim: int | None, length: float) -> tuple[float, float]:
@@ -122,9 +140,8 @@ def _span(tensor: HeldTensor, part: HeldSlice, dim: int | None, length: float) -
 
 
 def _cell(part: HeldSlice, others: int, x: float, y: float, width: float, height: float, ranks: int) -> Iterator[str]:
-    gone = set(part.files) <= set(part.lost)
-    fill = "white" if gone else _colour(next(rank for rank in part.files if rank not in part.lost), ranks)
-    stroke = f'stroke="{_LOST}" stroke-width="1.5" stroke-dasharray="4 2"' if gone else 'stroke="white"'
+    fill = "white" if part.is_lost else _colour(next(rank for rank in part.files if rank not in part.lost), ranks)
+    stroke = f'stroke="{_LOST}" stroke-width="1.5" stroke-dasharray="4 2"' if part.is_lost else 'stroke="white"'
     yield (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}" {stroke}>'
         f"<title>{_bounds(part)}: ranks {', '.join(map(str, part.files)) or 'none'}</title></rect>"
@@ -180,7 +197,7 @@ def _bars(tensors: Sequence[HeldTensor], ranks: int, problems: Mapping[int, str]
         style = f'fill="white" stroke="{_LOST}" stroke-dasharray="4 2"' if lost else f'fill="{_colour(rank, ranks)}"'
         title = f"<title>rank {rank}: {amount(size)}</title>"
         yield f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{width - 3:.1f}" height="{height:.1f}" {style}>{title}</rect>'
-        if width >= _LABEL_WIDTH:
+        if rank % -(-_LABEL_WIDTH // width) == 0:
             yield _text(x + width / 2, top + 46 + _BAR, str(rank), anchor="middle", fill=_LOST if lost else "#222")
 
 

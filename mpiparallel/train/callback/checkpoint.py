@@ -7,15 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from mpiparallel.checkpoint.manifest import checkpoint_name
+from mpiparallel.checkpoint.catalogue import remove_files
+from mpiparallel.checkpoint.durable_file import write_durably
+from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
 from mpiparallel.checkpoint.saving import ShardSave
+from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import CheckpointError, ConfigurationError, ReshardError
 from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.asynchronous_save import AsynchronousSave
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint_config import CheckpointConfig
-from mpiparallel.train.callback.checkpoint_content import CheckpointContent
+from mpiparallel.train.callback.checkpoint_content import CheckpointContent, Content
 from mpiparallel.train.callback.checkpoint_folder import CheckpointFolder
 
 
@@ -26,7 +30,9 @@ class ModelCheckpoint(Callback):
     written, after all shards. All ranks name the same directory, "checkpoints" unless given; one that ends in
     ``rank_<r>``, with the rank's number, means the folder above. Where the folder has checkpoints of the prefix from
     an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all ranks alike; but a training that
-    ``Model.resume`` has taken from there goes on under the prefix that it had. ``last_checkpoint`` is the file with
+    ``Model.resume`` has taken from there goes on under the prefix that it had. Rank 0's strategy and group files, where
+    the context asks for them, are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``, so that a later
+    training that is cut otherwise leaves them alone. ``last_checkpoint`` is the file with
     this rank's slices in the newest checkpoint, ``last_manifest`` its manifest. What is not committed when an error
     ends the training is deleted.
 
@@ -47,6 +53,7 @@ class ModelCheckpoint(Callback):
         self._asynchronous = AsynchronousSave()
         self._pending: tuple[Path, Communicator] | None = None
         self._lost: frozenset[str] = frozenset()
+        self._copies: list[Path] = []
         self.last_checkpoint: Path | None = None
         self.last_manifest: Path | None = None
 
@@ -102,6 +109,11 @@ class ModelCheckpoint(Callback):
     def broken_off(self, run_context: RunContext) -> None:
         self._pending = None
         self._asynchronous.abandon()
+        self._drop_copies()
+
+    def _drop_copies(self) -> None:
+        copies, self._copies = self._copies, []
+        remove_files(copies)
 
     def _due(self, step: int) -> bool:
         if self._config.save_checkpoint_seconds:
@@ -113,17 +125,13 @@ class ModelCheckpoint(Callback):
         self._finish(parameters)
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
         communicator = world_or_alone()
-        epoch, step = parameters.cur_epoch_num, parameters.step_in_epoch
-        name = checkpoint_name(self._folder.prefix, epoch, step)
         try:
+            name = checkpoint_name(self._folder.prefix, parameters.cur_epoch_num, parameters.step_in_epoch)
             if self._has(name, parameters.cur_step_num, communicator):
                 return
             state = self._content.of(parameters, communicator)
-            folder, prefix = self._folder.path, self._folder.prefix
-            save = ShardSave(
-                folder, prefix, epoch, step, state.layouts, communicator, state.training, self._config.remove_redundancy
-            )
-            path = folder / "rank_0" / save.path.name if self._config.integrated_save else save.path
+            save = self._begun(name, state, parameters, communicator)
+            path = self._folder.path / shard_file(name, 0) if self._config.integrated_save else save.path
             if self._config.async_save:
                 self._asynchronous.start(save, state.arrays)
                 self._pending = path, communicator
@@ -132,6 +140,34 @@ class ModelCheckpoint(Callback):
             self._committed(save.commit(), path, communicator)
         except (CheckpointError, ReshardError) as error:
             self._fail(error, parameters)
+
+    def _begun(
+        self, name: str, state: Content, parameters: CallbackParameters, communicator: Communicator
+    ) -> ShardSave:
+        """Agree with all ranks on a save, and copy what belongs to it of rank 0's files.
+
+        Copies, because a later training that is cut otherwise writes other files of these names.
+        """
+        configuration = current_configuration()
+        files = [configuration.strategy_save_file, configuration.group_info_file] if communicator.rank == 0 else []
+        copies = self._folder.companions(name, files)
+        save = ShardSave(
+            self._folder.path,
+            self._folder.prefix,
+            parameters.cur_epoch_num,
+            parameters.step_in_epoch,
+            state.layouts,
+            communicator,
+            state.training,
+            self._config.remove_redundancy,
+            list(copies),
+        )
+        self._copies = list(copies)
+        with failing_together(communicator, CheckpointError):
+            for copy, source in copies.items():
+                self._folder.path.mkdir(parents=True, exist_ok=True)
+                write_durably(copy, source.read_bytes())
+        return save
 
     def _has(self, name: str, step: int, communicator: Communicator) -> bool:
         """Return whether this very step is committed already; one of the name that was lost is deleted."""
@@ -151,11 +187,13 @@ class ModelCheckpoint(Callback):
             self._fail(error, parameters)
 
     def _committed(self, manifest: Path, path: Path, communicator: Communicator) -> None:
+        self._copies = []
         self.last_checkpoint, self.last_manifest = path, manifest
         minutes = self._config.keep_checkpoint_per_n_minutes
         self._folder.prune(int(self._config.keep_checkpoint_max), minutes, self._lost, communicator)
 
     def _fail(self, error: CheckpointError | ReshardError, parameters: CallbackParameters) -> None:
+        self._drop_copies()
         if self._config.on_error == "raise":
             raise error
         if parameters.rank == 0:

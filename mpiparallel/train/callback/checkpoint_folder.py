@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from mpiparallel.checkpoint.catalogue import remove_files
 from mpiparallel.checkpoint.durable_file import sync_folder
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError, ConfigurationError
@@ -37,6 +38,7 @@ class CheckpointFolder:
     def __init__(self, directory: str | Path, prefix: str) -> None:
         self.path = folder_of(directory)
         self._prefix = prefix
+        self._saved: dict[str, float] = {}
         self.number = 0
 
     @property
@@ -87,26 +89,34 @@ class CheckpointFolder:
             return -1
         return step if type(step) is int else -1
 
+    def companions(self, name: str, sources: Iterable[str]) -> dict[Path, Path]:
+        """Return where those files that are there are to be copied beside a checkpoint: ``<name>.<their name>``."""
+        there = (Path(source) for source in sources if source)
+        return {self.path / f"{name}.{source.name}": source for source in there if source.is_file()}
+
     def discard(self, names: Iterable[str], communicator: Communicator) -> None:
         """Delete checkpoints: manifests first, on disk, so that no half of one counts; all ranks call it together.
 
         Raises CheckpointError on all ranks if a manifest cannot be deleted.
         """
-        names = list(names)
-        if not names:
+        doomed = list(names)
+        if not doomed:
             return
-        rank = communicator.rank
         with failing_together(communicator, CheckpointError):
-            if rank == 0:
-                for name in names:
+            if communicator.rank == 0:
+                for name in doomed:
+                    self._saved.pop(name, None)
                     (self.path / f"{name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
                 sync_folder(self.path)
-        for name in names:
-            # Each rank its own, where ranks do not share a disk; the first those of ranks that are gone.
-            shards = {self.path / shard_file(name, rank)}
-            if rank == 0:
-                shards |= set(self.path.glob(f"rank_*/{glob.escape(name)}.h5"))
-            remove_files(shards)
+                for name in doomed:
+                    remove_files(self._files_of(name))
+
+    def _files_of(self, name: str) -> list[Path]:
+        """Return the shards of a checkpoint, and the files that accompany it; not through a link, to anywhere."""
+        beside = self.path.glob(f"{glob.escape(name)}.*")
+        found = [path for path in beside if not path.name.endswith(MANIFEST_SUFFIX)]
+        folders = (path for path in self.path.glob("rank_*") if path.is_dir() and not path.is_symlink())
+        return [*found, *(path / f"{name}.h5" for path in folders)]
 
     def prune(self, most: int, minutes: float, spared: Iterable[str], communicator: Communicator) -> None:
         """Delete all but the newest ``most`` of the prefix, or with ``minutes`` all but one for each so many.
@@ -121,14 +131,19 @@ class CheckpointFolder:
         self.discard(announced(doomed, communicator), communicator)
 
     def _committed(self) -> list[tuple[float, str]]:
-        """Return when each checkpoint of the prefix was committed, and its name, the oldest first."""
+        """Return when each checkpoint of the prefix was committed, and its name, the oldest first.
+
+        Those whose manifest cannot be read are left out: it may be restored.
+        """
         found = []
-        for name in _names(self.path):
-            if name.endswith(MANIFEST_SUFFIX) and _is_of(self.prefix, name):
-                committed = name.removesuffix(MANIFEST_SUFFIX)
-                epoch, step = (int(number) for number in committed.rpartition("-")[2].split("_"))
-                found.append(((self.path / name).stat().st_mtime_ns, epoch, step, committed))
-        return [(moment / 1e9, name) for moment, _, _, name in sorted(found)]
+        for file in _names(self.path):
+            if file.endswith(MANIFEST_SUFFIX) and _is_of(self.prefix, file):
+                name = file.removesuffix(MANIFEST_SUFFIX)
+                if name not in self._saved:
+                    with suppress(CheckpointError):
+                        self._saved[name] = Manifest.load(self.path / file).saved
+                found += [(self._saved[name], name)] if name in self._saved else []
+        return sorted(found)
 
     def _numbered(self, number: int) -> str:
         return f"{self._prefix}_{number}" if number else self._prefix

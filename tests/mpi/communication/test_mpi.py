@@ -37,6 +37,22 @@ def test_ranks_and_groups_have_their_names_under_mpi(mpi_run: Callable[..., str]
         assert f"rank {rank} of 3 is through" in output
 
 
+def test_world_is_in_the_order_of_rank_id(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(3, "tests.mpi.communication.order_ranks")
+    for process in range(3):
+        assert f"process {process} is rank {2 - process}" in output
+
+
+@pytest.mark.parametrize("stale", ["0", "x"])
+def test_rank_id_that_is_the_same_on_all_ranks_changes_nothing(
+    mpi_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, stale: str
+) -> None:
+    monkeypatch.setenv("RANK_ID", stale)
+    output = mpi_run(2, MANAGEMENT)
+    assert "rank 0 of 2 is through" in output
+    assert "rank 1 of 2 is through" in output
+
+
 def test_a_program_started_alone_is_a_world_of_one(mpi_run: Callable[..., str]) -> None:
     assert "rank 0 of 1 is through" in mpi_run(0, MANAGEMENT)
 

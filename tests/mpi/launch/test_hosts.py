@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.cluster.rank_table import Device, RankTable, Server
+
 ROOT = Path(__file__).parents[3]
 LIMIT = 60
 OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "OPENBLAS_", "MPI_LOCAL")
@@ -68,6 +70,31 @@ def test_servers_of_a_rank_table_are_the_hosts(tmp_path: Path) -> None:
     ended = run(tmp_path, program, "--rank-table", "table.json")
     assert ended.returncode == 0, ended.stderr
     assert ast.literal_eval(ended.stdout) == [("node1", "5"), ("node2", "5")]
+
+
+def test_ranks_scattered_over_hosts_are_those_of_the_table(tmp_path: Path) -> None:
+    devices = {"node1": ((4, 3), (6, 0)), "node2": ((5, 1), (7, 2))}
+    servers = tuple(
+        Server(name, tuple(Device(number, f"192.1.{number}.1", rank) for number, rank in owned))
+        for name, owned in devices.items()
+    )
+    (tmp_path / "table.json").write_text(RankTable(servers).to_json())
+    program = (
+        "from mpiparallel.communication import get_rank, init, world\n"
+        "init()\nmine = (get_rank(), os.environ['RANK_ID'], socket.gethostname(), os.environ['DEVICE_ID'])\n"
+        "assert mine[0] == world.current().rank\n"
+        "found = comm.gather(mine)\n"
+        "if comm.rank == 0:\n    print(sorted(found), flush=True)\n"
+    )
+    ended = run(tmp_path, program, "--rank-table", "table.json")
+    assert ended.returncode == 0, ended.stderr
+    assert ast.literal_eval(ended.stdout) == [
+        (rank, str(rank), name, str(number))
+        for rank, name, number in sorted(
+            (rank, name, number) for name, owned in devices.items() for number, rank in owned
+        )
+    ]
+    assert "RANK_ID=3\n" in (tmp_path / "device3" / "env3.log").read_text()
 
 
 def test_lost_host_is_never_a_success(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
+
+from mpiparallel.cluster.rank_table import Device, RankTable, Server
 
 pytestmark = pytest.mark.mpi
 
@@ -82,6 +86,20 @@ def test_rank_table_gives_size_and_devices(tmp_path: Path) -> None:
     ended = run(tmp_path, program, "--rank-table", "table.json", "--log-dir", "logs/first")
     assert ended.stdout == f"['0', '3'] {tmp_path}/table.json\n", ended.stderr
     assert (tmp_path / "logs" / "first" / "device1" / "completed").is_file()
+
+
+def test_rank_owns_the_device_that_the_table_gives_it_in_whatever_order(tmp_path: Path) -> None:
+    owned = {0: 2, 1: 0, 2: 3, 3: 1}
+    table = RankTable((Server("127.0.0.1", tuple(Device(d, f"192.1.{d}.1", rank) for d, rank in owned.items())),))
+    (tmp_path / "table.json").write_text(table.to_json())
+    program = (
+        "from mpiparallel.communication import get_rank, init\ninit()\n"
+        "found = comm.gather((get_rank(), int(os.environ['RANK_ID']), int(os.environ['DEVICE_ID'])))\n"
+        "print(found)\n"
+    )
+    ended = run(tmp_path, program, "--rank-table", "table.json")
+    assert ended.returncode == 0, ended.stderr
+    assert ast.literal_eval(ended.stdout) == [(rank, rank, d) for d, rank in sorted(owned.items(), key=itemgetter(1))]
 
 
 def test_hostfile_of_this_machine_works_in_either_dialect(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_checkpoint_is_found_by_its_folder_its_name_or_its_manifest(folder: Pa
     for named in (folder / "a-2_1", folder / "a-2_1.manifest.json"):
         assert find(named)[0] == folder
         assert find(named)[1].name == "a-2_1"
-    with pytest.raises(CheckpointError, match="is missing"):
+    with pytest.raises(CheckpointError, match="is neither a folder of checkpoints, nor one in a folder"):
         find(folder / "a-9_9")
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.errors import RankTableError
 
@@ -87,9 +88,9 @@ FAULTS: list[tuple[tuple[str | int, ...], object, list[str]]] = [
     (("version",), "2.0", ["version:", '"2.0"', '"1.0"']),
     (("version",), "7", ["version:", '"7"', '"1.0"']),
     (("version",), [], ["version:", "[]", '"1.0"']),
-    (("version",), ..., ["version is missing", '"1.0"']),
+    (("version",), ..., ["version: is missing", '"1.0"']),
     (("status",), "initializing", ["status:", '"initializing"', '"completed"']),
-    (("status",), None, ["status is null", '"completed"']),
+    (("status",), None, ["status: is null", '"completed"']),
     (("server_count",), "3", ["server_count:", '"3"', "2 servers", 'write "2"']),
     (("server_count",), "x", ["server_count:", '"x"', "whole number"]),
     (("server_list",), {}, ["server_list:", "{}", "at least one server"]),
@@ -98,12 +99,12 @@ FAULTS: list[tuple[tuple[str | int, ...], object, list[str]]] = [
     (("server_list", 1, "server_id"), "10.0.0.1", ["server_list[1].server_id:", "used twice", "server_list[0]"]),
     (("server_list", 1, "server_id"), "a b", ["server_list[1].server_id:", '"a b"', "address or name"]),
     (("server_list", 1, "server_id"), "-x", ["server_list[1].server_id:", '"-x"', "address or name"]),
-    (("server_list", 1, "device"), ..., ["server_list[1].device is missing", "at least one device"]),
+    (("server_list", 1, "device"), ..., ["server_list[1].device: is missing", "at least one device"]),
     ((*D, 1), 5, ["server_list[0].device[1]:", "5", "device_id, device_ip and rank_id"]),
     ((*D, 1, "device_id"), "0", ["server_list[0].device[1].device_id:", '"0"', "device[0]", "its own device_id"]),
     ((*D, 1, "device_id"), True, ["server_list[0].device[1].device_id:", "true", "whole number"]),
     ((*D, 1, "device_ip"), "nonsense", ["server_list[0].device[1].device_ip:", '"nonsense"', "network interface"]),
-    ((*D, 1, "device_ip"), ..., ["server_list[0].device[1].device_ip is missing", "network interface"]),
+    ((*D, 1, "device_ip"), ..., ["server_list[0].device[1].device_ip: is missing", "network interface"]),
     ((*D, 1, "rank_id"), "-1", ["server_list[0].device[1].rank_id:", '"-1"', "from 0"]),
     ((*D, 1, "rank_id"), "²", ["server_list[0].device[1].rank_id:", "from 0"]),
     ((*D, 1, "rank_id"), 10**30, ["server_list[0].device[1].rank_id:", "from 0"]),
@@ -120,14 +121,25 @@ def test_fault_is_named_with_path_value_and_mend(path: tuple[str | int, ...], va
         assert part in text
 
 
-def test_all_faults_come_at_once() -> None:
+def test_all_faults_come_at_once_each_with_its_line() -> None:
     table = document()
-    table["version"] = "1.2"
     table["status"] = "initializing"
     table["server_list"][0]["device"][1]["rank_id"] = "3"
-    text = message(json.dumps(table))
-    assert text.splitlines()[0] == "table.json: 3 faults"
-    assert len(text.splitlines()) == 4
+    del table["server_list"][1]["device"][0]["device_ip"]
+    text = json.dumps(table, indent=1)
+    lines = text.splitlines()
+    told = message(text).splitlines()
+    assert told[0] == "table.json: 4 faults"
+    for fault, path, words in zip(
+        told[1:],
+        ("server_list", "server_list[1].device[0].device_ip", "server_list[1].device[1].rank_id", "status"),
+        ('"server_list"', '"rank_id": "2"', '"rank_id": "3"', '"status"'),
+        strict=True,
+    ):
+        line = int(fault.split(":")[1])
+        assert fault.startswith(f"table.json:{line}: {path}: ")
+        # A field that is not there has the line of the object that lacks it.
+        assert any(words in near for near in lines[line - 1 : line + 3])
 
 
 def test_key_written_twice_is_a_fault() -> None:
@@ -185,7 +197,7 @@ def test_any_text_is_refused_with_our_error(text: str) -> None:
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
 def test_shipped_table_runs_here_without_a_warning(count: int) -> None:
     table = RankTable.load(SHIPPED / f"rank_table_{count}pcs.json")
-    assert (table.rank_count, table.is_local, table.warnings()) == (count, True, ())
+    assert (table.rank_count, table.is_local, device_warnings(table)) == (count, True, ())
 
 
 def single(*numbers: int) -> RankTable:
@@ -197,13 +209,17 @@ def single(*numbers: int) -> RankTable:
     [((0,), None), ((0, 1), None), ((2, 5), "both halves"), ((0, 1, 2), "1, 2, 4 or 8"), (tuple(range(8)), None)],
 )
 def test_device_counts_of_one_server_are_warnings(numbers: tuple[int, ...], words: str | None) -> None:
-    warnings = single(*numbers).warnings()
+    warnings = device_warnings(single(*numbers))
     assert len(warnings) == (words is not None)
     assert all(words in warning for warning in warnings if words)
 
 
 def test_rules_for_several_servers_are_warnings() -> None:
     table = RankTable((Server("b", (Device(0, "1.1.1.1", 0),)), Server("a", (Device(0, "1.1.1.1", 1),))))
-    warnings = "\n".join(table.warnings())
-    for words in ('server "b" has 1 devices', "lexicographic order", 'device_ip "1.1.1.1" is used 2 times'):
+    warnings = "\n".join(device_warnings(table))
+    for words in (
+        'server "b" has 1 device, and so for 1 more server',
+        "lexicographic order",
+        '"1.1.1.1" is used twice',
+    ):
         assert words in warnings

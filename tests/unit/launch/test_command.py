@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.cluster.hostfile import Host
+from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.launch.command import Command, Job, build
 from mpiparallel.launch.installation import Installation
 from mpiparallel.launch.placement import Placement
@@ -43,10 +44,23 @@ def test_mpich_needs_no_options() -> None:
     assert list(command(MPICH).argv) == ["/mpi/bin/mpiexec", "-n", "8", *WORKER]
 
 
-@pytest.mark.parametrize(("installation", "option"), [(OPENMPI, "--host"), (MPICH, "-hosts")])
-def test_hosts_are_named_with_their_slots(installation: Installation, option: str) -> None:
-    argv = command(installation, TWO_HOSTS).argv
-    assert argv[argv.index(option) + 1] == "node1:4,node2:4"
+@pytest.mark.parametrize(
+    ("installation", "option", "text"),
+    [(OPENMPI, "--hostfile", "node1 slots=4\nnode2 slots=4\n"), (MPICH, "-f", "node1:4\nnode2:4\n")],
+)
+def test_hosts_are_in_a_file_that_this_mpi_reads(installation: Installation, option: str, text: str) -> None:
+    built = command(installation, TWO_HOSTS)
+    assert built.argv[built.argv.index(option) + 1] == "/logs/hostfile"
+    assert built.hostfile == (Path("/logs/hostfile"), text)
+    assert str(built).startswith(f"cat > /logs/hostfile <<END\n{text}END\n")
+    assert command(installation).hostfile is None
+
+
+def test_order_of_ranks_is_handed_on_where_it_is_not_that_of_mpi() -> None:
+    order = RankOrder((0, 2, 4, 6, 1, 3, 5, 7))
+    argv = command(MPICH, Placement(TWO_HOSTS.hosts, 4, True, order)).argv
+    assert RankOrder.parse(argv[argv.index("--rank-order") + 1]) == order
+    assert "--rank-order" not in command(MPICH, TWO_HOSTS).argv
 
 
 def test_openmpi_carries_the_environment_to_other_hosts() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mpiparallel.cluster.hostfile import Hostfile
+from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.errors import RankTableError
 from mpiparallel.launch.placement import Placement, place
@@ -40,9 +41,21 @@ def test_servers_of_the_table_are_the_hosts() -> None:
     assert (placement.local_ranks, placement.spans_hosts) == (2, True)
 
 
-def test_server_with_scattered_ranks_is_refused() -> None:
-    with pytest.raises(RankTableError, match="not consecutive"):
-        place(3, table(("10.0.0.1", (0, 2)), ("10.0.0.2", (1,))), None, {})
+def test_ranks_scattered_over_servers_are_ordered_as_mpi_fills_the_hosts() -> None:
+    placement = place(4, table(("10.0.0.1", (3, 0)), ("10.0.0.2", (1, 2))), None, {})
+    assert hosts(placement) == [("10.0.0.1", 2), ("10.0.0.2", 2)]
+    assert placement.order == RankOrder((0, 3, 1, 2))
+
+
+def test_servers_are_filled_in_the_order_of_their_ranks() -> None:
+    placement = place(3, table(("b", (1, 2)), ("a", (0,))), None, {})
+    assert (hosts(placement), placement.order) == ([("a", 1), ("b", 2)], None)
+
+
+def test_hostfile_in_another_order_than_the_table_changes_nothing() -> None:
+    two = table(("a", (0, 1)), ("b", (2, 3)))
+    placement = place(4, two, Hostfile.parse("b:8\na:8\nc:8", "hosts"), {})
+    assert (hosts(placement), placement.order) == ([("a", 2), ("b", 2)], None)
 
 
 def test_hostfile_is_followed() -> None:
@@ -62,7 +75,7 @@ def test_hostfile_with_too_few_slots_is_refused() -> None:
 
 def test_hostfile_must_fit_the_servers_of_the_table() -> None:
     two = table(("10.0.0.1", (0, 1)), ("10.0.0.2", (2, 3)))
-    assert hosts(place(4, two, Hostfile.parse("a:2\nb:4", "hosts"), {})) == [("a", 2), ("b", 4)]
+    assert hosts(place(4, two, Hostfile.parse("c:2\nd:4", "hosts"), {})) == [("c", 2), ("d", 2)]
     with pytest.raises(RankTableError, match=r"\[3, 1\] ranks.*\[2, 2\] devices"):
         place(4, two, Hostfile.parse("a:3\nb:1", "hosts"), {})
 

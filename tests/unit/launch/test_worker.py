@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
-from mpiparallel.launch.worker import name_rank
+from mpiparallel.errors import LaunchError
+from mpiparallel.launch.worker import in_order, name_rank
 
 
 def work(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -100,6 +102,12 @@ def test_other_number_of_ranks_than_the_job_has_is_refused(tmp_path: Path) -> No
     ended = work(tmp_path, "pass\n", PMI_SIZE="4", MPI_LOCALNRANKS="4")
     assert ended.returncode == 1
     assert ended.stderr.startswith("mpiparallel: error: this rank is one of 4, the job has 2")
+
+
+def test_rank_is_that_of_the_order_it_is_told() -> None:
+    assert in_order(Environment(1, 3, 1, 3, 0), RankOrder((2, 0, 1))).rank == 0
+    with pytest.raises(LaunchError, match="has 2 ranks, the job 3"):
+        in_order(Environment(1, 3, 1, 3, 0), RankOrder((1, 0)))
 
 
 def test_device_is_that_of_the_table_or_the_local_rank() -> None:

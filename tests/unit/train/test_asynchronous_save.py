@@ -87,6 +87,26 @@ def test_steps_go_on_while_a_thread_writes_what_they_began_with(tmp_path, monkey
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint")]
 
 
+def test_what_all_ranks_have_written_is_committed_at_the_end_of_a_later_step(tmp_path) -> None:
+    seen = {}
+
+    def written():
+        for thread in threading.enumerate():
+            if thread.name.startswith("checkpoint"):
+                thread.join()
+
+    def look(communicator):
+        seen[communicator.rank] = committed(tmp_path)
+
+    def on_rank(communicator):
+        callbacks = [At(5, written), At(7, lambda: look(communicator))]
+        train_and_save(communicator, tmp_path, 3, CheckpointConfig(4, async_save=True), *callbacks)
+
+    run_world(2, on_rank)
+    assert seen == {0: ["dense-2_1"], 1: ["dense-2_1"]}
+    assert committed(tmp_path) == ["dense-2_1", "dense-3_2", "dense-3_3"]
+
+
 def test_what_is_being_written_when_an_error_ends_the_training_leaves_nothing(tmp_path, monkeypatch) -> None:
     held_back = HeldBack(monkeypatch)
 

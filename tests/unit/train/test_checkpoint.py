@@ -5,8 +5,10 @@ from __future__ import annotations
 import h5py
 import numpy as np
 import pytest
+import xxhash
 
 from mpiparallel import Model, Parameter, context, load_checkpoint, load_param_into_net, nn
+from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
@@ -173,6 +175,28 @@ def test_only_a_part_of_the_network_is_saved_where_one_is_named(tmp_path) -> Non
         return set(load_checkpoint(saver.last_checkpoint))
 
     assert run_world(2, on_rank) == [{"weight", "bias"}] * 2
+
+
+def test_the_strategy_file_of_a_checkpoint_stays_its_own(tmp_path) -> None:
+    file = tmp_path / "strategy.json"
+
+    def on_rank(communicator, cut):
+        model = make_model(cut)
+        if communicator.rank == 0:
+            context.set_auto_parallel_context(strategy_ckpt_save_file=str(file))
+        config = CheckpointConfig(1, keep_checkpoint_max=2)
+        model.train(1, make_dataset(), ModelCheckpoint("net", tmp_path, config), dataset_sink_mode=False)
+
+    run_world(2, on_rank, ((1, 2), (1, 2)))
+    first = file.read_bytes()
+    run_world(2, on_rank, ((2, 1), (1, 1)))
+    assert file.read_bytes() != first
+    copies = {path.name: path.read_bytes() for path in tmp_path.glob("*.strategy.json")}
+    wanted = {"net-1_2": first, "net-1_3": first, "net_1-1_2": file.read_bytes(), "net_1-1_3": file.read_bytes()}
+    assert copies == {f"{name}.strategy.json": content for name, content in wanted.items()}
+    for entry in catalogue(tmp_path):
+        digest = xxhash.xxh3_128_hexdigest(wanted[entry.name])
+        assert entry.manifest.files == {f"{entry.name}.strategy.json": digest}
 
 
 WRONG = [

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mpiparallel import Model, Tensor, context, nn
-from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError
@@ -22,6 +20,7 @@ GENUINE = Path(__file__).parents[2] / "fixtures" / "mindspore" / "e2e_8to4"
 SOURCES = [next(GENUINE.glob(f"src_checkpoints/rank_{rank}/*.ckpt")) for rank in range(8)]
 STRATEGY = GENUINE / "src_strategy.ckpt"
 MP4 = (((1, 1), (1, 4)), ((1, 4),), ((1, 4), (4, 1)))
+HALF = (((1, 1), (1, 2)), ((1, 2),), ((1, 2), (2, 1)))
 X = np.zeros((16, 64), np.float32)
 
 
@@ -51,15 +50,11 @@ def test_one_device_loads_what_eight_have_saved_and_mindspore_has_merged() -> No
     assert set(besides) == wanted.keys() - held.keys()
 
 
-def test_four_devices_of_another_cut_load_the_slices_that_mindspore_makes_for_them(tmp_path) -> None:
+def test_four_devices_of_another_cut_load_the_slices_that_mindspore_makes_for_them() -> None:
     def on_rank(communicator):
         model = train_network(MP4)
         layouts = model.infer_train_layout(batches(), True, 100)
-        files = list(SOURCES)
-        # A rank with the same slices stands in for one whose file is gone.
-        shutil.copy(files[0], tmp_path / f"{get_rank()}.ckpt")
-        files[4 if get_rank() % 2 else 0] = tmp_path / "gone.ckpt"
-        load_distributed_checkpoint(model.train_network, files, layouts, STRATEGY)
+        load_distributed_checkpoint(model.train_network, SOURCES, layouts, STRATEGY)
         return layouts, {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
 
     for rank, (layouts, held) in enumerate(run_world(4, on_rank)):
@@ -103,7 +98,7 @@ def test_prediction_is_cut_without_an_optimizer_and_loaded() -> None:
 
 def test_shards_beside_their_manifest_need_no_strategy_file(tmp_path) -> None:
     def save(communicator):
-        model = train_network(MP4)
+        model = train_network(HALF)
         model.train(1, batches(), ModelCheckpoint("net", tmp_path, CheckpointConfig(0)))
         return {one.name: one.asnumpy().copy() for one in model.train_network.get_parameters()}
 
@@ -111,9 +106,33 @@ def test_shards_beside_their_manifest_need_no_strategy_file(tmp_path) -> None:
     context.reset_auto_parallel_context()
     model = train_network(None)
     files = [tmp_path / f"rank_{rank}" / "net-1_1.h5" for rank in range(4)]
-    assert load_distributed_checkpoint(model.train_network, files) == ([], [])
-    weight = model.train_network.parameters_dict()["net.w1"].asnumpy()
-    np.testing.assert_array_equal(weight, np.concatenate([held["net.w1"] for held in saved], axis=1))
+    # Ranks 0 and 1 have the same.
+    files[0].unlink()
+    for given in (files, tmp_path, tmp_path / "net-1_1", str(tmp_path / "net-1_1.manifest.json")):
+        model = train_network(None)
+        assert load_distributed_checkpoint(model.train_network, given) == ([], [])
+        weight = model.train_network.parameters_dict()["net.w1"].asnumpy()
+        np.testing.assert_array_equal(weight, np.concatenate([saved[0]["net.w1"], saved[2]["net.w1"]], axis=1))
+
+
+def test_one_device_predicts_with_the_moving_averages_of_rank_0(tmp_path) -> None:
+    def save(communicator):
+        context.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+        network = nn.SequentialCell([nn.BatchNorm2d(2), nn.Flatten(), nn.Dense(8, 4)])
+        model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.1))
+        random = np.random.default_rng(communicator.rank)
+        data = random.normal(size=(4, 2, 2, 2)).astype(np.float32), random.normal(size=(4, 4)).astype(np.float32)
+        data = NumpySlicesDataset(data, ["x", "y"], shuffle=False).batch(2)
+        model.train(1, data, ModelCheckpoint("own", tmp_path, CheckpointConfig(0)))
+        return {one.name: one.asnumpy().copy() for one in network.get_parameters()}
+
+    first, second = run_world(2, save)
+    context.reset_auto_parallel_context()
+    network = nn.SequentialCell([nn.BatchNorm2d(2), nn.Flatten(), nn.Dense(8, 4)])
+    assert load_distributed_checkpoint(network, tmp_path)[0] == []
+    for one in network.get_parameters():
+        np.testing.assert_array_equal(one.asnumpy(), first[one.name], err_msg=one.name)
+    assert not np.array_equal(first["0.moving_mean"], second["0.moving_mean"])
 
 
 def test_what_does_not_fit_is_refused_and_nothing_is_changed(tmp_path) -> None:
@@ -123,10 +142,14 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed(tmp_path) -> None:
     wrong = [
         ((None, None, STRATEGY), ConfigurationError, "checkpoint_filenames must be a list"),
         ((SOURCES, None, None), ConfigurationError, "give train_strategy_filename"),
-        ((lost, None, STRATEGY), CheckpointError, 'tensor "net.w1" .* is lost'),
+        ((lost, None, STRATEGY), CheckpointError, 'tensor "moments.net.w1" .* is lost'),
         ((SOURCES, {"net.w1": ([4], [-1, 0], [64, 8], 0, True, "")}, STRATEGY), ConfigurationError, r"gives this rank"),
-        (([*SOURCES, SOURCES[0]], None, STRATEGY), CheckpointError, "is of rank 8, but the source strategy is one of 8"),
-        ((SOURCES[:1], None, None), CheckpointError, r"'net.w1': the files hold shape \(64, 8\), the network \(64, 32\)"),
+        (([*SOURCES, SOURCES[0]], None, STRATEGY), CheckpointError, "is of rank 8, but .* is one of 8 ranks"),
+        (
+            (SOURCES[:1], None, None),
+            CheckpointError,
+            r"net.w1': the files hold shape \(32, 8\), the network \(64, 32\)",
+        ),
     ]
     for given, kind, message in wrong:
         with pytest.raises(kind, match=message):

@@ -24,7 +24,7 @@ from mpiparallel.layout.box import Box
 
 _EDGE: Final = 3
 _PRINTED_WHOLE: Final = 1000
-_MOST_JSON_ELEMENTS: Final = 1 << 20
+_MOST_ELEMENTS: Final = 1 << 20
 _MOST_EDGE_DIMS: Final = 8
 
 
@@ -79,6 +79,8 @@ def _box(name: str, shape: tuple[int, ...], bounds: Bounds | None) -> Box:
 def _printed(source: NamedState, name: str, box: Box) -> str:
     """Return what NumPy prints of a box; of a large one only what is shown is read."""
     threshold = _PRINTED_WHOLE
+    if len(box.shape) > _MOST_EDGE_DIMS and box.size > _MOST_ELEMENTS:
+        raise ConfigurationError(f"{name} has {box.size} elements there; choose at most {_MOST_ELEMENTS} with --box")
     if box.size <= _PRINTED_WHOLE or len(box.shape) > _MOST_EDGE_DIMS:
         array = source.state.read_box(name, box)
     else:
@@ -107,9 +109,9 @@ def _spans(start: int, stop: int) -> list[tuple[range, int]]:
 
 
 def _values(source: NamedState, name: str, box: Box) -> Any:
-    if box.size > _MOST_JSON_ELEMENTS:
+    if box.size > _MOST_ELEMENTS:
         raise ConfigurationError(
-            f"--json: {name} has {box.size} elements there; choose at most {_MOST_JSON_ELEMENTS} with --box, or write "
+            f"--json: {name} has {box.size} elements there; choose at most {_MOST_ELEMENTS} with --box, or write "
             "a file with -o"
         )
     return _as_json(source.state.read_box(name, box).tolist())

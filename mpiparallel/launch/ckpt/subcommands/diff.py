@@ -42,6 +42,7 @@ def _told(tensor: TensorDifference) -> dict[str, Any]:
         "first": _described(tensor.first),
         "second": _described(tensor.second),
         "same_layout": tensor.same_layout,
+        "by_digest": tensor.by_digest,
         "elements": None if values is None else values.size,
         "differing": None if values is None else values.differing,
         "largest": values.largest if values is not None and math.isfinite(values.largest) else None,
@@ -61,11 +62,13 @@ def _lines(first: str, second: str, found: Sequence[TensorDifference]) -> Iterat
     equal = [tensor for tensor in found if tensor.verdict == "equal"]
     others = [tensor for tensor in found if tensor.verdict != "equal"]
     recut = sum(not tensor.same_layout for tensor in equal)
+    digests = sum(tensor.by_digest for tensor in equal)
+    told = f" ({digests} of them by the digests that were saved)" if digests else ""
     cut = f", {recut} of them cut otherwise" if recut else ""
     if not others:
-        yield f"equal: {first} and {second} have the same {several(len(equal), 'tensor')}, bit for bit{cut}"
+        yield f"equal: {first} and {second} have the same {several(len(equal), 'tensor')}, bit for bit{told}{cut}"
         return
-    yield f"DIFFERENT: {first} and {second} differ in {len(others)} of {several(len(found), 'tensor')}{cut}"
+    yield f"DIFFERENT: {first} and {second} differ in {len(others)} of {several(len(found), 'tensor')}"
     yield from table(("  tensor", "difference"), [(f"  {t.name}", _text(t)) for t in others[:_SHOWN]], "ll")
     if len(others) > _SHOWN:
         yield f"  and {len(others) - _SHOWN} more; --json tells all"

@@ -46,7 +46,7 @@ def _lines(found: Recovery) -> Iterator[str]:
     if found.rebuilt:
         size = amount(sum(shard.size for shard in found.rebuilt))
         yield f"{name}: rebuilt {several(len(found.rebuilt), 'shard')}, {size}, as committed"
-    elif not found.renewed:
+    else:
         yield f"{name}: all shards are sound; there was nothing to rebuild"
     for shard in found.rebuilt:
         yield f"  rank {shard.rank} from {_sources(shard)}"
@@ -54,7 +54,7 @@ def _lines(found: Recovery) -> Iterator[str]:
             yield f"    was: {problem}"
     if found.renewed:
         ranks = ", ".join(map(str, found.renewed))
-        yield f"{name}: the manifest has new digests of the shards of ranks {ranks}, whose arrays were as committed"
+        yield f"the manifest has new digests of the shards of ranks {ranks}: HDF5 arranges them otherwise here"
     for problem in found.remaining:
         yield f"remains: {problem}"
 

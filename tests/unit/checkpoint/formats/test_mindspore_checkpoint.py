@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
-from mpiparallel.checkpoint.formats import mindspore_checkpoint
+from mpiparallel.checkpoint.formats import mindspore_checkpoint, mindspore_message
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
 from mpiparallel.errors import CheckpointError
 from tests.unit.train.mindspore_checkpoint import checkpoint_message, read_checkpoint
@@ -166,7 +166,10 @@ def test_bfloat16_is_refused_unless_float32_is_asked_for(path):
 VALUE = ("w", (2,), "Int8", b"ab")
 REFUSED = {
     "empty": (b"", "is empty"),
-    "a strategy file": ((GENUINE / "src_strategy.ckpt").read_bytes(), "no MindSpore checkpoint"),
+    "a strategy file": (
+        (GENUINE / "src_strategy.ckpt").read_bytes(),
+        "no MindSpore checkpoint but, for instance, a strategy file",
+    ),
     "another name of a type": (message(("w", (2,), "int8", b"ab")), 'type "int8"'),
     "too few bytes": (message(("w", (3,), "Int8", b"ab")), "has 2 bytes.* needs 3"),
     "a name twice": (message(VALUE, VALUE), "occurs twice"),
@@ -197,6 +200,16 @@ def test_what_mindspore_would_not_write_is_refused(case, path):
     with pytest.raises(CheckpointError, match=reason) as error:
         read_all(path)
     assert str(path) in str(error.value)
+
+
+def test_more_values_than_any_checkpoint_has_are_refused(path, monkeypatch):
+    monkeypatch.setattr(mindspore_message, "_MOST_VALUES", 3)
+    for count in (3, 4):
+        path.write_bytes(message(*((f"w{index}", (), "Int8", b"a") for index in range(count))))
+        if count == 3:
+            assert len(read_all(path)) == 3
+    with pytest.raises(CheckpointError, match="more than 3 values"):
+        read_all(path)
 
 
 def test_a_file_cut_short_is_refused_or_ends_with_a_whole_value(path):

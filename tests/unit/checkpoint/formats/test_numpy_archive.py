@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.formats import zip_directory
 from mpiparallel.checkpoint.formats.numpy_archive import open_numpy_archive, write_numpy_archive
 from mpiparallel.errors import CheckpointError
 
@@ -23,7 +24,7 @@ ARRAYS = {
     "flags": np.array([True, False]),
     "half": np.arange(5, dtype=np.float16),
     "complex": np.array([1 + 2j]),
-    "zeros": np.zeros(3_000_000, np.uint8),
+    "several blocks": (np.arange(3_000_000) % 251).astype(np.uint8),
 }
 
 
@@ -72,10 +73,10 @@ def test_what_numpy_saved_is_read(save, path):
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_any_part_can_be_read_before_and_after_the_whole_was_compared(save, path):
     save(path, **ARRAYS)
-    for name in ("net.w1", "é/fortran"):
+    for name in ("net.w1", "é/fortran", "several blocks"):
         flat = ARRAYS[name].reshape(-1)
         with open_numpy_archive(path) as file:
-            for first, count in ((3, 5), (0, flat.size), (flat.size - 1, 1), (2, 0)):
+            for first, count in ((3, 5), (0, flat.size), (flat.size - 1, 1), (2, 0), (1, flat.size - 2)):
                 target = np.empty(count, flat.dtype)
                 file.fill(name, first, target)
                 np.testing.assert_array_equal(target, flat[first : first + count])
@@ -141,6 +142,14 @@ def altered(name, offset, value):
     return bytes(content)
 
 
+def running_into_the_next():
+    """Return an archive of two members whose directory says that the first is 8 bytes longer."""
+    content = bytearray(zip_of([("v.npy", SOUND), ("w.npy", SOUND)]))
+    entry = content.index(b"PK\1\2")
+    content[entry + 20 : entry + 28] = 2 * (len(SOUND) + 8).to_bytes(4, "little")
+    return bytes(content)
+
+
 def bomb(size):
     """Return an archive whose member inflates to more than it says."""
     content = bytearray(zip_of([("w.npy", npy(np.zeros(size, np.uint8)))], zipfile.ZIP_DEFLATED))
@@ -165,12 +174,17 @@ REFUSED = {
     "another name in the member itself": (altered("w.npy", 46, b"v.npy"), "not where the directory says"),
     "a member beyond the file": (altered("w.npy", 42, b"\xff\xff\xff\x7f"), "not where the directory says|damaged"),
     "a member larger than stored": (altered("w.npy", 24, b"\xff\xff\xff\x7f"), "impossible"),
+    "a member that runs into the next": (running_into_the_next(), "not where the directory says"),
     "another CRC32": (altered("w.npy", 16, b"\0\0\0\0"), "CRC32"),
     "a directory of 4 GB": (zip_of([])[:12] + b"\xff\xff\xff\xfe" + b"\0" * 6, "no ZIP file"),
     "a pickle": (zip_of([("w.npy", npy(np.array([Evil()], object), allow_pickle=True))]), "has dtype object"),
     "texts": (zip_of([("w.npy", npy(np.array(["a"])))]), "has dtype <U1"),
     "records": (zip_of([("w.npy", npy(np.zeros(1, "i4,f4")))]), "has dtype"),
     "the other byte order": (zip_of([("w.npy", npy(np.zeros(1, ">f8")))]), "has dtype >f8"),
+    "a dtype that is None": (
+        zip_of([("w.npy", with_header("{'descr': None, 'fortran_order': False, 'shape': (1,)}\n") + b"\0" * 8)]),
+        "has dtype None",
+    ),
     "no array": (zip_of([("w.npy", b"hello")]), "no array of NumPy"),
     "nothing": (zip_of([("w.npy", b"")]), "no array of NumPy"),
     "a header that is code": (zip_of([("w.npy", with_header("__import__('os').abort()\n"))]), "no dict of Python"),
@@ -214,6 +228,39 @@ def test_members_that_overlap_are_refused(path):
         open_numpy_archive(path)
 
 
+def test_a_directory_longer_than_any_archive_of_arrays_has_is_not_read(path, monkeypatch):
+    write(path, {"w": np.zeros(1)})
+    assert list(read_all(path)) == ["w"]
+    monkeypatch.setattr(zip_directory, "_LONGEST_DIRECTORY", 40)
+    with pytest.raises(CheckpointError, match="a directory of 51 bytes"):
+        open_numpy_archive(path)
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 128, 257, 1000, 5127, 1 << 20])
+def test_a_compressed_member_is_inflated_in_steps_of_any_size(step, path):
+    np.savez_compressed(path, w=np.zeros(5000, np.uint8))
+    with path.open("rb") as file:
+        (member,) = zip_directory.read_directory(path, file.fileno())
+        found = list(zip_directory.blocks(path, file.fileno(), member, step))
+    assert b"".join(found) == npy(np.zeros(5000, np.uint8))
+    assert max(map(len, found)) <= step
+
+
+def test_a_bomb_is_not_inflated_to_its_end(path):
+    content = bytearray(zip_of([("w.npy", npy(np.zeros(10, np.uint8)) + bytes(50_000_000))], zipfile.ZIP_DEFLATED))
+    entry = content.rindex(b"PK\1\2")
+    content[entry + 24 : entry + 28] = len(npy(np.zeros(10, np.uint8))).to_bytes(4, "little")
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        (member,) = zip_directory.read_directory(path, file.fileno())
+        inflated = zip_directory.blocks(path, file.fileno(), member, 100)
+        assert len(next(inflated)) == 100
+        with pytest.raises(CheckpointError, match="does not inflate"):
+            next(inflated)
+    with pytest.raises(CheckpointError, match="does not inflate"):
+        read_all(path)
+
+
 def test_what_follows_the_end_of_a_compressed_member_is_not_kept_in_memory(path):
     header = npy(np.zeros(0, np.uint8))
     deflater = zlib.compressobj(wbits=-15)
@@ -245,7 +292,7 @@ def test_a_compressed_array_is_read_in_little_more_memory_than_its_own(path):
     assert not target.any()
 
 
-@pytest.mark.parametrize("name", ["%attributes", "", "a\0b", "a\nb"])
+@pytest.mark.parametrize("name", ["%attributes", "", "a\0b", "a\nb", "/w", "a/../w", "a\\w"])
 def test_names_that_would_not_be_read_are_not_written(name, path):
     with pytest.raises(CheckpointError, match=str(path)):
         write(path, {name: np.zeros(1)})

@@ -21,7 +21,7 @@ from mpiparallel.errors import CheckpointError
 # What all formats have: MindSpore loads no complex numbers.
 DTYPES = ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8"]
 NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=12).filter(
-    lambda name: ".." not in name and "\\" not in name and not name.startswith(("/", "%"))
+    lambda name: ".." not in name and "\\" not in name and not name.startswith(("/", "%", "__metadata__"))
 )
 STATES = st.dictionaries(
     NAMES,

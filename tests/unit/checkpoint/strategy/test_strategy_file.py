@@ -37,6 +37,12 @@ OWN_SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "softmax_ce_dp8": {"w": (64, 32), "moments.w": (64, 32)},
     "layernorm_dp8": {"gamma": (32,), "beta": (32,)},
     "conv_bn_dp8": {"gamma": (16,), "beta": (16,)},
+    "pipeline2": {
+        f"{state}net.s{stage}.{weight}": (64, 64)
+        for state in ("", "moments.", "accu_grads.")
+        for stage in (0, 1)
+        for weight in ("w1", "w2")
+    },
 }
 TRAINED = GENUINE / "mm_dp2mp4_train" / "strategy_rank0.ckpt"
 
@@ -114,7 +120,8 @@ def test_json_says_what_protobuf_says_and_the_shapes() -> None:
 def test_our_layouts_of_the_genuine_cases_write_the_genuine_file(path: Path, tmp_path: Path) -> None:
     genuine = read_strategy(path)
     cuts = {name: item.cuts for name, item in genuine.strategies.items()}
-    write_strategy(tmp_path / "ours.ckpt", StrategyRecord.of(genuine.resolve(shapes_of(path)), cuts))
+    stage = max((item.stage for item in genuine.strategies.values()), default=0)
+    write_strategy(tmp_path / "ours.ckpt", StrategyRecord.of(genuine.resolve(shapes_of(path)), cuts, stage=stage))
     assert parsed(tmp_path / "ours.ckpt") == parsed(path)
 
 

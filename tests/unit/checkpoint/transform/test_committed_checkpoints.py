@@ -11,7 +11,6 @@ from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.stored_slices import (
@@ -25,24 +24,29 @@ from tests.unit.checkpoint.transform.stored_slices import (
 DEVICES = DeviceMatrix((2, 3))
 SOURCE = {
     "w": Layout((7, 5), DEVICES, ((), (1,)), optimizer_axes=(0,)),
-    "table": Layout((10, 4), DEVICES, ((0,), ())),
+    "table": Layout((11, 4), DEVICES, ((0,), ())),
     "step": Layout((), DEVICES, ()),
 }
-TARGET = {"w": Layout((7, 5), DeviceMatrix((4,)), ((0,), ())), "table": Layout((10, 4), DeviceMatrix((4,)), ((), (0,)))}
-WHOLE = {"w": numbers((7, 5)), "table": numbers((10, 4), "int16"), "step": numbers((), "int64")}
+TARGET = {"w": Layout((7, 5), DeviceMatrix((4,)), ((0,), ())), "table": Layout((11, 4), DeviceMatrix((4,)), ((), (0,)))}
+WHOLE = {"w": numbers((7, 5)), "table": numbers((11, 4), "int16"), "step": numbers((), "int64")}
+
+
+def save(folder: Path, remove_redundancy: bool) -> Path:
+    """Save the state of six ranks, and leave a newer checkpoint that was not completed."""
+
+    def part(world: Any) -> None:
+        arrays = slices_of(WHOLE, SOURCE, world.rank)
+        save_shards(folder, "net", 1, 7, arrays, SOURCE, world, remove_redundancy=remove_redundancy)
+
+    run_world(6, part)
+    (folder / "rank_0" / "net-1_8.h5").write_bytes(b"torn")
+    return folder
 
 
 @pytest.fixture(params=[False, True], ids=["all ranks write", "one rank writes"])
 def saved(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A checkpoint of six ranks with uneven cuts and a manifest, and a newer one that was not completed."""
-
-    def save(world: Any) -> None:
-        arrays = slices_of(WHOLE, SOURCE, world.rank)
-        save_shards(tmp_path / "saved", "net", 1, 7, arrays, SOURCE, world, remove_redundancy=request.param)
-
-    run_world(6, save)
-    (tmp_path / "saved" / "rank_0" / "net-1_8.h5").write_bytes(b"torn")
-    return tmp_path / "saved"
+    """A checkpoint with uneven cuts and a manifest."""
+    return save(tmp_path / "saved", request.param)
 
 
 def test_the_manifest_says_how_our_own_checkpoints_are_cut(saved: Path, tmp_path: Path) -> None:
@@ -64,20 +68,45 @@ def test_a_strategy_that_agrees_with_the_manifest_may_be_given_and_no_other(save
         transform_checkpoints(saved, tmp_path / "out", "net", write_layouts(tmp_path / "wrong.ckpt", other))
 
 
-def test_a_lost_shard_is_replaced_and_one_without_a_replica_is_told(saved: Path, tmp_path: Path) -> None:
-    strategy = write_layouts(tmp_path / "t.ckpt", {"table": TARGET["table"], "w": TARGET["w"]})
-    shutil.rmtree(saved / "rank_5")
-    with pytest.raises(TransformError, match=r'"w": rank 5'):
-        transform_checkpoints(saved, tmp_path / "out", "net", None, strategy)
+def test_a_lost_shard_is_replaced_where_others_have_its_slices_and_told_where_not(tmp_path: Path) -> None:
+    folder = save(tmp_path / "saved", remove_redundancy=False)
+    strategies = [write_layouts(tmp_path / f"{name}.ckpt", {name: TARGET[name]}) for name in ("table", "w")]
+    shutil.rmtree(folder / "rank_3")
+    report = transform_checkpoints(folder, tmp_path / "out", "net", None, strategies[0], missing="omitted")
+    kept = {name: array for name, array in WHOLE.items() if name != "w"}
+    for rank in range(4):
+        assert_same(read_slices(report.files[rank]), slices_of(kept, TARGET, rank))
+    assert list(report.replaced) == [3]
+    assert report.replaced[3].endswith("(read from rank 4)")
+    with pytest.raises(TransformError, match=r'is missing, "w": rank 3; .*rank_3'):
+        transform_checkpoints(folder, tmp_path / "out", "net", None, strategies[1], missing="omitted")
 
 
-def test_few_shards_are_enough_for_a_rank_as_the_manifest_tells_how_long_dims_are(saved: Path, tmp_path: Path) -> None:
-    own = write_layouts(tmp_path / "s.ckpt", {"table": SOURCE["table"]})
-    halves = {"table": Layout((10, 4), DeviceMatrix((2,)), ((0,), ()))}
-    target = write_layouts(tmp_path / "t.ckpt", halves)
+def test_few_shards_are_enough_as_the_manifest_tells_how_long_dims_are(saved: Path, tmp_path: Path) -> None:
+    table = {"table": SOURCE["table"], "w": SOURCE["w"]}
+    quarters = {"table": Layout((11, 4), DeviceMatrix((4,)), ((0,), ()))}
+    strategies = write_layouts(tmp_path / "s.ckpt", table), write_layouts(tmp_path / "t.ckpt", quarters)
     holder = next(rank for rank in (3, 4, 5) if "table" in read_slices(saved / f"rank_{rank}" / "net-1_7.h5"))
     files = {holder: saved / f"rank_{holder}" / "net-1_7.h5"}
-    with pytest.raises((TransformError, StrategyFileError)):
-        transform_checkpoint_by_rank(1, files, tmp_path / "one.h5", own, target)
-    transform_checkpoint_by_rank(1, files, tmp_path / "one.h5", own, target, missing="replicated")
-    assert read_slices(tmp_path / "one.h5")["table"].tobytes() == WHOLE["table"][5:].tobytes()
+    for other in set(range(6)) - {holder}:
+        shutil.rmtree(saved / f"rank_{other}", ignore_errors=True)
+    transform_checkpoint_by_rank(2, files, tmp_path / "two.h5", *strategies, missing="omitted")
+    assert read_slices(tmp_path / "two.h5")["table"].tobytes() == WHOLE["table"][6:9].tobytes()
+
+
+def test_what_each_rank_had_of_its_own_goes_to_the_rank_of_its_number(tmp_path: Path) -> None:
+    own = {"bn.mean": Layout((6, 2), DeviceMatrix((3,)), ((0,), ()))}
+    whole = {"bn.mean": numbers((6, 2))}
+    training = {"own": ["bn.mean"]}
+    run_world(
+        3,
+        lambda world: save_shards(
+            tmp_path / "saved", "net", 1, 7, slices_of(whole, own, world.rank), own, world, training=training
+        ),
+    )
+    target = write_layouts(tmp_path / "t.ckpt", {"w": Layout((4,), DeviceMatrix((4,)), ((0,),))})
+    report = transform_checkpoints(tmp_path / "saved", tmp_path / "out", "net", None, target)
+    for rank in range(4):
+        assert_same(read_slices(report.files[rank]), slices_of(whole, own, rank % 3))
+    report = transform_checkpoints(tmp_path / "saved", tmp_path / "one", "net")
+    assert_same(read_slices(report.files[0]), slices_of(whole, own, 0))

@@ -41,8 +41,7 @@ def write_sparse(path: Path, names: list[str], shape: tuple[int, ...]) -> None:
         file.truncate(8 + len(header) + length * len(names))
 
 
-@pytest.mark.parametrize("sources", [1, 4])
-@pytest.mark.parametrize("suffix", ["h5", "ckpt"])
+@pytest.mark.parametrize(("sources", "suffix"), [(1, "h5"), (4, "ckpt")])
 def test_columns_of_rows_take_the_memory_of_one_slice(tmp_path: Path, sources: int, suffix: str) -> None:
     """512 MiB of state in two parameters, cut by rows over ranks, of which one rank of eight gets the columns."""
     names = ["w", "moments.w"]
@@ -58,4 +57,3 @@ def test_columns_of_rows_take_the_memory_of_one_slice(tmp_path: Path, sources: i
     slice_bytes = SHAPE[0] * SHAPE[1] * 4 // 8
     assert target.stat().st_size > 2 * slice_bytes
     assert int(done.stdout) * 1024 <= 1.2 * slice_bytes + 64 * MIB
-    print(int(done.stdout) / 1024)

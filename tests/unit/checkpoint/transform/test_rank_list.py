@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
@@ -58,6 +59,14 @@ def test_bounds_of_the_user_count(tmp_path: Path) -> None:
     halves = {"table": Layout((16, 4), DeviceMatrix((2,)), ((0,), ()))}
     target = write_layouts(tmp_path / "t.ckpt", halves)
     assert [rank_list_for_transform(rank, tmp_path / "s.ckpt", target) for rank in (0, 1)] == [[1, 0], [2]]
+
+
+def test_each_stage_has_a_rank_in_the_list_for_what_no_strategy_names(tmp_path: Path) -> None:
+    merge_pipeline_strategys(GENUINE.parent / "pipeline2", tmp_path / "s.ckpt")
+    first_stage = {"net.s0.w1": Layout((64, 64), DeviceMatrix((4,)), ((), (0,)))}
+    target = write_layouts(tmp_path / "t.ckpt", first_stage)
+    lists = [rank_list_for_transform(rank, tmp_path / "s.ckpt", target, missing="omitted") for rank in range(4)]
+    assert lists == [[4, 0], [4, 1], [4, 2], [4, 3]]
 
 
 @pytest.mark.parametrize("rank", [4, -1, True, "0", None])

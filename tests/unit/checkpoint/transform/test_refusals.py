@@ -110,6 +110,7 @@ def test_a_target_file_is_there_whole_or_not_at_all(tmp_path: Path, strategies) 
     last = slices_of(WHOLE, LAYOUTS[8], 1)["moments.net.w2"].tobytes()
     assert content.count(last) == 1
     damaged.write_bytes(content.replace(last, last[:-1] + b"\xff"))
+    write_slices(tmp_path / "out" / "rank_3" / "net3.h5", slices_of(WHOLE, LAYOUTS[4], 3))  # of an older step, say
     with pytest.raises(CheckpointError, match=r'"moments.net.w2" .*is lost.*rank_1.*damaged'):
         transform_checkpoints(tmp_path / "eight", tmp_path / "out", "net", strategies[8], strategies[4])
     assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["net0.h5"]

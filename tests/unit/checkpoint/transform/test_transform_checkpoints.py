@@ -4,17 +4,24 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.communication.threads import run_world
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, assert_folder
 from tests.unit.checkpoint.transform.stored_slices import (
     assert_same,
+    numbers,
     read_slices,
     slices_of,
+    write_layouts,
     write_slices,
     write_state,
 )
@@ -54,6 +61,42 @@ def test_genuine_target_rank_is_made_from_the_files_that_mindspore_asks_for(tmp_
         transform_checkpoint_by_rank(rank, files, tmp_path / f"dst{rank}.ckpt", GENUINE_SOURCE, GENUINE_TARGET)
         theirs = read_slices(GENUINE / "dst_checkpoints" / f"rank_{rank}" / f"transformed{rank}.ckpt")
         assert_same(read_slices(tmp_path / f"dst{rank}.ckpt"), theirs)
+
+
+def test_counts_and_cuts_that_mindspore_refuses_are_converted(tmp_path: Path, strategies) -> None:
+    """Eight ranks to six, and six rows that two ranks have to four, which MindSpore 2.10 cannot."""
+    full = read_slices(GENUINE / "full" / "rank_0" / "full.ckpt")
+    report = transform_checkpoints(GENUINE / "src_checkpoints", tmp_path / "6", "net", GENUINE_SOURCE, strategies[6])
+    for rank in range(6):
+        assert_same(read_slices(report.files[rank]), slices_of(full, LAYOUTS[6], rank))
+    two, four = ({"w": Layout((6, 3), DeviceMatrix((ranks,)), ((0,), ()))} for ranks in (2, 4))
+    write_state(tmp_path / "2", {"w": numbers((6, 3))}, two, 2)
+    files = write_layouts(tmp_path / "2.ckpt", two), write_layouts(tmp_path / "4.ckpt", four)
+    report = transform_checkpoints(tmp_path / "2", tmp_path / "4", "net", *files)
+    assert [len(read_slices(report.files[rank])["w"]) for rank in range(4)] == [2, 2, 1, 1]
+    assert (
+        np.concatenate([read_slices(report.files[rank])["w"] for rank in range(4)]).tobytes()
+        == numbers((6, 3)).tobytes()
+    )
+
+
+def test_a_table_cut_by_the_users_own_bounds_is_converted_both_ways(tmp_path: Path) -> None:
+    """MindSpore's ``manual_split``, whose bounds its own conversion ignores."""
+    table = {"table": numbers((16, 3))}
+    item = LayoutItem((3, 2), ((0,), ()), param_split_shape=(1, 7, 8), indices_offset=(0, 1, 8))
+    write_strategy(tmp_path / "manual.ckpt", StrategyRecord({"table": item}, {}))
+    for rank in range(6):
+        part = np.split(table["table"], [1, 8])[rank // 2]
+        write_slices(tmp_path / "manual" / f"rank_{rank}" / "net-1_7.ckpt", {"table": part})
+    halves = {"table": Layout((16, 3), DeviceMatrix((2,)), ((0,), ()))}
+    strategy = write_layouts(tmp_path / "halves.ckpt", halves)
+    report = transform_checkpoints(tmp_path / "manual", tmp_path / "halves", "net", tmp_path / "manual.ckpt", strategy)
+    for rank in range(2):
+        assert_same(read_slices(report.files[rank]), slices_of(table, halves, rank))
+    report = transform_checkpoints(tmp_path / "halves", tmp_path / "back", "net", strategy, tmp_path / "manual.ckpt")
+    for rank in range(6):
+        written = tmp_path / "manual" / f"rank_{rank}" / "net-1_7.ckpt"
+        assert_same(read_slices(report.files[rank]), read_slices(written))
 
 
 @pytest.mark.parametrize("format_name", ["ckpt", "h5", "safetensors", "npz"])

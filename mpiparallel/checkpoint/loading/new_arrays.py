@@ -1,0 +1,48 @@
+"""New memory for what is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.checkpoint.array_file import ArrayInfo
+
+_HUGE_PAGE: Final = 2 << 20
+_SLAB_BYTES: Final = 64 << 20
+_ALIGNMENT: Final = 64
+
+
+def new_arrays(infos: Mapping[str, ArrayInfo]) -> dict[str, NDArray[Any]]:
+    """Return arrays, not initialised. Raises MemoryError.
+
+    Some lie together in up to 64 MiB, which the kernel can give in huge pages; page by page, to get the memory takes as
+    long as to fill it. The memory is given back when all that lie together are gone.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for slab in _slabs(infos):
+        memory = np.empty(sum(map(_room, slab.values())) + _HUGE_PAGE, np.uint8)
+        start = -memory.__array_interface__["data"][0] % _HUGE_PAGE
+        for name, info in slab.items():
+            arrays[name] = memory[start : start + info.nbytes].view(info.dtype).reshape(info.shape)
+            start += _room(info)
+    return arrays
+
+
+def _slabs(infos: Mapping[str, ArrayInfo]) -> Iterator[dict[str, ArrayInfo]]:
+    slab: dict[str, ArrayInfo] = {}
+    length = 0
+    for name, info in infos.items():
+        if slab and length + _room(info) > _SLAB_BYTES:
+            yield slab
+            slab, length = {}, 0
+        slab[name] = info
+        length += _room(info)
+    if slab:
+        yield slab
+
+
+def _room(info: ArrayInfo) -> int:
+    return -(-info.nbytes // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,1 @@
+"""``mpiparallel ranktable``: making, merging, showing and checking rank tables. Needs no MPI."""

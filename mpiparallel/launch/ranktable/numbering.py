@@ -1,0 +1,49 @@
+"""Numbering the ranks of servers, and writing the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from mpiparallel.cluster.device_rules import device_warnings, placeholders
+from mpiparallel.cluster.rank_table import Device, RankTable, Server
+from mpiparallel.errors import ConfigurationError
+
+
+class Owned(NamedTuple):
+    """A host and its devices, in the order that their ranks are to have: ``device_id`` and ``device_ip`` of each."""
+
+    server_id: str
+    devices: tuple[tuple[int, str], ...]
+
+
+def numbered(hosts: Iterable[Owned], by_name: bool) -> RankTable:
+    """Return the table in which ranks count through the devices of ``hosts``, in order, or in that of ``server_id``.
+
+    >>> table = numbered([Owned("b", ((0, "1.1.1.1"),)), Owned("a", ((0, "1.1.1.2"), (1, "1.1.1.3")))], by_name=True)
+    >>> [(server.server_id, [device.rank_id for device in server.devices]) for server in table.servers]
+    [('a', [0, 1]), ('b', [2])]
+    """
+    servers = []
+    first = 0
+    for host in sorted(hosts, key=lambda host: host.server_id) if by_name else hosts:
+        devices = (Device(number, address, first + place) for place, (number, address) in enumerate(host.devices))
+        servers.append(Server(host.server_id, tuple(devices)))
+        first += len(host.devices)
+    return RankTable(tuple(servers))
+
+
+def write(table: RankTable, output: Path | None) -> None:
+    """Write ``table`` to the file ``output``, or to stdout; say on stderr what HCCL would not like about it."""
+    for warning in (*device_warnings(table), *placeholders(table)):
+        print(f"mpiparallel: warning: {warning}", file=sys.stderr)
+    if output is None:
+        print(table.to_json(), end="", flush=True)
+        return
+    try:
+        output.write_text(table.to_json())
+    except OSError as error:
+        raise ConfigurationError(f"--output {output}: {error.strerror}; give a file that can be written") from error
+    print(f"mpiparallel: {output}: {table.summary}", file=sys.stderr)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.checkpoint.array_file import read_array
+from mpiparallel.checkpoint.formats.registry import open_file
+
+GENUINE = Path(__file__).parents[2] / "fixtures" / "mindspore" / "e2e_8to4"
+
+
+@pytest.mark.mpi
+def test_ranks_share_the_targets_of_a_conversion(mpi_run, tmp_path: Path) -> None:
+    output = mpi_run(3, "tests.mpi.checkpoint.transform_ranks", GENUINE, tmp_path)
+    for rank, made in enumerate(("[0, 3]", "[1]", "[2]")):
+        assert output.count(f"rank {rank} made {made}\n") == 2
+    for name in ("theirs", "ours"):
+        for rank in range(4):
+            path = Path(f"rank_{rank}") / f"transformed{rank}.ckpt"
+            with open_file(tmp_path / name / path) as made, open_file(GENUINE / "dst_checkpoints" / path) as wanted:
+                assert made.arrays == wanted.arrays
+                for array in made.arrays:
+                    assert read_array(made, array).tobytes() == read_array(wanted, array).tobytes()
+
+
+@pytest.mark.mpi
+def test_the_example_converts_a_folder(mpi_run, pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    words = [
+        *("--src_checkpoints_dir", GENUINE / "dst_checkpoints", "--dst_checkpoints_dir", tmp_path / "out"),
+        *("--src_strategy_file", GENUINE / "dst_strategy.ckpt", "--dst_strategy_file", GENUINE / "src_strategy.ckpt"),
+    ]
+    output = mpi_run(2, pytestconfig.rootpath / "examples/checkpoints/transform_checkpoint_dir.py", *words)
+    assert "rank 1: 4 files written" in output
+    for rank in range(8):
+        written = GENUINE / "src_checkpoints" / f"rank_{rank}" / f"src_checkpoint{rank}.ckpt"
+        with open_file(tmp_path / f"out/rank_{rank}/transformed{rank}.ckpt") as made, open_file(written) as wanted:
+            assert {name: read_array(made, name).tobytes() for name in made.arrays} == {
+                name: read_array(wanted, name).tobytes() for name in wanted.arrays
+            }

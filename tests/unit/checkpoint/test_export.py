@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from mpiparallel.checkpoint.array_file import read_array
+from mpiparallel.checkpoint.export import export
+from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
+from mpiparallel.errors import CheckpointError
+from tests.conformance.saved_checkpoint import LAYOUTS, contents, save, whole
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_whole_tensors_come_back_from_every_format(tmp_path: Path, format_: str) -> None:
+    save(tmp_path)
+    path = tmp_path / f"all{FORMATS[format_].suffix}"
+    done = export(tmp_path, path)
+    assert (done.format, done.tensors, done.replaced) == (format_, len(LAYOUTS), {})
+    assert done.nbytes == sum(whole(name, 77).nbytes for name in LAYOUTS)
+    with open_file(path) as file:
+        assert file.arrays.keys() == LAYOUTS.keys()
+        for name in LAYOUTS:
+            np.testing.assert_array_equal(read_array(file, name), whole(name, 77), strict=True)
+
+
+def test_other_programs_read_what_was_exported(tmp_path: Path) -> None:
+    save(tmp_path)
+    export(tmp_path, tmp_path / "all.npz", wanted=lambda name: name != "empty")
+    with np.load(tmp_path / "all.npz") as archive:
+        assert sorted(archive) == sorted(LAYOUTS.keys() - {"empty"})
+        np.testing.assert_array_equal(archive["net.w"], whole("net.w", 77), strict=True)
+    export(tmp_path, tmp_path / "all.h5")
+    with h5py.File(tmp_path / "all.h5") as file:
+        np.testing.assert_array_equal(file["table"][()], whole("table", 77), strict=True)
+
+
+def test_what_is_lost_comes_from_replicas_and_is_told(tmp_path: Path) -> None:
+    save(tmp_path)
+    (tmp_path / "rank_0" / "net-1_77.h5").unlink()
+    done = export(tmp_path, tmp_path / "all.safetensors")
+    assert list(done.replaced) == [0]
+    assert "read from rank 4" in done.replaced[0]
+    with open_file(tmp_path / "all.safetensors") as file:
+        np.testing.assert_array_equal(read_array(file, "net.w"), whole("net.w", 77))
+
+
+def test_the_format_may_be_named_apart_from_the_file(tmp_path: Path) -> None:
+    save(tmp_path)
+    assert export(tmp_path, tmp_path / "all.bin", "safetensors").format == "safetensors"
+    with FORMATS["safetensors"].open(tmp_path / "all.bin") as file:
+        assert file.arrays.keys() == LAYOUTS.keys()
+
+
+def test_a_file_is_exported_to_another_format(tmp_path: Path) -> None:
+    save(tmp_path)
+    export(tmp_path, tmp_path / "all.h5")
+    export(tmp_path / "all.h5", tmp_path / "all.npz")
+    with np.load(tmp_path / "all.npz") as archive:
+        np.testing.assert_array_equal(archive["net.b"], whole("net.b", 77), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "wanted", "reason"),
+    [
+        ("all.xyz", None, True, "tells no format"),
+        ("all.h5", "zip", True, 'no format "zip"'),
+        ("all.h5", None, False, "no tensor that was asked for"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(
+    tmp_path: Path, name: str, format_: str | None, wanted: bool, reason: str
+) -> None:
+    save(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(CheckpointError, match=reason):
+        export(tmp_path, tmp_path / name, format_, lambda _: wanted)
+    assert contents(tmp_path) == before
+
+
+def test_a_lost_slice_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
+    save(tmp_path)
+    (tmp_path / "all.h5").write_bytes(b"old")
+    for rank in (1, 5):
+        (tmp_path / f"rank_{rank}" / "net-1_77.h5").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(CheckpointError, match="is lost"):
+        export(tmp_path, tmp_path / "all.h5")
+    assert contents(tmp_path) == before

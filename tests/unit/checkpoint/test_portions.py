@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpiparallel.checkpoint.portions import portions
+from mpiparallel.layout.box import Box
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> Box:
+    bounds = draw(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=3))
+    return Box(tuple(start for start, _ in bounds), tuple(start + extent for start, extent in bounds))
+
+
+@given(boxes(), st.sampled_from([1, 4, 8]), st.integers(8, 200))
+def test_portions_follow_one_another_and_are_the_whole_box(box: Box, itemsize: int, most: int) -> None:
+    shape = tuple(stop + 1 for stop in box.stop)
+    elements = np.arange(prod(shape)).reshape(shape)
+    found = list(portions(box, itemsize, most))
+    values = [elements[tuple(map(slice, part.start, part.stop))].reshape(-1) for part in found]
+    expected = elements[tuple(map(slice, box.start, box.stop))].reshape(-1)
+    assert np.concatenate([*values, np.empty(0, int)]).tolist() == expected.tolist()
+    assert all(0 < part.size * itemsize <= most for part in found)
+
+
+def test_a_tensor_of_any_size_is_cut_without_being_walked() -> None:
+    box = Box.whole((2**40, 2**20))
+    assert next(iter(portions(box, 4))).size * 4 <= 8 << 20
+    assert list(portions(Box.whole((2**62, 0)), 4)) == []

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpiparallel.checkpoint import pruning
+from mpiparallel.checkpoint.catalogue import catalogue
+from mpiparallel.checkpoint.pruning import prune
+from mpiparallel.checkpoint.saving import save_shards
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from tests.conformance.saved_checkpoint import contents
+
+
+def save(folder: Path, step: int, prefix: str = "net") -> None:
+    def save_rank(communicator: Communicator) -> None:
+        arrays, layouts = {"w": np.full(1, step)}, {"w": Layout((2,), DeviceMatrix((2,)), ((0,),))}
+        save_shards(folder, prefix, 1, step, arrays, layouts, communicator)
+
+    run_world(2, save_rank)
+
+
+def names(folder: Path) -> list[str]:
+    return [entry.name for entry in catalogue(folder)]
+
+
+def leave(path: Path, age: float) -> Path:
+    path.write_bytes(b"left behind")
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for step in (1, 2, 3):
+        save(tmp_path, step)
+    save(tmp_path, 9, "other")
+    return tmp_path
+
+
+def test_the_newest_of_each_prefix_stay(folder: Path) -> None:
+    done = prune(folder, 2)
+    assert (done.removed, done.cleared) == (("net-1_1",), ())
+    assert names(folder) == ["net-1_2", "net-1_3", "other-1_9"]
+    assert len(list(folder.rglob("*.h5"))) == 6
+    assert done.nbytes > 0
+
+
+def test_one_prefix_alone_can_be_pruned(folder: Path) -> None:
+    save(folder, 10, "other")
+    assert prune(folder, 1, "net").removed == ("net-1_1", "net-1_2")
+    assert names(folder) == ["net-1_3", "other-1_9", "other-1_10"]
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_the_newest_never_goes(folder: Path, keep: int) -> None:
+    before = contents(folder)
+    with pytest.raises(CheckpointError, match="keep 1 or more"):
+        prune(folder, keep)
+    assert contents(folder) == before
+
+
+def test_one_that_lacks_a_file_does_not_count_but_stays(folder: Path) -> None:
+    (folder / "rank_1" / "net-1_3.h5").unlink()
+    assert prune(folder, 1).removed == ("net-1_1",)
+    assert names(folder) == ["net-1_2", "net-1_3", "other-1_9"]
+    save(folder, 4)
+    assert prune(folder, 1).removed == ("net-1_2", "net-1_3")
+
+
+def test_one_whose_manifest_is_damaged_stays(folder: Path) -> None:
+    (folder / "net-1_1.manifest.json").write_text("{}")
+    assert prune(folder, 1, leftovers=True).removed == ("net-1_2",)
+    assert (folder / "rank_0" / "net-1_1.h5").exists()
+
+
+def test_old_leftovers_go(folder: Path) -> None:
+    left = [leave(folder / name, 700) for name in (".partial-a", "rank_0/.partial-b", "rank_1/net-1_4.h5")]
+    notes = leave(folder / "rank_0" / "notes.txt", 700)
+    done = prune(folder, leftovers=True)
+    assert (sorted(done.cleared), done.spared, done.removed) == (sorted(left), (), ())
+    assert notes.exists()
+    assert not any(path.exists() for path in left)
+    assert done.nbytes == 3 * len(b"left behind")
+
+
+def test_while_a_save_may_be_running_leftovers_stay(folder: Path) -> None:
+    old = leave(folder / "rank_0" / "net-1_4.h5", 5000)
+    young = leave(folder / "rank_1" / ".partial-x", 60)
+    done = prune(folder, leftovers=True)
+    assert (done.cleared, sorted(done.spared)) == ((), sorted([old, young]))
+    assert old.exists()
+    assert young.exists()
+
+
+def test_a_save_that_ends_meanwhile_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = folder / "net-1_3.manifest.json"
+    content = manifest.read_bytes()
+    manifest.unlink()
+    shards = [folder / "rank_0" / "net-1_3.h5", folder / "rank_1" / "net-1_3.h5"]
+    for path in shards:
+        os.utime(path, (time.time() - 5000,) * 2)
+    listed = pruning.uncommitted(folder)
+    assert listed == shards
+    manifest.write_bytes(content)
+    monkeypatch.setattr(pruning, "uncommitted", lambda _: listed)
+    assert prune(folder, leftovers=True).cleared == ()
+    assert all(path.exists() for path in shards)
+
+
+def test_a_dry_run_says_the_same_and_deletes_nothing(folder: Path) -> None:
+    leave(folder / "rank_1" / "net-1_4.h5", 5000)
+    before = contents(folder)
+    said = prune(folder, 1, leftovers=True, dry_run=True)
+    assert contents(folder) == before
+    assert prune(folder, 1, leftovers=True) == said
