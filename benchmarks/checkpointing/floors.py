@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterable
 from functools import partial
@@ -68,6 +69,7 @@ class RawRead:
     def reset(self) -> None:
         if self._renewed:
             self._arrays = {}
+            give_back()
 
     def close(self) -> None:
         self._file.unlink(missing_ok=True)
@@ -93,6 +95,11 @@ def write_raw(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
     os.fsync(descriptor)
     os.close(descriptor)
     partial_path.replace(path)
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the kernel, so that what is made next is new."""
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def bytes_of(array: NDArray[Any]) -> memoryview:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from inspect import signature
 
+from checkpointing.floors import give_back
 from checkpointing.methods import OURS, Task, Unsuited, warm
 from checkpointing.states import Arrays, arrays_of, difference
 
@@ -59,6 +60,7 @@ class Load:
 
     def reset(self) -> None:
         self._arrays = {}
+        give_back()
 
     def close(self) -> None:
         self.reset()

@@ -23,7 +23,6 @@ from mpiparallel.layout.layout import Layout
 Layouts = Mapping[str, Layout]
 
 
-
 def transform_checkpoint(
     source: str | Path,
     target_folder: str | Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +43,8 @@ def write_at(descriptor: int, content: memoryview, offset: int) -> None:
     """Write all bytes of ``content`` at ``offset``. Raises ``OSError``."""
     while content.nbytes:
         written = os.pwrite(descriptor, content, offset)
+        if not written:
+            raise OSError(errno.EIO, f"nothing of {content.nbytes} bytes was written")
         content, offset = content[written:], offset + written
 
 

@@ -98,13 +98,14 @@ def _sources(found: Verification, rank: int) -> dict[str, int | None]:
 
     The shard's own file is one of them, for what is whole in it. Few sources are better than many.
     """
-    manifest = found.manifest
-    used: list[int] = [rank]
-    sources: dict[str, int | None] = {}
-    for name, digest in _entry(manifest, rank).arrays.items():
-        group = manifest.tensors[name].layout.replica_group(rank)
-        members = [member for member in used if member in group] + list(group)
-        source = next((member for member in members if _has(found, member, name, digest)), None)
+    arrays = _entry(found.manifest, rank).arrays
+    groups = {name: found.manifest.tensors[name].layout.replica_group(rank) for name in arrays}
+    used = [rank]
+    sources: dict[str, int | None] = dict.fromkeys(arrays)
+    # Those with the fewest holders leave the least choice, and whoever has them often has the others too.
+    for name in sorted(arrays, key=lambda name: len(groups[name])):
+        members = [member for member in used if member in groups[name]] + list(groups[name])
+        source = next((member for member in members if _has(found, member, name, arrays[name])), None)
         if source is not None and source not in used:
             used.append(source)
         sources[name] = source

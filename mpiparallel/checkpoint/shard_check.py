@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -90,7 +91,7 @@ def reason(error: BaseException, path: Path) -> str:
 def _checked(file: ShardFile, manifest: Manifest, rank: int, entry: ShardEntry, meter: Meter) -> ShardCheck:
     problems = []
     strange = {name for name, digest in entry.arrays.items() if not _is_committed(file, manifest, rank, name, digest)}
-    size = file.path.stat().st_size
+    size = _length(file.path)
     if strange:
         problems.append(
             Problem("damaged", entry.file, f"is of another rank or step: {len(strange)} arrays are not its own", rank)
@@ -114,6 +115,12 @@ def _checked(file: ShardFile, manifest: Manifest, rank: int, entry: ShardEntry, 
     except (CheckpointError, OSError) as error:
         problems.append(Problem("damaged", entry.file, reason(error, file.path), rank))
     return ShardCheck(rank, tuple(problems), frozenset(sound), file.digest, size)
+
+
+def _length(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
 
 
 def _info(manifest: Manifest, rank: int, name: str) -> ArrayInfo:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mpiparallel.errors import ConfigurationError
-
-_COUNT = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?", re.ASCII)
+from mpiparallel.cluster.node_list import task_counts
+from mpiparallel.errors import ConfigurationError, RankTableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +87,13 @@ def _step_local(variables: Mapping[str, str]) -> tuple[int, int]:
     return _number(variables, "SLURM_LOCALID"), counts[node]
 
 
-def _tasks_per_node(variables: Mapping[str, str], name: str) -> list[int]:
-    counts: list[int] = []
-    for part in _value(variables, name).split(","):
-        match = _COUNT.fullmatch(part)
-        if match is None:
-            raise ConfigurationError(
-                f'{name}="{variables[name]}" is no list of counts such as "2(x3),1"; start the job anew'
-            )
-        counts += [int(match[1])] * int(match[2] or 1)
-    return counts
+def _tasks_per_node(variables: Mapping[str, str], name: str) -> tuple[int, ...]:
+    try:
+        return task_counts(_value(variables, name))
+    except RankTableError as error:
+        raise ConfigurationError(
+            f'{name}="{variables[name][:60]}" is no list of counts ({error}); start the job anew'
+        ) from error
 
 
 def _value(variables: Mapping[str, str], name: str) -> str:

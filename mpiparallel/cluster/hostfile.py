@@ -68,9 +68,9 @@ class Hostfile:
             except RankTableError as error:
                 faults.add("", str(error), number)
                 read = None
-            for name in read.names if read else ():
-                found[name] = _joined(found.get(name), name, read)
-                named += 1
+            if read is not None:
+                found.update((name, _joined(found.get(name), name, read)) for name in read.names)
+                named += len(read.names)
             if named > MOST_HOSTS or faults.is_full:
                 told = f"{MOST_HOSTS} hosts" if named > MOST_HOSTS else f"{len(faults)} faults"
                 faults.add("", f"there are more than {told} up to here; is this a hostfile?", number)
@@ -82,9 +82,16 @@ class Hostfile:
 
     @classmethod
     def of_table(cls, table: RankTable) -> Hostfile:
-        """Return the servers of ``table`` as hosts, in the order of the lowest rank of each."""
+        """Return the servers of ``table`` as hosts, in the order of the lowest rank of each.
+
+        Loopback addresses and placeholders, which stand for this machine, are ``localhost``.
+        """
         servers = sorted(table.servers, key=lambda server: min(device.rank_id for device in server.devices))
-        return cls(tuple(Host(server.server_id, len(server.devices)) for server in servers))
+        slots: dict[str, int] = {}
+        for server in servers:
+            name = "localhost" if server.is_local else server.server_id
+            slots[name] = slots.get(name, 0) + len(server.devices)
+        return cls(tuple(Host(name, count) for name, count in slots.items()))
 
     @property
     def slots(self) -> int:

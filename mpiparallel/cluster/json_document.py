@@ -9,47 +9,45 @@ from typing import Any
 from mpiparallel.cluster.faults import Faults
 
 # Each rank is one object: as many as could be ranks, so that a small file cannot fill the memory with empty objects.
-_MOST_CONTAINERS = 250_000
+_MOST_CONTAINERS = 125_000
 _MOST_DIGITS = 18
 _MOST_SHOWN = 60
 
 
-class JsonObject(dict[str, Any]):
-    """A JSON object that remembers which of its keys were written more than once, and how often."""
+class RepetitiveObject(dict[str, Any]):
+    """A JSON object some of whose keys were written more than once; it remembers which, and how often."""
 
     __slots__ = ("repeated",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         """Take the ``pairs`` in the order of the text: the last value of a key counts."""
         super().__init__(pairs)
-        self.repeated: dict[str, int] = {}
-        if len(self) < len(pairs):
-            counts = Counter(key for key, _ in pairs)
-            self.repeated = {key: count for key, count in counts.items() if count > 1}
+        self.repeated = {key: count for key, count in Counter(key for key, _ in pairs).items() if count > 1}
 
 
 def read_json(text: str, faults: Faults) -> Any:
-    """Return the value that ``text`` is, with `JsonObject` for objects; None, and a fault, where it is no JSON."""
+    """Return the value that ``text`` is; None, and a fault, where it is no JSON. Repeated keys are faults."""
     if text.count("{") + text.count("[") > _MOST_CONTAINERS:
         faults.add("", f"it has more than {_MOST_CONTAINERS} objects and lists; give a rank table")
         return None
-    repeated: list[JsonObject] = []
+    repetitive: list[RepetitiveObject] = []
 
-    def remember(pairs: list[tuple[str, Any]]) -> JsonObject:
-        found = JsonObject(pairs)
-        if found.repeated:
-            repeated.append(found)
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            found = RepetitiveObject(pairs)
+            repetitive.append(found)
         return found
 
     try:
-        document = json.loads(text, object_pairs_hook=remember, parse_int=_integer)
+        document = json.loads(text, object_pairs_hook=object_of, parse_int=_integer)
     except json.JSONDecodeError as error:
         faults.add("", f"column {error.colno}: {_mend(error)}", error.lineno)
         return None
     except RecursionError:
         faults.add("", "it is nested too deeply for a rank table; write server_list, device and their values only")
         return None
-    if repeated:
+    if repetitive:
         _report_repeated(document, faults)
     return document
 
@@ -114,10 +112,8 @@ def _report_repeated(document: Any, faults: Faults) -> None:
     waiting: list[tuple[str, Any]] = [("", document)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, JsonObject):
+        if isinstance(value, RepetitiveObject):
             for key, count in value.repeated.items():
                 faults.add(child(path, key), f"{shown(key)} is written {count} times in one object; keep one")
-            inner: Any = value.items()
-        else:
-            inner = enumerate(value)
+        inner: Any = value.items() if isinstance(value, dict) else enumerate(value)
         waiting += [(child(path, key), item) for key, item in inner if isinstance(item, (dict, list))]

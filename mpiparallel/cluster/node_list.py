@@ -39,7 +39,7 @@ def expand_nodes(text: str) -> list[str]:
     room = MOST_HOSTS
     for element in _elements(text):
         pieces = _pieces(text, element)
-        room -= prod(1 if isinstance(piece, str) else sum(len(numbers) for numbers, _ in piece) for piece in pieces)
+        room -= _count(pieces)
         if room < 0:
             raise _no_list(text, f"it has more than {MOST_HOSTS} hosts")
         _check_names(text, pieces)
@@ -55,20 +55,34 @@ def expand_tasks(text: str, nodes: int) -> tuple[int, ...]:
     >>> expand_tasks("2(x3),1", 4), expand_tasks("8", 2)
     ((2, 2, 2, 1), (8, 8))
     """
-    counts: list[tuple[int, int]] = []
+    counts = task_counts(text)
+    if len(counts) == 1 and "(" not in text:
+        return counts * nodes
+    if len(counts) != nodes:
+        raise RankTableError(
+            f"tasks per node {shown(text)} is of {len(counts)} hosts, the node list of {nodes}; give one count a host"
+        )
+    return counts
+
+
+def task_counts(text: str) -> tuple[int, ...]:
+    """Return the numbers that ``text`` stands for. Raises RankTableError where it is no such list.
+
+    >>> task_counts("2(x3),1")
+    (2, 2, 2, 1)
+    """
+    counts: list[int] = []
     for part in text.split(",", MOST_HOSTS):
         match = _TASKS.fullmatch(part.strip())
-        if match is None or int(match[1]) == 0 or int(match[2] or 1) == 0:
+        count, times = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
+        if count * times == 0:
             raise RankTableError(f'tasks per node {shown(text)}: {shown(part)} is no count; write it as in "2(x3),1"')
-        counts.append((int(match[1]), int(match[2] or 1)))
-    if len(counts) == 1 and "(" not in text:
-        return (counts[0][0],) * nodes
-    told = sum(times for _, times in counts)
-    if told != nodes:
-        raise RankTableError(
-            f"tasks per node {shown(text)} is of {told} hosts, the node list of {nodes}; give one count a host"
-        )
-    return tuple(count for count, times in counts for _ in range(times))
+        if len(counts) + times > MOST_HOSTS:
+            raise RankTableError(
+                f"tasks per node {shown(text)} is of more than {MOST_HOSTS} hosts; give one count a host"
+            )
+        counts += [count] * times
+    return tuple(counts)
 
 
 def _elements(text: str) -> Iterator[str]:
@@ -113,15 +127,22 @@ def _ranges(text: str, inside: str) -> Ranges:
 
 def _check_names(text: str, pieces: Element) -> None:
     """Raise unless all names are host names: if one with a letter is, those of other numbers are."""
-    letters = "".join(piece for piece in pieces if isinstance(piece, str)).strip("0123456789.")
-    for place, name in enumerate(_names(pieces)):
+    first = "".join(piece if isinstance(piece, str) else f"{piece[0][0][0]:0{piece[0][1]}}" for piece in pieces)
+    fault = host_fault(first)
+    if fault is not None:
+        raise _no_list(text, f"{shown(first)} {fault}")
+    if first.strip("0123456789."):
+        return
+    if _count(pieces) > _MOST_ADDRESSES:
+        raise _no_list(text, f"it has more than {_MOST_ADDRESSES} addresses in one element")
+    for name in _names(pieces):
         fault = host_fault(name)
         if fault is not None:
             raise _no_list(text, f"{shown(name)} {fault}")
-        if letters:
-            return
-        if place == _MOST_ADDRESSES:
-            raise _no_list(text, f"it has more than {_MOST_ADDRESSES} addresses in one element")
+
+
+def _count(pieces: Element) -> int:
+    return prod(1 if isinstance(piece, str) else sum(len(numbers) for numbers, _ in piece) for piece in pieces)
 
 
 def _names(pieces: Element) -> Iterator[str]:

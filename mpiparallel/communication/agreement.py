@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 import numpy as np
 
@@ -12,12 +13,13 @@ from mpiparallel.errors import MpiParallelError
 
 _REASON_BYTES = 512
 _REASONS_SHOWN = 8
+_RANKS_SHOWN = 8
 
 
 def raise_together(problem: str | None, communicator: Communicator, kind: type[Exception]) -> None:
     """Raise ``kind`` on every member if any has a ``problem``; it names the world ranks and gives their reasons.
 
-    A reason is cut after 512 bytes, and eight are shown.
+    A reason is cut after 512 bytes, and eight are shown, each with the ranks that have it.
 
     >>> from mpiparallel.communication.threads import alone
     >>> from mpiparallel.errors import ReshardError
@@ -61,11 +63,17 @@ def _reasons(problem: str | None, communicator: Communicator) -> str:
     own[: len(text)] = np.frombuffer(text, np.uint8)
     gathered = np.zeros((communicator.size, _REASON_BYTES), np.uint8)
     communicator.all_gather(own, gathered)
-    failed = np.flatnonzero(gathered.any(axis=1)).tolist()
-    lines = [
-        f"rank {communicator.ranks[member]}: {gathered[member].tobytes().rstrip(bytes(1)).decode(errors='replace')}"
-        for member in failed[:_REASONS_SHOWN]
-    ]
-    if len(failed) > len(lines):
-        lines.append(f"and {len(failed) - len(lines)} ranks more")
+    told: dict[str, list[int]] = {}
+    for member in np.flatnonzero(gathered.any(axis=1)).tolist():
+        reason = gathered[member].tobytes().rstrip(bytes(1)).decode(errors="replace")
+        told.setdefault(reason, []).append(communicator.ranks[member])
+    lines = [f"{_listed(ranks)}: {reason}" for reason, ranks in islice(told.items(), _REASONS_SHOWN)]
+    if len(told) > len(lines):
+        more = sum(len(ranks) for ranks in islice(told.values(), _REASONS_SHOWN, None))
+        lines.append(f"and {more} ranks more")
     return "\n".join(lines)
+
+
+def _listed(ranks: list[int]) -> str:
+    shown = ", ".join(map(str, ranks[:_RANKS_SHOWN])) + (", ..." if len(ranks) > _RANKS_SHOWN else "")
+    return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"

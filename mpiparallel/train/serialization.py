@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,9 +52,9 @@ def save_checkpoint(
     cut is gathered whole from all ranks, which then call it together; those that name the same file write it once.
     Without, each rank saves its slices. ``append_dict`` has numbers, texts and tensors that are saved besides;
     ``choice_func`` tells by name what is saved. With ``async_save`` the values are copied and a thread writes them:
-    what is returned has ``wait()``, which raises what went wrong. Checksums are written wherever the format has them,
-    whatever ``crc_check`` says. The file is replaced in one step. Raises CheckpointError if it cannot be written, and
-    ConfigurationError for what cannot be saved.
+    what is returned has ``wait()``, which raises what went wrong; that is printed too. Checksums are written wherever
+    the format has them, whatever ``crc_check`` says. The file is replaced in one step. Raises CheckpointError if it
+    cannot be written, and ConfigurationError for what cannot be saved.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +78,7 @@ def save_checkpoint(
     arrays = None if saved.arrays is None else {**saved.arrays, **numbers}
     if async_save:
         copied = None if arrays is None else {name: array.copy() for name, array in arrays.items()}
-        return BackgroundWrite(partial(_write, path, copied, texts), f"save_checkpoint {path}")
+        return BackgroundWrite(partial(_write_aloud, path, copied, texts), f"save_checkpoint {path}")
     if saved.communicator is None:
         _write(path, arrays, texts)
     else:
@@ -139,6 +140,15 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]] | None, texts: Mapping
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, infos_of(arrays), arrays.items(), texts)
+
+
+def _write_aloud(path: Path, arrays: Mapping[str, NDArray[Any]] | None, texts: Mapping[str, str]) -> None:
+    """Write, and say what goes wrong at once: perhaps nobody waits for it."""
+    try:
+        _write(path, arrays, texts)
+    except (CheckpointError, OSError, MemoryError) as error:
+        print(f"save_checkpoint: {path} is not written: {error}", file=sys.stderr, flush=True)
+        raise
 
 
 def _opened(path: Path, format_name: str | None) -> ArrayFile:

@@ -22,6 +22,7 @@ _FACTS: Final = {
     "learning_rate": "the learning rate",
 }
 _COUNTS: Final = ("step", "epoch", "step_in_epoch", "ranks")
+_LONGEST_SHOWN: Final = 200
 _NO_RECORD: Final = "it does not say where a training stood; ModelCheckpoint saves one that does"
 
 
@@ -74,7 +75,7 @@ class TrainingRecord:
         ['the seed of the context: 2 here, 1 there']
         """
         return [
-            f"{words}: {facts.get(name)!r} here, {self.facts[name]!r} there"
+            f"{words}: {_shown(facts.get(name))} here, {_shown(self.facts[name])} there"
             for name, words in _FACTS.items()
             if name in self.facts and facts.get(name) != self.facts[name]
         ]
@@ -103,6 +104,11 @@ def _count(training: Mapping[str, Any], name: str) -> int:
     if type(count) is not int or count < 0:
         raise CheckpointError(_NO_RECORD)
     return count
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _described(rate: Any) -> str:

@@ -135,3 +135,9 @@ def stopped(case, folder, strict=True):
         return found, {}, state_of(model), model.step
 
     return run_world(case.ranks, on_rank)
+
+
+def losses_of(ranks, dtype):
+    """Return the mean over ranks of each step's loss."""
+    steps = ranks[0][1]
+    return {step: np.mean([np.frombuffer(losses[step], dtype)[0] for _, losses, *_ in ranks]) for step in steps}

@@ -15,7 +15,7 @@ from tests.conformance.mpi_launcher import environment, launcher
 
 ROOT = Path(__file__).parents[2]
 _SECONDS_TO_START = 60.0
-_SECONDS_TO_END = 20.0
+_SECONDS_TO_END = 60.0
 _SECONDS_TO_VANISH = 3.0
 _NAP = 0.002
 

@@ -18,7 +18,8 @@ from tests.reliability.subject import steps_in, wrong_arrays
 pytestmark = pytest.mark.mpi
 
 KEPT = 4
-LONGEST_LIFE = 0.25
+SAVES = 4
+LONGEST_WAIT = 0.1
 # Of all kills of a library, how many are of a job of so many ranks, and how many where every test is run.
 SIZES = {2: (250, 7), 4: (150, 5), 8: (100, 0)}
 KINDS = {"one rank": (1.0, 1.0), "all ranks and the launcher": (0.2, 0.3)}
@@ -54,15 +55,17 @@ def test_no_kill_loses_a_checkpoint_that_was_acknowledged(
 
 
 def _life(job: MpiJob, victims: str, chance: random.Random) -> Counter[str]:
-    """Let the job save for a while, kill it or one rank of it, and see it end."""
+    """Let the job save a few times, kill it or one rank of it, and see it end."""
     going = job.notes / "going"
     going.unlink(missing_ok=True)
     with job:
-        # Where the launcher dies too, it does so while the ranks load as well.
+        # Where the launcher dies too, it does so while the ranks start and load as well.
         saving = victims == "one rank" or chance.random() < 0.5
+        enough = _saves(job.notes) + chance.randrange(SAVES)
         begun = job.wait_for_ranks() and (not saving or job.wait_for(going.exists))
+        begun = begun and (not saving or job.wait_for(lambda: _saves(job.notes) >= enough))
         assert begun, f"the job ended before it was killed:\n{job.output()}"
-        time.sleep(chance.uniform(0.0, LONGEST_LIFE))
+        time.sleep(chance.uniform(0.0, LONGEST_WAIT))
         assert job.running, f"the job ended before it was killed:\n{job.output()}"
         if victims == "one rank":
             job.kill(chance.choice(job.pids))
@@ -72,6 +75,11 @@ def _life(job: MpiJob, victims: str, chance: random.Random) -> Counter[str]:
             job.end()
         assert "WRONG" not in job.output(), job.output()
         return Counter(left_running=job.leftover)
+
+
+def _saves(notes: Path) -> int:
+    """How many checkpoints have been acknowledged."""
+    return len(acknowledgements.read(notes).steps)
 
 
 def _checked(notes: Path, folder: Path, size: int) -> Counter[str]:

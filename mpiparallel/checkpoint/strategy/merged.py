@@ -18,6 +18,7 @@ from mpiparallel.checkpoint.strategy.message_file import path_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyItem, StrategyRecord
 from mpiparallel.errors import StrategyFileError
+from mpiparallel.layout.layout import Layout
 
 _STAGED_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(.+)", re.DOTALL)
 _SUFFIXES: Final = (".ckpt", ".json")
@@ -29,6 +30,14 @@ class Stage:
 
     items: Mapping[str, LayoutItem]
     ranks: range
+
+    def layouts(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Layout]:
+        """Return the layout of each parameter on the ranks of the stage.
+
+        ``shapes`` gives the global shapes that the file does not say. Raises ``StrategyFileError`` that names the
+        parameter.
+        """
+        return StrategyRecord(self.items, {}).resolve(shapes, self.ranks.start)
 
 
 def merge_pipeline_strategys(src_strategy_dirs: str | Path, dst_strategy_file: str | Path) -> None:

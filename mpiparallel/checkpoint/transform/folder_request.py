@@ -60,10 +60,13 @@ class FolderRequest:
             return convert(source, target, paths, names[share::shares], clear=True)
 
 
-def convert(source: SourceState, target: Target, paths: Mapping[int, Path], compared: Iterable[str]) -> TransformReport:
+def convert(
+    source: SourceState, target: Target, paths: Mapping[int, Path], compared: Iterable[str], clear: bool = False
+) -> TransformReport:
     """Make the files of the target ranks in ``paths``, after all checks that can be made before.
 
-    ``compared`` are the parameters of which all copies must be equal. Raises ``TransformError`` or
+    ``compared`` are the parameters of which all copies must be equal. With ``clear`` what is at the paths goes first:
+    if this is broken off, no files of two conversions lie side by side. Raises ``TransformError`` or
     ``StrategyFileError``, and ``CheckpointError`` where reading or writing fails.
     """
     layouts = {name: tensor.layout for name, tensor in source.tensors.items()}

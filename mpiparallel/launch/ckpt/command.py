@@ -19,8 +19,8 @@ newest in it), by folder/name as in saved/resnet-1_77, or by the file of its man
 also take one file of arrays: .h5, .ckpt, .safetensors or .npz.
 """
 _EPILOG = """
-Exit codes: 0 all is well; 1 verify found damage, diff found differences, or recover left some; 2 refused, and nothing
-was changed.
+Exit codes: 0 all is well; 1 verify found damage, diff found differences, or recover left some; 2 refused or
+failed, and what was there is as it was.
 """
 
 

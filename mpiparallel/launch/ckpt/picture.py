@@ -70,7 +70,7 @@ def _summary(tensors: Sequence[HeldTensor], ranks: int, hidden: int, problems: M
     told = [f"{len(tensors)} tensors, {whole}, of {ranks} ranks; numbers are the ranks whose files have a part"]
     if problems:
         shown = ", ".join(map(str, sorted(problems)[:8])) + (", ..." if len(problems) > 8 else "")
-        told.append(f"red: missing or damaged (ranks {shown})")
+        told.append(f"red: missing or damaged, of rank{'s' * (len(problems) > 1)} {shown}")
     if hidden:
         told.append(f"{hidden} more ways of cutting are not shown")
     return "; ".join(told)

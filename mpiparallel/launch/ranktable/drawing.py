@@ -20,7 +20,7 @@ _COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377")
 
 
 def draw(table: RankTable) -> str:
-    """Return an SVG in which each host is a box, each device in it a square with its rank; halves 0-3 and 4-7 apart."""
+    """Return an SVG in which each host is a box, each device in it a square with its rank, four and four."""
     servers = sorted(table.servers, key=lambda server: min(device.rank_id for device in server.devices))
     rows = max(ceil(len(server.devices) / _A_ROW) for server in servers)
     longest = max(len(server.devices) for server in servers)

@@ -30,11 +30,11 @@ class ModelCheckpoint(Callback):
     written, after all shards. All ranks name the same directory, "checkpoints" unless given; one that ends in
     ``rank_<r>``, with the rank's number, means the folder above. Where the folder has checkpoints of the prefix from
     an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all ranks alike; but a training that
-    ``Model.resume`` has taken from there goes on under the prefix that it had. Rank 0's strategy and group files, where
-    the context asks for them, are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``, so that a later
-    training that is cut otherwise leaves them alone. ``last_checkpoint`` is the file with
-    this rank's slices in the newest checkpoint, ``last_manifest`` its manifest. What is not committed when an error
-    ends the training is deleted.
+    ``Model.resume`` has taken from there goes on under the prefix that it had, after deleting its shards that were
+    never committed. Rank 0's strategy and group files, where the context asks for them, are copied beside the manifest
+    as ``<prefix>-<epoch>_<step>.<name>``, so that a later training that is cut otherwise leaves them alone.
+    ``last_checkpoint`` is the file with this rank's slices in the newest checkpoint, ``last_manifest`` its manifest.
+    What is not committed when an error ends the training is deleted.
 
     Raises CheckpointError on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
     ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.
@@ -79,6 +79,7 @@ class ModelCheckpoint(Callback):
         self._folder.check_same(communicator)
         if resumed is not None and self._folder.take_resumed(resumed.folder, resumed.prefix):
             self._lost = frozenset(resumed.lost)
+            self._folder.clear(communicator)
         else:
             self._folder.take_unused(communicator)
 

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from mpiparallel.checkpoint.catalogue import remove_files
+from mpiparallel.checkpoint.catalogue import remove_files, uncommitted
 from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.communication.agreement import failing_together
@@ -32,13 +33,25 @@ def folder_of(directory: str | Path) -> Path:
     return path.parent if path.name == f"rank_{world_or_alone().rank}" else path
 
 
+class _Known(NamedTuple):
+    """When a checkpoint was committed, and the paths and lengths of its shards."""
+
+    saved: float
+    shards: tuple[tuple[Path, int], ...]
+
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest) -> _Known:
+        shards = (shard for shard in manifest.shards if shard is not None)
+        return cls(manifest.saved, tuple((folder / shard.file, shard.size) for shard in shards))
+
+
 class CheckpointFolder:
     """The folder and the prefix of a training in it: ``prefix``, or ``prefix_<number>`` where others have that."""
 
     def __init__(self, directory: str | Path, prefix: str) -> None:
         self.path = folder_of(directory)
         self._prefix = prefix
-        self._saved: dict[str, float] = {}
+        self._known: dict[str, _Known] = {}
         self.number = 0
 
     @property
@@ -50,7 +63,8 @@ class CheckpointFolder:
         """Raise ConfigurationError, on all ranks, unless all save in the same folder."""
         folders = np.zeros((communicator.size, _FOLDER_BYTES), np.uint8)
         own = np.zeros(_FOLDER_BYTES, np.uint8)
-        name = str(self.path).encode(errors="replace")[-_FOLDER_BYTES:]
+        # Programs may be started in a folder for each rank.
+        name = str(self.path.absolute()).encode(errors="replace")[-_FOLDER_BYTES:]
         own[: len(name)] = np.frombuffer(name, np.uint8)
         communicator.all_gather(own, folders)
         others = np.flatnonzero((folders != folders[0]).any(axis=1)).tolist()
@@ -105,7 +119,7 @@ class CheckpointFolder:
         with failing_together(communicator, CheckpointError):
             if communicator.rank == 0:
                 for name in doomed:
-                    self._saved.pop(name, None)
+                    self._known.pop(name, None)
                     (self.path / f"{name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
                 sync_folder(self.path)
                 for name in doomed:
@@ -118,17 +132,50 @@ class CheckpointFolder:
         folders = (path for path in self.path.glob("rank_*") if path.is_dir() and not path.is_symlink())
         return [*found, *(path / f"{name}.h5" for path in folders)]
 
+    def clear(self, communicator: Communicator) -> None:
+        """Delete the shards of the prefix that no manifest names, as a killed training leaves them; all ranks call it.
+
+        Raises CheckpointError on all ranks if the folder cannot be read.
+        """
+        with failing_together(communicator, CheckpointError):
+            if communicator.rank == 0:
+                remove_files(path for path in uncommitted(self.path) if _is_of(self.prefix, path.name))
+
     def prune(self, most: int, minutes: float, spared: Iterable[str], communicator: Communicator) -> None:
         """Delete all but the newest ``most`` of the prefix, or with ``minutes`` all but one for each so many.
 
-        The newest is never deleted; ``spared`` neither count nor are deleted. All ranks call it together.
+        The newest is never deleted; ``spared``, and those that lack a file, do not count, and stay as long as one that
+        is older. All ranks call it together.
         """
         doomed: list[str] = []
         with failing_together(communicator, CheckpointError):
             if communicator.rank == 0:
                 kept = [(saved, name) for saved, name in self._committed() if name not in set(spared)]
-                doomed = _too_close(kept, minutes) if minutes else [name for _, name in kept[: -max(most, 1)]]
+                doomed = self._too_close(kept, minutes) if minutes else self._beyond(kept, max(most, 1))
         self.discard(announced(doomed, communicator), communicator)
+
+    def _beyond(self, kept: list[tuple[float, str]], most: int) -> list[str]:
+        """Return those that are older than the newest ``most`` whole ones."""
+        doomed, whole = [], 0
+        for _, name in reversed(kept):
+            if whole == most:
+                doomed.append(name)
+            else:
+                whole += self._is_whole(name)
+        return doomed
+
+    def _too_close(self, kept: list[tuple[float, str]], minutes: float) -> list[str]:
+        """Return those that follow another whole one that stays by less than so many minutes, the newest left out."""
+        doomed, last = [], -np.inf
+        for saved, name in kept[:-1]:
+            if saved - last < minutes * _SECONDS_A_MINUTE:
+                doomed.append(name)
+            elif self._is_whole(name):
+                last = saved
+        return doomed
+
+    def _is_whole(self, name: str) -> bool:
+        return all(path.is_file() and path.stat().st_size == size for path, size in self._known[name].shards)
 
     def _committed(self) -> list[tuple[float, str]]:
         """Return when each checkpoint of the prefix was committed, and its name, the oldest first.
@@ -139,25 +186,14 @@ class CheckpointFolder:
         for file in _names(self.path):
             if file.endswith(MANIFEST_SUFFIX) and _is_of(self.prefix, file):
                 name = file.removesuffix(MANIFEST_SUFFIX)
-                if name not in self._saved:
+                if name not in self._known:
                     with suppress(CheckpointError):
-                        self._saved[name] = Manifest.load(self.path / file).saved
-                found += [(self._saved[name], name)] if name in self._saved else []
+                        self._known[name] = _Known.of(self.path, Manifest.load(self.path / file))
+                found += [(self._known[name].saved, name)] if name in self._known else []
         return sorted(found)
 
     def _numbered(self, number: int) -> str:
         return f"{self._prefix}_{number}" if number else self._prefix
-
-
-def _too_close(kept: list[tuple[float, str]], minutes: float) -> list[str]:
-    """Return those that follow another that stays by less than so many minutes, the newest left out."""
-    doomed, last = [], -np.inf
-    for saved, name in kept[:-1]:
-        if saved - last < minutes * _SECONDS_A_MINUTE:
-            doomed.append(name)
-        else:
-            last = saved
-    return doomed
 
 
 def _is_of(prefix: str, name: str) -> bool:

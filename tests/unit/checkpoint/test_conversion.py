@@ -118,7 +118,9 @@ def test_killed_at_any_call_there_is_all_of_it_or_no_checkpoint(tmp_path: Path) 
 def test_a_strategy_file_says_how_it_is_cut(tmp_path: Path, suffix: str) -> None:
     wanted = {name: SIX[name] for name in ("net.w", "net.b", "table")}
     write_strategy(tmp_path / f"s.{suffix}", StrategyRecord.of(wanted, {}))
-    source = {name: LAYOUTS[name] for name in wanted} | {"moment1.net.w": Layout((12, 10), DeviceMatrix((2,)), ((), ()))}
+    source = {name: LAYOUTS[name] for name in wanted} | {
+        "moment1.net.w": Layout((12, 10), DeviceMatrix((2,)), ((), ()))
+    }
     found = as_strategy_says(tmp_path / f"s.{suffix}", source)
     assert {name: found[name].canonical for name in wanted} == {name: wanted[name].canonical for name in wanted}
     assert [found["moment1.net.w"].box(rank).shape for rank in range(6)] == [(12, 10)] * 6

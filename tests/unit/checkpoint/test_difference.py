@@ -75,6 +75,16 @@ def test_one_element_of_one_slice_is_found_by_the_digests_of_the_others(tmp_path
     assert {name for name, tensor in tensors.items() if tensor.by_digest} == LAYOUTS.keys() - {"net.w"}
 
 
+def test_the_first_difference_is_told_by_element_not_by_slice(tmp_path: Path) -> None:
+    save(tmp_path / "one")
+    changed = {rank: {"net.w": held("net.w", 77, rank).copy()} for rank in (0, 4, 1, 5)}
+    for rank, row in ((0, 3), (4, 3), (1, 0), (5, 0)):
+        changed[rank]["net.w"][row, 1] += 1
+    save(tmp_path / "other", changed=changed)
+    # The slice of rank 0, with the columns before those of rank 1, comes first.
+    assert found(tmp_path / "one", tmp_path / "other")["net.w"].values == Values(120, 2, 1.0, 0, (0, 6))
+
+
 def test_slices_with_equal_digests_are_not_read(tmp_path: Path) -> None:
     save(tmp_path / "one")
     save(tmp_path / "other")
@@ -102,6 +112,7 @@ def test_tensors_of_one_state_only_and_other_shapes_and_dtypes_are_told(tmp_path
     [
         (np.float32([1, np.nan, np.inf]), np.float32([1, np.nan, np.inf]), 0, 0.0, 0),
         (np.float32([1, np.nan, np.inf]), np.float32([2, 0, -np.inf]), 3, 1.0, 2),
+        (np.float32([1, 2]), np.float32([np.nan, 2.5]), 2, 0.5, 1),
         (np.float64([0.0]), np.float64([-0.0]), 1, 0.0, 0),
         (np.float16([1, 2]), np.float64([1, 2.5]), 1, 0.5, 0),
         (np.float32([np.nan]), np.float64([np.nan]), 0, 0.0, 0),

@@ -51,7 +51,7 @@ def flip_in(path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_any_one_shard_comes_back_byte_for_byte_from_its_twin(tmp_path: Path, harm: str) -> None:
+def test_any_one_shard_comes_back_byte_for_byte(tmp_path: Path, harm: str) -> None:
     save(tmp_path)
     committed = contents(tmp_path)
     for rank in range(RANKS - 1):
@@ -62,7 +62,8 @@ def test_any_one_shard_comes_back_byte_for_byte_from_its_twin(tmp_path: Path, ha
         assert found.rebuilt[0].file == f"rank_{rank}/net-1_77.h5"
         # An array without elements is the same in every file.
         sources = {name: source for source, names in found.rebuilt[0].sources.items() for name in names}
-        expected = rank if harm == "of another rank" and TWIN[rank] == RANKS - 1 else TWIN[rank]
+        keeps_its_arrays = harm == "a bit of its head" or (harm == "of another rank" and TWIN[rank] == RANKS - 1)
+        expected = rank if keeps_its_arrays else TWIN[rank]
         assert {**sources, "empty": expected} == dict.fromkeys(LAYOUTS, expected)
         assert (found.renewed, found.remaining) == ((), ())
 
@@ -297,3 +298,10 @@ def test_the_manifest_keeps_all_else_when_it_is_renewed(tmp_path: Path) -> None:
     recover(tmp_path)
     assert newest(tmp_path) == manifest
     assert json.loads((tmp_path / "net-1_77.manifest.json").read_text())["manifest"]["training"] == {"seed": 5}
+
+
+def test_one_source_is_enough_where_a_replica_has_it_all(tmp_path: Path) -> None:
+    layouts = {**LAYOUTS, "a": Layout((3,), DeviceMatrix((8,)), ((),))}
+    save(tmp_path, layouts=layouts)
+    shard(tmp_path, 6).unlink()
+    assert [list(rebuilt.sources) for rebuilt in recover(tmp_path).rebuilt] == [[TWIN[6]]]

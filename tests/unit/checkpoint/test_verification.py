@@ -95,7 +95,7 @@ def test_a_shard_of_another_step_or_rank_is_told(tmp_path: Path, manifest: Manif
 
 def test_what_no_sound_file_has_is_listed_with_its_ranks(tmp_path: Path, manifest: Manifest) -> None:
     shard(tmp_path, 1).unlink()
-    flip(shard(tmp_path, TWIN[1]), 40)
+    flip(shard(tmp_path, TWIN[1]), -10)
     lost = verify(tmp_path, manifest).lost
     assert {(slice_.tensor, slice_.box, slice_.ranks) for slice_ in lost} == {
         (name, layout.box(1), (1, 5)) for name, layout in LAYOUTS.items() if name != "empty"

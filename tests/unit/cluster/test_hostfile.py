@@ -120,6 +120,8 @@ def test_rank_table_is_a_hostfile_in_the_order_of_ranks(tmp_path: Path) -> None:
     )
     (tmp_path / "table").write_text(table.to_json())
     assert Hostfile.load(tmp_path / "table").hosts == (Host("a", 2), Host("b", 1))
+    shipped = Path(__file__).parents[3] / "rank_tables" / "rank_table_16pcs.json"
+    assert Hostfile.load(shipped).hosts == (Host("localhost", 16),)
     with pytest.raises(RankTableError, match="version: is missing"):
         Hostfile.parse('{"server_list": []}', "hosts")
 

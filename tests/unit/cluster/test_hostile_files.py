@@ -23,7 +23,8 @@ from tests.reliability.counts import count, record
 
 ROOT = Path(__file__).parents[3]
 MOST_BYTES = 512 << 20
-MOST_SECONDS = 10
+# How long before it counts as a hang, on however busy a machine.
+MOST_SECONDS = 30
 MOST_MESSAGE = 20_000
 HOSTILE: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 7, 10**6, 10**30, 1.5, float("nan"), float("inf")),
@@ -31,7 +32,18 @@ HOSTILE: tuple[Any, ...] = (
     *("127.0.0.1", "1.2.3", "a" * 70, "\ud800", "\x00", "\x1b[31m", "x\ny", [], {}, [[]], [{}], {"": {"": []}}),
 )
 WORDS = (
-    *("node1", "node[01-03,7]", "node[3-1]", "n[0-99999]", "[fe80::1]", "fe80::1", "::1", "user@host", "localhost"),
+    *(
+        "node1",
+        "node[01-03,7]",
+        "node[3-1]",
+        "n[0-499]",
+        "n[0-999999]",
+        "[fe80::1]",
+        "fe80::1",
+        "::1",
+        "user@host",
+        "localhost",
+    ),
     *(":", ":8", ":-1", ":x", ":999999", " slots=", " slots=4", "slots", " max_slots=2", " max-slots = 9", "=", " "),
     *("#", "\n", "\n\n", "\r", "\t", ",", "[", "]", "[[", "-", "1", "²", "\x00", "\ufeff", "{", "}", "\u2028", "%"),
 )
@@ -127,7 +139,7 @@ def change(value: Any, chance: random.Random) -> None:
             del value[key]
         elif deed == 2 and isinstance(value, list):
             value.append(copy.deepcopy(inner))
-        elif deed == 3 and isinstance(inner, str) and inner.isdecimal():
+        elif deed == 3 and isinstance(inner, str) and inner.isdecimal() and len(inner) < 9:
             value[key] = int(inner)
         elif isinstance(value, dict):
             value[chance.choice((*WORDS, "devices", "rank", "super_pod_list"))] = inner
@@ -160,7 +172,7 @@ BOMBS = {
     "deep objects": '{"server_list":' * 900 + "1" + "}" * 900,
     "deep value of a field": '{"version":' + "[" * 800 + "]" * 800 + "}",
     "empty lists": "[" + "[]," * 2_000_000 + "[]]",
-    "empty objects as servers": '{"server_list":[' + "{}," * 240_000 + "{}]}",
+    "empty objects as servers": '{"server_list":[' + "{}," * 60_000 + "{}]}",
     "one long string": '{"version":"' + "\\u0000" * 1_000_000 + '"}',
     "one long number": '{"server_count":' + "9" * 4_000_000 + "}",
     "one long key": '{"' + "k" * 4_000_000 + '":1,"' + "k" * 4_000_000 + '":2}',
@@ -177,7 +189,7 @@ BOMBS = {
     "product of ranges": "n[0-9]" * 1000,
     "long names": ("x" * 250 + "[0-99999]\n") * 1000,
     "lines that are wrong": "=\n" * 2_000_000,
-    "servers of one name": '{"version":"1.0","server_list":[' + '{"server_id":"a","device":[{}]},' * 100_000 + "{}]}",
+    "servers of one name": '{"version":"1.0","server_list":[' + '{"server_id":"a","device":[{}]},' * 20_000 + "{}]}",
 }
 
 

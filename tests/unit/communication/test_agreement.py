@@ -30,13 +30,24 @@ def test_nobody_fails_where_nobody_fails() -> None:
     [(OSError(28, "disk full"), "[Errno 28] disk full"), (MemoryError(), "MemoryError"), (CheckpointError("é"), "é")],
 )
 def test_every_rank_tells_who_failed_and_why(error: Exception, text: str) -> None:
-    assert messages(4, {1, 3}, error) == [f"rank 1: {text}\nrank 3: {text}"] * 4
+    assert messages(4, {1, 3}, error) == [f"ranks 1, 3: {text}"] * 4
 
 
 def test_of_many_failures_some_are_shown() -> None:
-    shown = messages(12, set(range(11)), OSError("x" * 2000))
+    def fail(communicator: Communicator) -> str:
+        with pytest.raises(ReshardError) as caught:
+            raise_together(f"{communicator.rank // 2} {'x' * 2000}", communicator, ReshardError)
+        return str(caught.value)
+
+    shown = run_world(22, fail)
     assert len(set(shown)) == 1
-    assert str(shown[0]).endswith("\nand 3 ranks more")
+    assert shown[0].startswith("ranks 0, 1: 0 xxx")
+    assert shown[0].endswith("\nand 6 ranks more")
+
+
+def test_a_reason_that_many_ranks_have_is_told_once() -> None:
+    message = messages(12, set(range(1, 12)), OSError("full"))[0]
+    assert message == "ranks 1, 2, 3, 4, 5, 6, 7, 8, ...: full"
 
 
 def test_an_error_of_the_program_itself_is_not_hidden() -> None:
@@ -53,7 +64,7 @@ def test_a_problem_that_a_rank_found_is_raised_on_all_with_its_rank() -> None:
     def outer(communicator: Communicator) -> str | None:
         return check(communicator) if communicator.rank in (1, 3) else None
 
-    text = "rank 1: too short\nrank 3: too short"
+    text = "ranks 1, 3: too short"
     assert run_world(4, outer) == [None, text, None, text]
 
 

@@ -14,9 +14,10 @@ from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError
-from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from mpiparallel.train import Callback, CheckpointConfig, ModelCheckpoint
 from tests.conformance.saved_training import (
     RANKS,
+    At,
     committed,
     held_by,
     make_dataset,
@@ -69,23 +70,28 @@ def test_the_newest_checkpoints_are_kept_whole_and_a_second_run_gets_a_prefix_of
     assert all(shards(tmp_path, rank) == [f"{name}.h5" for name in names] for rank in range(RANKS))
 
 
+def test_a_checkpoint_that_lacks_a_file_does_not_push_out_one_that_can_be_loaded(tmp_path) -> None:
+    lose = At(2, lambda: (tmp_path / "rank_1" / "dense-1_2.h5").unlink(missing_ok=True))
+    run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(1, keep_checkpoint_max=2), lose)
+    assert committed(tmp_path) == ["dense-1_1", "dense-1_2", "dense-1_3"]
+
+
+class Clock(Callback):
+    """Tells a time that 40 seconds pass in with each step."""
+
+    def __init__(self):
+        self.now = 1e9
+
+    def step_end(self, run_context):
+        self.now += 40
+
+
 def test_of_old_checkpoints_one_is_kept_for_so_many_minutes_and_the_newest(tmp_path, monkeypatch) -> None:
-    clock = iter(range(0, 60 * 60, 40))
-    monkeypatch.setattr(
-        "mpiparallel.train.callback.checkpoint_folder.CheckpointFolder._committed",
-        lambda folder: aged(folder.path, seen),
-    )
-    seen = {}
-
-    def aged(path, seen):
-        for name in committed(path):
-            if name not in seen:
-                seen[name] = next(clock)
-        return sorted((moment, name) for name, moment in seen.items() if (path / f"{name}.manifest.json").exists())
-
-    run_world(1, train_and_save, tmp_path, 3, CheckpointConfig(1, keep_checkpoint_per_n_minutes=2))
-    # Saved at 0, 40, ... 320 s: 0, 120, 240 are 2 minutes apart, and 320 is the newest.
-    assert sorted(seen[name] for name in committed(tmp_path)) == [0, 120, 240, 320]
+    clock = Clock()
+    monkeypatch.setattr("time.time", lambda: clock.now)
+    run_world(1, train_and_save, tmp_path, 3, CheckpointConfig(1, keep_checkpoint_per_n_minutes=2), clock)
+    # Saved after 0, 40, ... 320 s: those after 0, 120 and 240 are 2 minutes apart, and 320 is the newest.
+    assert [entry.manifest.saved - 1e9 for entry in catalogue(tmp_path)] == [0, 120, 240, 320]
 
 
 def test_a_folder_named_after_the_rank_is_that_of_the_tutorial(tmp_path) -> None:

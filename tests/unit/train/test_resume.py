@@ -19,6 +19,7 @@ from tests.conformance.resumed_training import (
     SHARDS,
     Case,
     leg,
+    losses_of,
     stopped,
 )
 from tests.reliability.counts import count, record
@@ -45,7 +46,7 @@ def test_a_training_killed_at_any_step_goes_on_bit_for_bit(name, tmp_path) -> No
             assert losses == {one: loss for one, loss in wanted.items() if one > begin}, where
             assert state == wanted_state, where
             assert step == case.steps
-    record("resumes that are bit-identical (R20)", resumes=KILLS, different=0)
+    record(f"training resumed in one process: {name}", resumes=KILLS, bits_different=0)
 
 
 CUTS = {
@@ -57,12 +58,6 @@ CUTS = {
 MOVES = [("4, cut, optimizer shards", "2, cut"), ("2, cut", "3, optimizer shards"), ("1", "4, cut, optimizer shards")]
 MOVES += [("3, optimizer shards", "1"), ("4, cut, optimizer shards", "3, optimizer shards")]
 OWN_BATCHES = Case(1, OWN, scaled=False, normed=False)
-
-
-def losses_of(ranks, dtype):
-    """Return the mean over ranks of each step's loss."""
-    steps = ranks[0][1]
-    return {step: np.mean([np.frombuffer(losses[step], dtype)[0] for _, losses, *_ in ranks]) for step in steps}
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-6)])

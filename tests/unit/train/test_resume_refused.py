@@ -125,6 +125,18 @@ def test_where_no_replica_is_left_an_older_checkpoint_is_taken_and_the_lost_one_
     assert [(found.name, found.lost) for found, *_ in again] == [("net-1_5", {})] * 2
 
 
+def test_what_a_kill_has_left_under_the_prefix_is_deleted_when_its_training_goes_on(tmp_path) -> None:
+    leg(SMALL, tmp_path, 3)
+    content = (tmp_path / "rank_1" / "net-1_3.h5").read_bytes()
+    left = [tmp_path / f"rank_{rank}" / "net-1_4.h5" for rank in (1, 7)]
+    others = [tmp_path / "rank_1" / "other-1_4.h5"]
+    for path in [*left, *others]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    leg(SMALL, tmp_path, 4, CheckpointConfig(0))
+    assert [path.exists() for path in [*left, *others]] == [False, False, True]
+
+
 def test_a_damaged_manifest_is_told_and_its_checkpoint_saved_anew(tmp_path) -> None:
     leg(SMALL, tmp_path, 5)
     damaged(tmp_path / "net-1_5.manifest.json")

@@ -82,7 +82,7 @@ def test_what_is_saved_and_loaded_can_be_chosen(tmp_path) -> None:
         load_checkpoint(path, specify_prefix="other")
 
 
-def test_a_thread_writes_what_the_values_were(tmp_path) -> None:
+def test_a_thread_writes_what_the_values_were(tmp_path, capsys) -> None:
     parameter = Parameter(np.ones(3), "w")
     writing = save_checkpoint({"w": parameter}, tmp_path / "net.h5", async_save=True)
     parameter.set_data(np.zeros(3))
@@ -91,6 +91,7 @@ def test_a_thread_writes_what_the_values_were(tmp_path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises((CheckpointError, OSError), match="file"):
         save_checkpoint({"w": parameter}, tmp_path / "file" / "net.h5", async_save=True).wait()
+    assert f"save_checkpoint: {tmp_path / 'file' / 'net.h5'} is not written: " in capsys.readouterr().err
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("save_checkpoint")]
 
 

@@ -14,6 +14,7 @@ from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
+from tests.reliability.counts import count, record
 
 PAGE = 4096
 
@@ -145,11 +146,11 @@ def test_a_shard_of_another_rank_or_step_is_told_from_the_right_one(tmp_path: Pa
         open_shard(tmp_path / "1.h5", written[0].digest)
 
 
-def mutations(content: bytes, count: int) -> Iterator[bytes]:
+def mutations(content: bytes, number: int) -> Iterator[bytes]:
     chooser = random.Random(8)
     # Where the structure is; of the data alone a mutation is as good as another.
     spots = [*range(0, 4096), *range(len(content) - 3000, len(content))]
-    for _ in range(count):
+    for _ in range(number):
         mutated = bytearray(content)
         for _ in range(chooser.randint(1, 4)):
             place = chooser.choice(spots) if chooser.random() < 0.8 else chooser.randrange(len(mutated))
@@ -167,6 +168,9 @@ def mutations(content: bytes, count: int) -> Iterator[bytes]:
 
 
 def test_a_mutated_shard_is_an_error_and_nothing_else(shard: Path) -> None:
-    for mutated in mutations(shard.read_bytes(), 500):
+    refused = 0
+    for mutated in mutations(shard.read_bytes(), count(5000, 500)):
         shard.write_bytes(mutated)
         assert problem_of(shard).startswith(f"{shard}: ")
+        refused += 1
+    record("shard mutated", refused=refused, silent=0)

@@ -61,6 +61,15 @@ def test_stages_are_read_on_ranks_that_follow_one_another(two_stages: Path, tmp_
     assert (list(second.items), second.ranks) == (["tied", "head"], range(4, 6))
 
 
+def test_layouts_are_on_the_ranks_of_their_stage(two_stages: Path, tmp_path: Path) -> None:
+    merge_pipeline_strategys(two_stages, tmp_path / "merged.ckpt")
+    shapes = {"enc-dec.w": (8, 8), "tied": (8, 8), "head": (8, 8)}
+    first, second = (stage.layouts(shapes) for stage in stages_of(read_strategy(tmp_path / "merged.ckpt")))
+    assert [first["tied"].box(rank).shape for rank in range(4)] == [(2, 8)] * 4
+    assert [second["tied"].box(rank).start for rank in (4, 5)] == [(0, 0), (0, 4)]
+    assert second.keys() == {"tied", "head"}
+
+
 def test_json_files_are_merged_with_their_shapes(tmp_path: Path) -> None:
     for stage, item in enumerate((ROWS, COLUMNS)):
         (tmp_path / "in").mkdir(exist_ok=True)

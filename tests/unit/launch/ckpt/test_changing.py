@@ -104,8 +104,8 @@ def test_prune_deletes_old_ones_when_told(run: Run, parsed: Parsed) -> None:
     ("words", "reason"),
     [
         (["ls", "nowhere"], "nowhere: cannot be read as a folder"),
-        (["verify", "saved/net-1_9"], "net-1_9.manifest.json: is missing"),
-        (["show", "four.txt"], "four.txt.manifest.json: is missing"),
+        (["verify", "saved/net-1_9"], "saved/net-1_9: is neither a folder of checkpoints, nor one in a folder"),
+        (["show", "four.txt"], "four.txt: is neither a folder of checkpoints"),
         (["cat", "saved", "nix"], 'saved/net-1_77: has no tensor "nix"; mpiparallel ckpt show lists them'),
         (["cat", "saved", "net.w", "--box", "0:99"], "has shape (12, 10)"),
         (["cat", "saved", "net.w", "--box", "5:4"], "has shape (12, 10)"),

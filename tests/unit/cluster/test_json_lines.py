@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpiparallel.cluster.json_document import child
+from mpiparallel.cluster.json_lines import line_numbers
+
+KEYS = st.sampled_from(("a", "b", "server_list", "a b", 'quo"te', "back\\slash", "[0]", "ä"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(("{", "]", ":", '"', "\\")),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, child(path, key))]
+    if isinstance(value, list):
+        return [leaf for place, inner in enumerate(value) for leaf in leaves(inner, child(path, place))]
+    return [(path, value)]
+
+
+@given(VALUES, st.sampled_from((1, 4)))
+def test_every_value_stands_where_its_path_says(value: Any, indent: int) -> None:
+    text = json.dumps(value, indent=indent)
+    lines = text.splitlines()
+    paths = dict(leaves(value))
+    found = line_numbers(text, paths)
+    assert found.keys() == paths.keys()
+    for path, leaf in paths.items():
+        assert json.dumps(leaf) in lines[found[path] - 1]
+    # With one value a line, no two leaves share one.
+    assert len(set(found.values())) == len(found)
+
+
+def test_path_that_is_not_there_has_the_line_of_what_it_should_be_in() -> None:
+    text = '{\n "server_list": [\n  {"device": 1},\n  {}\n ]\n}'
+    assert line_numbers(text, ["server_list[1].device", "status"]) == {"server_list[1].device": 4, "status": 1}
