@@ -13,10 +13,9 @@ machine counts for both.
 ``raw`` is what no method can beat: each rank writes its arrays one after the other with ``pwrite`` to a new file, then
 ``fsync`` and rename; or reads as many bytes as it wants with ``preadv`` from a file that has nothing else, into memory
 that it has touched before. ``raw, new arrays`` reads into new memory. ``ours`` is the whole of ``save_shards`` and of
-``load_state``, with digests, agreement and manifest, into new arrays; ``ours, in place`` loads into arrays that are
-there, as PyTorch's distributed checkpoint (DCP) does. safetensors neither syncs its files nor has digests; each rank
-writes and reads files of its own. Before each load the kernel is told to forget the files; what lies in memory
-(tmpfs) it cannot forget.
+``load_state``, with digests, agreement and manifest, into new arrays; PyTorch's distributed checkpoint (DCP) loads into
+arrays that are there. safetensors neither syncs its files nor has digests; each rank writes and reads files of its own.
+Before each load the kernel is told to forget the files; what lies in memory (tmpfs) it cannot forget.
 
 An asynchronous save is measured beside a copy of the state into memory that is there. A transform runs in a process of
 its own, and so does MindSpore's, on the same files.

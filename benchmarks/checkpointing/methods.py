@@ -14,7 +14,6 @@ from mpiparallel.layout.layout import Layout
 RAW = "raw"
 RAW_NEW = "raw, new arrays"
 OURS = "ours"
-OURS_IN_PLACE = "ours, in place"
 DCP = "PyTorch DCP"
 SAFETENSORS = "safetensors"
 SAFETENSORS_SYNCED = "safetensors, fsync"
@@ -23,7 +22,7 @@ COPY, START, COMMIT, WHOLE = "copy into warm memory", "start", "commit", "start 
 STEP, STEP_BESIDE = "a step", "the slowest step beside it"
 
 SAVERS = (RAW, OURS, DCP, SAFETENSORS, SAFETENSORS_SYNCED)
-LOADERS = (RAW, RAW_NEW, OURS, OURS_IN_PLACE, DCP, SAFETENSORS)
+LOADERS = (RAW, RAW_NEW, OURS, DCP, SAFETENSORS)
 # These run in a process of another environment beside each rank.
 IN_PEER = frozenset((DCP, SAFETENSORS, SAFETENSORS_SYNCED))
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from inspect import signature
-
 from checkpointing.floors import give_back
-from checkpointing.methods import OURS, Task, Unsuited, warm
+from checkpointing.methods import OURS, Task
 from checkpointing.states import Arrays, arrays_of, difference
 
 from mpiparallel.checkpoint.catalogue import newest
@@ -41,19 +38,16 @@ class Save:
 
 
 class Load:
-    """``load_state`` of the newest checkpoint, into new arrays or into those that are there."""
+    """``load_state`` of the newest checkpoint, into new arrays."""
 
-    def __init__(self, task: Task, in_place: bool) -> None:
+    def __init__(self, task: Task) -> None:
         init()
         self._folder, self._layouts, self._rank = task.folder_of(OURS), task.wanted, task.rank
-        if in_place and "targets" not in signature(load_state).parameters:
-            raise Unsuited("this release loads into new arrays only")
-        self._given = {"targets": warm(self._layouts, self._rank)} if in_place else {}
         self._arrays: Arrays = {}
 
     def run(self) -> None:
         with StoredState.of_manifest(self._folder, newest(self._folder)) as state:
-            self._arrays = load_state(state, self._layouts, world.current(), **self._given)
+            self._arrays = load_state(state, self._layouts, world.current())
 
     def difference(self) -> str:
         return difference(self._layouts, self._rank, self._arrays)
@@ -64,7 +58,3 @@ class Load:
 
     def close(self) -> None:
         self.reset()
-
-
-load = partial(Load, in_place=False)
-load_in_place = partial(Load, in_place=True)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from checkpointing import asynchronous, floors, ours
 from checkpointing.measurement import Timings, Turns, agreed
-from checkpointing.methods import IN_PEER, OURS, OURS_IN_PLACE, RAW, RAW_NEW, Method, Task, Unsuited, task_of
+from checkpointing.methods import IN_PEER, OURS, RAW, RAW_NEW, Method, Task, Unsuited, task_of
 from checkpointing.peer import InPeer, Peer
 from mpi4py import MPI
 
@@ -24,8 +24,7 @@ _SAVERS: Mapping[str, Callable[[Task], Method]] = {RAW: floors.RawWrite, OURS: o
 _LOADERS: Mapping[str, Callable[[Task], Method]] = {
     RAW: floors.raw_read,
     RAW_NEW: floors.raw_read_new,
-    OURS: ours.load,
-    OURS_IN_PLACE: ours.load_in_place,
+    OURS: ours.Load,
 }
 
 
@@ -66,7 +65,7 @@ def _measured(task: Task, comm: MPI.Intracomm, job: Mapping[str, Any]) -> Timing
             methods[name] = method
         else:
             timings.left_out[name] = problem
-    folders = {name: task.folder_of(OURS if name == OURS_IN_PLACE else name) for name in methods}
+    folders = {name: task.folder_of(name) for name in methods}
     timings.seconds = Turns(comm, folders, loads).measure(methods, job["rounds"], job["patience"])
     for method in methods.values():
         method.close()

@@ -26,6 +26,7 @@ from mpiparallel.layout.layout import Layout
 MANIFEST_SUFFIX: Final = ".manifest.json"
 _FORMAT: Final = "mpiparallel checkpoint 2"
 _MOST_BYTES: Final = 1 << 30
+_MOST_TENSOR_BYTES: Final = 1 << 62
 _UNSOUND: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
 _HEX = {16: re.compile("[0-9a-f]{16}"), 32: re.compile("[0-9a-f]{32}")}
 
@@ -228,10 +229,13 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
 
 
 def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEntry | None]) -> None:
-    """Raise ``ValueError`` where tensors have more bytes than all shards together."""
+    """Raise ``ValueError`` where tensors have more bytes than all shards together, or a shape that no array has."""
     written = sum(shard.size for shard in shards if shard is not None)
     for name, entry in tensors.items():
-        nbytes = prod(entry.layout.global_shape) * np.dtype(entry.dtype).itemsize
+        shape, itemsize = entry.layout.global_shape, np.dtype(entry.dtype).itemsize
+        if prod(max(extent, 1) for extent in shape) * itemsize > _MOST_TENSOR_BYTES:
+            raise ValueError(f'tensor "{name}" has a shape that no array has')
+        nbytes = prod(shape) * itemsize
         if nbytes > written:
             raise ValueError(f'tensor "{name}" has more bytes than the {written} of all shards')
 

@@ -16,6 +16,7 @@ from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry
 from mpiparallel.checkpoint.meter import Progress
 from mpiparallel.checkpoint.regular_file import check_folder
+from mpiparallel.checkpoint.shard.block_digest import digest_of
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.checkpoint.shard_check import Problem, ShardCheck
 from mpiparallel.checkpoint.stored_state import StoredState
@@ -124,7 +125,8 @@ def _refuse_lost(found: Verification, plans: Mapping[int, Mapping[str, int | Non
         for name in [name for name, source in plan.items() if source is None]:
             layout = found.manifest.tensors[name].layout
             box = layout.box(rank)
-            if not box.empty:
+            # What has no elements needs no source, unless the manifest says otherwise.
+            if not box.empty or _entry(found.manifest, rank).arrays[name] != digest_of(b""):
                 missing.setdefault((name, box), LostSlice(name, box, layout.replica_group(rank)))
     slices = list(missing.values())
     if not slices:

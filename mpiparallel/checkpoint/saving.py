@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import Attribute, infos_of
 from mpiparallel.checkpoint.catalogue import commit_time
-from mpiparallel.checkpoint.durable_file import clear_partial, make_folder
+from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, sync_folder
 from mpiparallel.checkpoint.manifest import (
     MANIFEST_SUFFIX,
     Manifest,
@@ -107,10 +107,13 @@ class ShardSave:
         self._check_same(fingerprint)
 
     def write(self, arrays: Arrays) -> None:
-        """Write the shard of this rank; what goes wrong is told by ``commit``."""
+        """Write the shard of this rank; what goes wrong is told by ``commit``.
+
+        ``arrays`` may lack what this rank does not write.
+        """
         try:
             self._check_state(arrays)
-            own = {name: arrays[name] for name in self._layouts if name in arrays and self._writes(name)}
+            own = {name: arrays[name] for name in self._layouts if name in arrays and self.writes(name)}
             self._codes = {name: ord(array.dtype.char) for name, array in own.items()}
             if own:
                 _make_folder(self.path.parent)
@@ -150,8 +153,8 @@ class ShardSave:
             with suppress(OSError):
                 self.path.unlink()
 
-    def _writes(self, name: str) -> bool:
-        """Return whether this rank writes its slice of a tensor."""
+    def writes(self, name: str) -> bool:
+        """Return whether this rank writes its slice of a tensor that it holds."""
         replica = self._writers.get(name)
         return replica is None or self._layouts[name].replica(self._communicator.rank) == replica
 
@@ -182,11 +185,12 @@ class ShardSave:
 
     def _check_state(self, arrays: Arrays) -> None:
         rank = self._communicator.rank
-        expected = {name for name, layout in self._layouts.items() if rank in layout.devices}
-        if expected != set(arrays):
+        held = {name for name, layout in self._layouts.items() if rank in layout.devices}
+        unknown, missing = sorted(set(arrays) - held), sorted(filter(self.writes, held - set(arrays)))
+        if unknown or missing:
             raise CheckpointError(
-                f"arrays without a layout here: {sorted(set(arrays) - expected)}, layouts without an array: "
-                f"{sorted(expected - set(arrays))}; pass one array for each layout of this rank"
+                f"arrays without a layout here: {unknown}, layouts without an array: {missing}; pass one array for "
+                "each layout of this rank"
             )
         for name, array in arrays.items():
             shape = self._layouts[name].local_shape(rank)
@@ -286,6 +290,9 @@ def _make_folder(folder: Path) -> None:
     """Make the folder of a rank, on disk, and clear it of what a killed save left; no other rank writes there."""
     make_folder(folder)
     check_folder(folder)
+    # A job that was killed may have made them, and not come to this.
+    sync_folder(folder.parent)
+    sync_folder(folder.parent.parent)
     clear_partial(folder)
 
 

@@ -42,10 +42,10 @@ class AsynchronousSave:
         return self._writing is not None and self._writing.is_running
 
     def start(self, save: ShardSave, arrays: Arrays) -> None:
-        """Copy the arrays of this rank, and write them in a thread."""
+        """Copy the arrays of this rank, as far as it writes them, and write them in a thread."""
         self._save = save
         try:
-            copied = self._copied(arrays)
+            copied = self._copied({name: array for name, array in arrays.items() if save.writes(name)})
         except MemoryError as error:
             # The other ranks are told when they commit.
             self._writing = BackgroundWrite(partial(_fail, error), "checkpoint")

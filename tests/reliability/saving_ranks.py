@@ -1,11 +1,13 @@
 """Ranks that save one checkpoint after the other until they are killed: ``notes folder kept``.
 
-They begin with the step after the newest checkpoint, once that has been loaded and is right.
+They begin with the step after the newest checkpoint, once that has been loaded and is right. Where nobody kills them,
+because the test itself was, they end after some minutes.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from itertools import count
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from tests.reliability import states
 from tests.reliability.acknowledgements import Log
 from tests.reliability.mpi_job import announce
 from tests.reliability.subject import load, save, steps_in
+
+LONGEST_LIFE = 120.0
 
 
 def main() -> None:
@@ -35,7 +39,10 @@ def main() -> None:
     log = Log(notes, world.rank)
     world.barrier()
     (notes / "going").touch()
+    deadline = time.monotonic() + LONGEST_LIFE
     for step in count(newest + 1):
+        if world.any_true(time.monotonic() > deadline):
+            sys.exit("nobody has killed this job")
         save(world, folder, state, step, remove_redundancy=step % 3 == 0)
         log.add(step, kept)
         if world.rank == 0:

@@ -119,23 +119,23 @@ class FullBetween(Callback):
             filler.unlink()
 
 
-def test_files_that_may_grow_no_further_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_files_that_may_grow_no_further_are_refused_and_nothing_is_left(quick_folder: Path) -> None:
     state = states.replicated(RANKS)
-    manifest = saved(tmp_path, RANKS, state, 1)
+    manifest = saved(quick_folder, RANKS, state, 1)
     longest = max(shard.size for shard in manifest.shards if shard is not None)
     chance, tries = random.Random(3), count(200, 15)
 
     def attempt(most: int) -> None:
         # Python ignores SIGXFSZ, so the call fails with EFBIG.
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        told = run_world(RANKS, outcome, tmp_path, state, 2)
+        told = run_world(RANKS, outcome, quick_folder, state, 2)
         assert len(set(told)) == 1
-        check_refusal(told[0], tmp_path)
+        check_refusal(told[0], quick_folder)
 
     for _ in range(tries):
         assert exit_status(lambda: attempt(chance.randrange(longest))) == 0
-        assert uncommitted(tmp_path) == []
-        assert wrong_arrays(tmp_path, steps_in(tmp_path)[1], RANKS, state) == []
+        assert uncommitted(quick_folder) == []
+        assert wrong_arrays(quick_folder, steps_in(quick_folder)[1], RANKS, state) == []
     record("file size limit, at any point of a save", saves=tries, refused=tries, left_behind=0, lost=0)
 
 

@@ -22,15 +22,15 @@ MODULE = "tests.reliability.training_ranks"
 
 
 @pytest.mark.parametrize("seed", [1, 2], ids=["saved at once", "saved by a thread"])
-def test_a_killed_training_ends_as_if_nothing_had_been(interpreter: Path, seed: int, tmp_path: Path) -> None:
+def test_a_killed_training_ends_as_if_nothing_had_been(interpreter: Path, seed: int, quick_folder: Path) -> None:
     # Every test run tries each library once.
     kills = count(50, 2 if (library(interpreter) == "openmpi") == (seed == 2) else 0)
     if not kills:
         pytest.skip("only make soak tries both ways of saving with each library")
     chance = random.Random(f"{library(interpreter)} {seed}")
-    left_alone, killed = tmp_path / "left alone", tmp_path / "killed"
+    left_alone, killed = quick_folder / "left alone", quick_folder / "killed"
     for notes in (left_alone, killed):
-        notes.mkdir()
+        notes.mkdir(parents=True)
     finish(MpiJob(interpreter, RANKS, MODULE, left_alone, left_alone / "checkpoints", seed))
     deaths, trainings = 0, 0
     while deaths < kills:

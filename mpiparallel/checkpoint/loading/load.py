@@ -26,7 +26,7 @@ _DIGEST_BYTES: Final = 8
 
 
 def load_state(
-    state: StoredState, layouts: Mapping[str, Layout], communicator: Communicator, wave_bytes: int = 8 << 20
+    state: StoredState, layouts: Mapping[str, Layout], communicator: Communicator, wave_bytes: int = 16 << 20
 ) -> dict[str, Array]:
     """Return what this rank holds of each tensor by ``layouts``; all ranks call it together.
 
@@ -134,6 +134,8 @@ class _Loading:
     def _take_far(self, wave: Wave, stage: NDArray[np.uint8]) -> None:
         """Exchange what ranks of other hosts want, part by part in the order of the wave, with a checksum behind."""
         near, rank = self._near, self._rank
+        if len(near) == self._communicator.size:
+            return
         wanted: dict[int, list[tuple[Reading, Box]]] = {}
         for reading in wave:
             if reading.reader == rank and not reading.is_private:

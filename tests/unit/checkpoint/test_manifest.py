@@ -106,6 +106,7 @@ def test_a_renamed_manifest_is_refused(tmp_path: Path) -> None:
         (["tensors", "net.w1", "device_matrix"], [1 << 62]),
         (["tensors", "net.w1", "global_shape"], [10**300, 6]),
         (["tensors", "net.w1", "global_shape"], [1 << 40, 6]),
+        (["tensors", "net.w1", "global_shape"], [1 << 62, 0]),
         (["tensors", "net.w1", "first_rank"], 2),
         (["tensors", "net.w1", "dtype"], "secret"),
         (["tensors", "net.w1", "dtype"], [["a", "f4"]]),

@@ -127,6 +127,16 @@ def test_slices_without_elements_need_no_replica(tmp_path: Path) -> None:
     assert contents(tmp_path) == committed
 
 
+def test_a_manifest_that_contradicts_itself_costs_no_file(tmp_path: Path) -> None:
+    manifest = save(tmp_path)
+    tensors = {**manifest.tensors, "net.w": manifest.tensors["empty"]}
+    replace(manifest, tensors=tensors).write(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(LostSlicesError):
+        recover(tmp_path)
+    assert contents(tmp_path) == before
+
+
 def test_a_replica_that_has_drifted_away_is_not_taken_for_what_was_lost(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="should be equal"):
         save(tmp_path, changed={5: {"net.w": held("net.w", 77, 5) + 1}})

@@ -102,6 +102,20 @@ def test_without_redundancy_each_slice_is_written_once(tmp_path: Path) -> None:
         assert len(written[name]) == len(set(written[name])) == layout.devices.size // layout.replica_count
 
 
+def test_slices_that_a_rank_does_not_write_need_not_be_given(tmp_path: Path) -> None:
+    def save_own(communicator: Communicator) -> int:
+        of_own = ShardSave(tmp_path, "net", 1, 77, LAYOUTS, communicator, remove_redundancy=True)
+        held = state(LAYOUTS, communicator.rank)
+        own = {name: array for name, array in held.items() if of_own.writes(name)}
+        of_own.write(own)
+        of_own.commit()
+        return len(held) - len(own)
+
+    assert sum(run_world(SIZE, save_own)) > 0
+    manifest = newest(tmp_path)
+    assert {name for shard in manifest.shards if shard for name in shard.arrays} == set(LAYOUTS)
+
+
 def test_ranks_without_a_slice_write_nothing(tmp_path: Path) -> None:
     def save_on_one(communicator: Communicator) -> None:
         layouts = {"w": Layout((3,), DeviceMatrix((1,), 1), ((),))}

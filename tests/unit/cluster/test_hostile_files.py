@@ -168,6 +168,7 @@ def scrambled(text: str, chance: random.Random) -> str:
 
 BOMBS = {
     "deep lists": "[" * 1_000_000,
+    "lists deeper than Python goes": "[" * 100_000,
     "deep lists that end": "[" * 900 + "]" * 900,
     "deep objects": '{"server_list":' * 900 + "1" + "}" * 900,
     "deep value of a field": '{"version":' + "[" * 800 + "]" * 800 + "}",
@@ -176,8 +177,8 @@ BOMBS = {
     "one long string": '{"version":"' + "\\u0000" * 1_000_000 + '"}',
     "one long number": '{"server_count":' + "9" * 4_000_000 + "}",
     "one long key": '{"' + "k" * 4_000_000 + '":1,"' + "k" * 4_000_000 + '":2}',
-    "many keys": "{" + ",".join(f'"{number}":1' for number in range(300_000)) + "}",
-    "keys like those that are missing": "{" + ",".join(f'"server_lis{number}":1' for number in range(200_000)) + "}",
+    "many keys": "{" + ",".join(f'"{number}":1' for number in range(100_000)) + "}",
+    "keys like those that are missing": "{" + ",".join(f'"server_lis{number}":1' for number in range(50_000)) + "}",
     "quotes": '"' * 4_000_000,
     "backslashes": '"' + "\\" * 4_000_001,
     "commas": "{" + "," * 4_000_000,

@@ -20,7 +20,7 @@ from mpiparallel.errors import RankTableError
         ("n[08-11]", "n08 n09 n10 n11"),
         ("n[098-101]", "n098 n099 n100 n101"),
         ("a,b[1,3],c", "a b1 b3 c"),
-        ("r[1-2]n[1-2]x", "r1n1x r1n2x r2n1x r2n2x"),
+        ("r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2"),
         ("n[3,1]", "n3 n1"),
         ("10.0.0.[1-3]", "10.0.0.1 10.0.0.2 10.0.0.3"),
     ],
