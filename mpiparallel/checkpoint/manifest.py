@@ -10,15 +10,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import numpy as np
 import xxhash
 
+from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
+from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -26,7 +27,6 @@ from mpiparallel.layout.layout import Layout
 MANIFEST_SUFFIX: Final = ".manifest.json"
 _FORMAT: Final = "mpiparallel checkpoint 2"
 _MOST_BYTES: Final = 1 << 30
-_MOST_TENSOR_BYTES: Final = 1 << 62
 _UNSOUND: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
 _HEX = {16: re.compile("[0-9a-f]{16}"), 32: re.compile("[0-9a-f]{32}")}
 
@@ -229,14 +229,12 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
 
 
 def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEntry | None]) -> None:
-    """Raise ``ValueError`` where tensors have more bytes than all shards together, or a shape that no array has."""
+    """Raise ``ValueError`` where a tensor has more bytes than all shards together, or is one that no shard holds."""
     written = sum(shard.size for shard in shards if shard is not None)
     for name, entry in tensors.items():
-        shape, itemsize = entry.layout.global_shape, np.dtype(entry.dtype).itemsize
-        if prod(max(extent, 1) for extent in shape) * itemsize > _MOST_TENSOR_BYTES:
-            raise ValueError(f'tensor "{name}" has a shape that no array has')
-        nbytes = prod(shape) * itemsize
-        if nbytes > written:
+        info = ArrayInfo(entry.layout.global_shape, np.dtype(entry.dtype))
+        check_info(info)
+        if info.nbytes > written:
             raise ValueError(f'tensor "{name}" has more bytes than the {written} of all shards')
 
 

@@ -242,8 +242,8 @@ class ShardSave:
                 found = path.stat().st_size if path.exists() else None
                 if found != size:
                     raise CheckpointError(
-                        f"{path}: rank {member} has written {size} bytes there, but here are {found or 'none'}; save to "
-                        "a folder that all hosts share"
+                        f"{path}: rank {member} has written {size} bytes there, but here are {found or 'none'}; save "
+                        "to a folder that all hosts share"
                     )
 
     def _warn_of_unequal(self, gathered: NDArray[np.uint64]) -> None:
