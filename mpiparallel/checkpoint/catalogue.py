@@ -62,9 +62,9 @@ def newest(folder: str | Path, prefix: str | None = None) -> Manifest:
     sound = [entry.manifest for entry in entries if entry.manifest is not None]
     if sound:
         return sound[-1]
-    problems = "; ".join(entry.problem for entry in entries[-3:])
+    problems = "".join(f"; {entry.problem}" for entry in entries[-3:])
     named = "" if prefix is None else f' with prefix "{prefix}"'
-    raise CheckpointError(f"{folder}: holds no checkpoint{named} that was completed; name another folder. {problems}")
+    raise CheckpointError(f"{folder}: holds no checkpoint{named} that was completed; name another folder{problems}")
 
 
 def find(named: str | Path) -> tuple[Path, Manifest]:

@@ -20,14 +20,13 @@ from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, sync
 from mpiparallel.checkpoint.manifest import (
     MANIFEST_SUFFIX,
     Manifest,
-    ShardEntry,
-    TensorEntry,
     checkpoint_name,
     layout_to_json,
     shard_file,
 )
 from mpiparallel.checkpoint.regular_file import check_folder, read_regular
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
+from mpiparallel.checkpoint.written_shards import WrittenShards
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError, MpiParallelError
@@ -35,7 +34,8 @@ from mpiparallel.layout.layout import Layout
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_WORDS_A_SHARD: Final = 4
+# What all ranks must save alike.
+_ALIKE: Final = ("prefix, epoch or step", "layout of a tensor", "training", "remove_redundancy")
 _MOST_COMPANION_BYTES: Final = 256 << 20
 
 
@@ -98,13 +98,9 @@ class ShardSave:
         with failing_together(communicator, CheckpointError):
             self.name = checkpoint_name(prefix, epoch, step)
             self.path = self._folder / shard_file(self.name, communicator.rank)
-            fingerprint = self._fingerprint()
-            if (self._folder / f"{self.name}{MANIFEST_SUFFIX}").exists():
-                raise CheckpointError(
-                    f"{self._folder}: checkpoint {self.name} is complete already; use another folder or prefix, or "
-                    "delete that"
-                )
-        self._check_same(fingerprint)
+            fingerprints = self._fingerprints()
+            self._check_new()
+        self._check_same(fingerprints)
 
     def write(self, arrays: Arrays) -> None:
         """Write the shard of this rank; what goes wrong is told by ``commit``.
@@ -113,6 +109,7 @@ class ShardSave:
         """
         try:
             self._check_state(arrays)
+            self._check_new()
             own = {name: arrays[name] for name in self._layouts if name in arrays and self.writes(name)}
             self._codes = {name: ord(array.dtype.char) for name, array in own.items()}
             if own:
@@ -136,20 +133,24 @@ class ShardSave:
         except CheckpointError as error:
             self.abandon()
             raise error from self._problem
-        gathered, shards = self._gather()
+        written = WrittenShards(self._layouts, self._written, self._codes, self._communicator)
         # From here on shards stay, even after a failure: the manifest may be there although writing it failed.
         with failing_together(self._communicator, CheckpointError):
             if self._communicator.rank == 0:
                 clear_partial(self._folder)
-                self._check_shared(shards)
-                self._manifest(gathered, shards).write(self._folder)
+                self._check_new()
+                written.check_in(self._folder, self.name)
+                self._manifest(written).write(self._folder)
         if self._communicator.rank == 0:
-            self._warn_of_unequal(gathered)
-        return self._folder / f"{self.name}{MANIFEST_SUFFIX}"
+            self._warn_of(written.unequal())
+        return self._manifest_path
 
     def abandon(self) -> None:
-        """Delete what this rank has written, for it will not be committed; needs no other rank."""
-        if self._written is not None:
+        """Delete what this rank has written, for it will not be committed; needs no other rank.
+
+        Where another save has committed a checkpoint of that name meanwhile, it stays.
+        """
+        if self._written is not None and not self._manifest_path.exists():
             with suppress(OSError):
                 self.path.unlink()
 
@@ -158,29 +159,41 @@ class ShardSave:
         replica = self._writers.get(name)
         return replica is None or self._layouts[name].replica(self._communicator.rank) == replica
 
-    def _fingerprint(self) -> int:
-        described = [
-            *self._identity,
-            [(name, layout_to_json(layout)) for name, layout in self._layouts.items()],
-            self._training,
-            bool(self._writers),
-        ]
+    @property
+    def _manifest_path(self) -> Path:
+        return self._folder / f"{self.name}{MANIFEST_SUFFIX}"
+
+    def _check_new(self) -> None:
+        if self._manifest_path.is_file():
+            raise CheckpointError(
+                f"{self._folder}: checkpoint {self.name} is complete already; use another folder or prefix, or delete "
+                "that"
+            )
+
+    def _fingerprints(self) -> NDArray[np.uint64]:
+        described = {
+            "prefix, epoch or step": self._identity,
+            "layout of a tensor": [(name, layout_to_json(layout)) for name, layout in self._layouts.items()],
+            "training": self._training,
+            "remove_redundancy": bool(self._writers),
+        }
         try:
-            text = json.dumps(described, sort_keys=True, allow_nan=False)
+            texts = [json.dumps(described[what], sort_keys=True, allow_nan=False) for what in _ALIKE]
         except (TypeError, ValueError) as error:
             raise CheckpointError(
                 f"training: {error}; give numbers, texts, lists and objects that JSON knows"
             ) from error
-        return xxhash.xxh3_64_intdigest(text.encode(errors="surrogatepass"))
+        return np.array([xxhash.xxh3_64_intdigest(text.encode(errors="surrogatepass")) for text in texts], np.uint64)
 
-    def _check_same(self, fingerprint: int) -> None:
-        gathered = np.zeros(self._communicator.size, np.uint64)
-        self._communicator.all_gather(np.array([fingerprint], np.uint64), gathered)
-        others = np.flatnonzero(gathered != gathered[0]).tolist()
+    def _check_same(self, fingerprints: NDArray[np.uint64]) -> None:
+        gathered = np.zeros((self._communicator.size, len(_ALIKE)), np.uint64)
+        self._communicator.all_gather(fingerprints, gathered)
+        differs = gathered != gathered[0]
+        others = np.flatnonzero(differs.any(axis=1)).tolist()
         if others:
+            what = " and another ".join(name for name, found in zip(_ALIKE, differs.any(axis=0), strict=True) if found)
             raise CheckpointError(
-                f"ranks {others} save another prefix, epoch, step, training or other layouts than rank 0; pass the "
-                "same on every rank"
+                f"ranks {others} save another {what} than rank 0; give all the same (training: seeds, data, optimizer)"
             )
 
     def _check_state(self, arrays: Arrays) -> None:
@@ -199,63 +212,13 @@ class ShardSave:
                     f'array "{name}" has shape {array.shape}, but {self._layouts[name]} asks for {shape}'
                 )
 
-    def _gather(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the digest and the dtype's character of each name, and what each shard is, for every rank.
-
-        Zeros stand where a rank has written no such array, or no shard.
-        """
-        own = np.zeros((len(self._layouts), 2), np.uint64)
-        shard = np.zeros(_WORDS_A_SHARD, np.uint64)
-        if self._written is not None:
-            digest = self._written.digest
-            shard[:] = 1, self._written.size, int(digest[:16], 16), int(digest[16:], 16)
-            for index, name in enumerate(self._layouts):
-                if name in self._codes:
-                    own[index] = int(self._written.arrays[name], 16), self._codes[name]
-        size = self._communicator.size
-        gathered, shards = np.zeros((size, *own.shape), np.uint64), np.zeros((size, *shard.shape), np.uint64)
-        self._communicator.all_gather(own, gathered)
-        self._communicator.all_gather(shard, shards)
-        return gathered, shards
-
-    def _manifest(self, gathered: NDArray[np.uint64], shards: NDArray[np.uint64]) -> Manifest:
-        tensors = {
-            name: TensorEntry(layout.canonical, _dtype_of(gathered[:, index, 1], name))
-            for index, (name, layout) in enumerate(self._layouts.items())
-        }
-        entries: list[ShardEntry | None] = []
-        for rank, (arrays, (there, size, high, low)) in enumerate(zip(gathered.tolist(), shards.tolist(), strict=True)):
-            digests = {
-                name: f"{digest:016x}" for name, (digest, code) in zip(self._layouts, arrays, strict=True) if code
-            }
-            entry = ShardEntry(shard_file(self.name, rank), size, f"{high:016x}{low:016x}", digests)
-            entries.append(entry if there else None)
+    def _manifest(self, written: WrittenShards) -> Manifest:
         files = {str(path.relative_to(self._folder)): file_digest(path) for path in self._companions}
-        return Manifest(*self._identity, tensors, tuple(entries), self._training, commit_time(self._folder), files)
+        entries = written.shards(self.name)
+        return Manifest(*self._identity, written.tensors(), entries, self._training, commit_time(self._folder), files)
 
-    def _check_shared(self, shards: NDArray[np.uint64]) -> None:
-        """Refuse a folder that is another one on another host: what is there could not be loaded from here."""
-        hosts: dict[int, int] = {}
-        for member, (there, size, *_) in enumerate(shards.tolist()):
-            if there and hosts.setdefault(self._communicator.hosts[member], member) == member:
-                path = self._folder / shard_file(self.name, member)
-                found = path.stat().st_size if path.exists() else None
-                if found != size:
-                    raise CheckpointError(
-                        f"{path}: rank {member} has written {size} bytes there, but here are {found or 'none'}; save "
-                        "to a folder that all hosts share"
-                    )
-
-    def _warn_of_unequal(self, gathered: NDArray[np.uint64]) -> None:
+    def _warn_of(self, unequal: Sequence[str]) -> None:
         """Say where ranks that should hold the same do not: one of them only can be loaded."""
-        unequal = []
-        for index, (name, layout) in enumerate(self._layouts.items()):
-            known: dict[tuple[int, ...], tuple[int, int]] = {}
-            for rank in layout.devices.members if layout.replica_count > 1 else ():
-                digest, code = gathered[rank, index].tolist()
-                first, expected = known.setdefault(layout.parts(rank), (rank, digest)) if code else (rank, digest)
-                if digest != expected:
-                    unequal.append(f'"{name}" on ranks {first} and {rank}')
         if unequal:
             shown = ", ".join(islice(unequal, 4)) + (f" and {len(unequal) - 4} more" if len(unequal) > 4 else "")
             warnings.warn(
@@ -294,10 +257,3 @@ def _make_folder(folder: Path) -> None:
     sync_folder(folder.parent)
     sync_folder(folder.parent.parent)
     clear_partial(folder)
-
-
-def _dtype_of(codes: Sequence[Any] | NDArray[np.uint64], name: str) -> str:
-    found = sorted({chr(int(code)) for code in codes if code})
-    if len({np.dtype(char).str for char in found}) != 1:
-        raise CheckpointError(f'tensor "{name}" has dtypes {found} on the ranks; give every rank the same one')
-    return np.dtype(found[0]).str

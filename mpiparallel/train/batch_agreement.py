@@ -8,9 +8,10 @@ import numpy as np
 
 from mpiparallel.communication import world
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.errors import DatasetError
+from mpiparallel.errors import ConfigurationError, DatasetError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.train.callback.callback import Callback
 
 _BYTES = 512
 
@@ -43,6 +44,18 @@ def check_batches(steps: int, first_batch: Sequence[TensorSpec], batches_a_step:
         raise DatasetError(
             f"Model.train: in {mode} mode all ranks have batches of the same shapes, but {_list('', columns)}; feed "
             "all the same dataset, or equal pieces of each batch with full_batch=False"
+        )
+
+
+def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    """Raise ConfigurationError, on all ranks alike, unless all have the same ones of those that act together."""
+    words = ", ".join(type(callback).__qualname__ for callback in callbacks if callback.on_all_ranks)
+    said = _from_every_rank(words, current_configuration().mode)
+    others = [rank for rank, theirs in enumerate(said) if theirs != said[0]]
+    if others:
+        raise ConfigurationError(
+            f"Model.train: rank 0 has callbacks {said[0] or 'none'}, rank {others[0]} {said[others[0]] or 'none'}, of "
+            "those in which all ranks take part; give all ranks the same, in the same order"
         )
 
 

@@ -169,7 +169,7 @@ def _read(
     folder: Path, manifest: Manifest, record: TrainingRecord, sharded: ShardedGraph, communicator: Communicator
 ) -> tuple[dict[str, NDArray[Any]], dict[int, str]]:
     """Return what this rank holds of the tensors, and for whom others stood in on any rank."""
-    names = sorted(parameters_in(sharded).keys() & manifest.tensors.keys())
+    names = sorted(parameters_in(sharded).keys() & manifest.tensors.keys() - record.appended)
     with StoredState.of_manifest(folder, manifest) as state:
         arrays = read_state(state, sharded, names, record.own, communicator)
         return arrays, _known_to_all(state.replaced, manifest.rank_count, communicator)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 import numpy as np
@@ -78,7 +80,9 @@ def save_checkpoint(
     arrays = None if saved.arrays is None else {**saved.arrays, **numbers}
     if async_save:
         copied = None if arrays is None else {name: array.copy() for name, array in arrays.items()}
-        return BackgroundWrite(partial(_write_aloud, path, copied, texts), f"save_checkpoint {path}")
+        return BackgroundWrite(partial(_write_aloud, path, copied, texts, _earlier(path)), _thread_name(path))
+    for thread in _earlier(path):
+        thread.join()
     if saved.communicator is None:
         _write(path, arrays, texts)
     else:
@@ -138,12 +142,28 @@ def _with_suffix(name: str | Path, format_name: str | None) -> Path:
 def _write(path: Path, arrays: Mapping[str, NDArray[Any]] | None, texts: Mapping[str, str]) -> None:
     if arrays is None:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"{path.parent}: the folder cannot be made ({error}); name another") from error
     write_file(path, infos_of(arrays), arrays.items(), texts)
 
 
-def _write_aloud(path: Path, arrays: Mapping[str, NDArray[Any]] | None, texts: Mapping[str, str]) -> None:
-    """Write, and say what goes wrong at once: perhaps nobody waits for it."""
+def _thread_name(path: Path) -> str:
+    return f"save_checkpoint {path.absolute()}"
+
+
+def _earlier(path: Path) -> list[Thread]:
+    """Return the threads that still write to ``path``: what is saved last must be what is there in the end."""
+    return [thread for thread in threading.enumerate() if thread.name == _thread_name(path)]
+
+
+def _write_aloud(
+    path: Path, arrays: Mapping[str, NDArray[Any]] | None, texts: Mapping[str, str], earlier: Sequence[Thread]
+) -> None:
+    """Write once the ``earlier`` ones have, and say what goes wrong at once: perhaps nobody waits for it."""
+    for thread in earlier:
+        thread.join()
     try:
         _write(path, arrays, texts)
     except (CheckpointError, OSError, MemoryError) as error:

@@ -14,7 +14,7 @@ from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CommunicationError, DatasetError, ReshardError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.train.batch_agreement import check_batches
+from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.elastic.fed_data import FedData
@@ -198,6 +198,7 @@ class TrainingRun:
         batch = first_batch(dataset) if batch_num else []
         specs = [TensorSpec(column.shape, column.dtype) for column in batch]
         check_batches(batch_num, specs, self._batches_a_step)
+        check_callbacks(self._callbacks.callbacks)
         parameters.parallel_mode, parameters.device_number = configuration.mode, configuration.device_num
         parameters.rank = configuration.rank
         parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.formats.registry import FORMATS
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 
 _RANK_FOLDER: Final = re.compile(r"rank_(0|[1-9][0-9]{0,8})")
@@ -23,11 +23,14 @@ def newest_files(folder: str | Path) -> dict[int, Path]:
 
     The newest is that of the highest epoch, then step, in its name ``<prefix>-<epoch>_<step>``; a name without them
     counts where it is the only one. Where manifests lie in ``folder``, HDF5 files that none of them names are passed
-    over: their checkpoint was not completed. Raises ``TransformError``, a ``ValueError``, if there is no such file, if
-    files are of several formats, and if the newest of one rank is not of the step of another's.
+    over: their checkpoint was not completed. Of those that were, the one committed last is the newest, whatever its
+    prefix, and a rank that has lost its file of that has none. Raises ``TransformError``, a ``ValueError``, if there is
+    no such file, if files are of several formats, and if the newest of one rank is not of the step of another's.
     """
     root = Path(folder)
-    found = {rank: _candidates(root / name, _committed(root)) for rank, name in _rank_folders(root)}
+    folders = _rank_folders(root)
+    committed = _committed(root)
+    found = {rank: _candidates(root / name, committed) for rank, name in folders}
     found = {rank: paths for rank, paths in found.items() if paths}
     if not found:
         suffixes = ", ".join(sorted(format.suffix for format in FORMATS.values()))
@@ -36,6 +39,8 @@ def newest_files(folder: str | Path) -> dict[int, Path]:
         )
     check_one_format([path for paths in found.values() for path in paths])
     chosen = {rank: _newest(paths) for rank, paths in sorted(found.items())}
+    if committed is not None:
+        chosen = _of_newest_step(chosen)
     _check_one_step(chosen)
     return chosen
 
@@ -60,9 +65,11 @@ def _rank_folders(root: Path) -> list[tuple[int, str]]:
 
 
 def _committed(root: Path) -> set[str] | None:
-    """Return the names of the checkpoints that were completed, None where no manifest tells."""
-    names = {name.removesuffix(MANIFEST_SUFFIX) for name in _names(root) if name.endswith(MANIFEST_SUFFIX)}
-    return names or None
+    """Return the name of the newest checkpoint that was completed, all where that is not sure, None without any."""
+    entries = catalogue(root)
+    # Of one whose manifest is damaged nobody knows when it was committed.
+    known = entries[-1:] if all(entry.manifest is not None for entry in entries) else entries
+    return {entry.name for entry in known} or None
 
 
 def _candidates(folder: Path, committed: set[str] | None) -> list[Path]:
@@ -82,6 +89,13 @@ def _newest(paths: Sequence[Path]) -> Path:
             "name the files to transform_checkpoint_by_rank"
         )
     return newest[0]
+
+
+def _of_newest_step(chosen: Mapping[int, Path]) -> dict[int, Path]:
+    """Return those of the newest step: it was completed, so a rank that has only older ones has lost its file."""
+    stamps = {rank: _stamp(path) for rank, path in chosen.items() if path.suffix == FORMATS["h5"].suffix}
+    newest = max((stamp for stamp in stamps.values() if stamp is not None), default=None)
+    return {rank: path for rank, path in chosen.items() if newest is None or stamps.get(rank) in (None, newest)}
 
 
 def _check_one_step(chosen: Mapping[int, Path]) -> None:

@@ -66,7 +66,12 @@ class RunContext:
 
 
 class Callback:
-    """Something to do at the moments of a training; a subclass overrides the moments that it wants."""
+    """Something to do at the moments of a training; a subclass overrides the moments that it wants.
+
+    One whose moments call collectives sets ``on_all_ranks``: a training in which some rank lacks it is refused.
+    """
+
+    on_all_ranks = False
 
     def begin(self, run_context: RunContext) -> None:
         """Act before the first step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,8 @@ class ModelCheckpoint(Callback):
     Raises CheckpointError on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
     ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.
     """
+
+    on_all_ranks = True
 
     def __init__(
         self, prefix: str = "CKP", directory: str | Path | None = None, config: CheckpointConfig | None = None
@@ -82,6 +85,16 @@ class ModelCheckpoint(Callback):
             self._folder.clear(communicator)
         else:
             self._folder.take_unused(communicator)
+        self._check_alone(parameters)
+
+    def _check_alone(self, parameters: CallbackParameters) -> None:
+        """Raise ConfigurationError where an earlier callback saves under the same names: one would undo the other's."""
+        for callback in takewhile(lambda callback: callback is not self, parameters.list_callback):
+            if isinstance(callback, ModelCheckpoint) and callback._folder.is_that_of(self._folder):
+                raise ConfigurationError(
+                    f"ModelCheckpoint: two of them save in {self._folder.path} under the prefix "
+                    f"{self._folder.prefix!r}; give one of them another prefix"
+                )
 
     def resharding(self, run_context: RunContext) -> None:
         # The ranks that have written it may never meet again.
@@ -191,7 +204,13 @@ class ModelCheckpoint(Callback):
         self._copies = []
         self.last_checkpoint, self.last_manifest = path, manifest
         minutes = self._config.keep_checkpoint_per_n_minutes
-        self._folder.prune(int(self._config.keep_checkpoint_max), minutes, self._lost, communicator)
+        try:
+            self._folder.prune(int(self._config.keep_checkpoint_max), minutes, self._lost, communicator)
+        except CheckpointError as error:
+            if self._config.on_error == "raise":
+                raise
+            if communicator.rank == 0:
+                print(f"ModelCheckpoint: {manifest} is saved, but older ones cannot be deleted: {error}", flush=True)
 
     def _fail(self, error: CheckpointError | ReshardError, parameters: CallbackParameters) -> None:
         self._drop_copies()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -34,15 +33,21 @@ def folder_of(directory: str | Path) -> Path:
 
 
 class _Known(NamedTuple):
-    """When a checkpoint was committed, and the paths and lengths of its shards."""
+    """When a checkpoint was committed, the paths and lengths of its shards, and the files that accompany it."""
 
     saved: float
     shards: tuple[tuple[Path, int], ...]
+    companions: tuple[Path, ...]
 
     @classmethod
     def of(cls, folder: Path, manifest: Manifest) -> _Known:
         shards = (shard for shard in manifest.shards if shard is not None)
-        return cls(manifest.saved, tuple((folder / shard.file, shard.size) for shard in shards))
+        beside = (file for file in manifest.files if file.startswith(f"{manifest.name}.") and "/" not in file)
+        return cls(
+            manifest.saved,
+            tuple((folder / shard.file, shard.size) for shard in shards),
+            tuple(folder / file for file in beside),
+        )
 
 
 class CheckpointFolder:
@@ -58,6 +63,10 @@ class CheckpointFolder:
     def prefix(self) -> str:
         """What the names of the checkpoints begin with."""
         return self._numbered(self.number)
+
+    def is_that_of(self, other: CheckpointFolder) -> bool:
+        """Return whether checkpoints get the same names in it as in another."""
+        return self.prefix == other.prefix and self.path.resolve() == other.path.resolve()
 
     def check_same(self, communicator: Communicator) -> None:
         """Raise ConfigurationError, on all ranks, unless all save in the same folder."""
@@ -79,9 +88,12 @@ class CheckpointFolder:
         """Take the lowest number with which no rank finds anything of the prefix."""
         number = np.zeros((), np.int64)
         names = [*_names(self.path), *_names(self.path / f"rank_{communicator.rank}")]
-        while any(_is_of(self._numbered(int(number)), name) for name in names):
-            number += 1
-        communicator.all_reduce(number, "max")
+        while True:
+            while any(_is_of(self._numbered(int(number)), name) for name in names):
+                number += 1
+            communicator.all_reduce(number, "max")
+            if not communicator.any_true(any(_is_of(self._numbered(int(number)), name) for name in names)):
+                break
         self.number = int(number)
 
     def take_resumed(self, folder: Path, prefix: str) -> bool:
@@ -118,17 +130,21 @@ class CheckpointFolder:
             return
         with failing_together(communicator, CheckpointError):
             if communicator.rank == 0:
+                files = [path for name in doomed for path in self._files_of(name)]
                 for name in doomed:
                     self._known.pop(name, None)
                     (self.path / f"{name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
                 sync_folder(self.path)
-                for name in doomed:
-                    remove_files(self._files_of(name))
+                remove_files(files)
 
     def _files_of(self, name: str) -> list[Path]:
-        """Return the shards of a checkpoint, and the files that accompany it; not through a link, to anywhere."""
-        beside = self.path.glob(f"{glob.escape(name)}.*")
-        found = [path for path in beside if not path.name.endswith(MANIFEST_SUFFIX)]
+        """Return the shards of a checkpoint, and the files that accompany it; not through a link, to anywhere.
+
+        What a user has put beside it is left alone, though it be named alike.
+        """
+        with suppress(CheckpointError):
+            self._known.setdefault(name, _Known.of(self.path, Manifest.load(self.path / f"{name}{MANIFEST_SUFFIX}")))
+        found = self._known[name].companions if name in self._known else ()
         folders = (path for path in self.path.glob("rank_*") if path.is_dir() and not path.is_symlink())
         return [*found, *(path / f"{name}.h5" for path in folders)]
 

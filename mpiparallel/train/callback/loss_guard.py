@@ -50,6 +50,8 @@ class LossGuard(Callback):
     mpiparallel.errors.ConfigurationError: LossGuard: policy 'ignore' is not one of 'stop', 'skip', 'warn', 'off'
     """
 
+    on_all_ranks = True
+
     def __init__(self, policy: str = "stop", limit: int = 10, stream: Any = None) -> None:
         if policy not in POLICIES:
             raise ConfigurationError(f"LossGuard: policy {policy!r} is not one of {', '.join(map(repr, POLICIES))}")

@@ -12,6 +12,7 @@ from mpiparallel.checkpoint.catalogue import newest
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import ShardSave, file_digest, save_shards, writers
 from mpiparallel.checkpoint.shard.reader import open_shard
+from mpiparallel.checkpoint.verification import verify
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
@@ -179,7 +180,9 @@ def test_ranks_must_agree_on_what_they_save(tmp_path: Path) -> None:
     def differ(communicator: Communicator) -> None:
         save(communicator, tmp_path, 78 if communicator.rank == 2 else 77)
 
-    assert all(message.startswith("ranks [2] save another prefix") for message in refusals(differ))
+    assert all(
+        message.startswith("ranks [2] save another prefix, epoch or step than rank 0") for message in refusals(differ)
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -242,3 +245,41 @@ def test_a_folder_that_is_not_the_same_on_all_hosts_is_refused(tmp_path: Path) -
         assert "rank 2 has written" in message
         assert "save to a folder that all hosts share" in message
     assert not list(tmp_path.rglob("*.manifest.json"))
+
+
+def test_a_file_of_an_earlier_training_is_not_taken_for_that_of_another_host(tmp_path: Path) -> None:
+    def save_apart(communicator: Communicator) -> str:
+        folder = tmp_path / str(communicator.hosts[communicator.rank])
+        with pytest.raises(CheckpointError) as caught:
+            save(communicator, folder)
+        return str(caught.value)
+
+    run_world(SIZE, lambda communicator: save(communicator, tmp_path / "0", changed={"global_step": np.float32(9)}))
+    (tmp_path / "0" / "net-1_77.manifest.json").unlink()
+    for message in run_world(SIZE, save_apart, hosts=(0, 0, 2, 2)):
+        assert "rank 2 has written another file there; save to a folder that all hosts share" in message
+    assert not list(tmp_path.rglob("*.manifest.json"))
+
+
+def test_ranks_of_a_host_that_mean_different_folders_are_refused(tmp_path: Path) -> None:
+    messages = refusals(lambda communicator: save(communicator, tmp_path / str(communicator.rank)))
+    assert all("rank 1 has written" in message and "name it alike on all ranks" in message for message in messages)
+
+
+@pytest.mark.parametrize("ending", ["abandon", "commit", "write"])
+def test_a_save_that_another_has_overtaken_leaves_its_checkpoint_alone(ending: str, tmp_path: Path) -> None:
+    def overtaken(communicator: Communicator) -> None:
+        slow = ShardSave(tmp_path, "net", 1, 77, LAYOUTS, communicator, {"seed": 5})
+        if ending != "write":
+            slow.write(state(LAYOUTS, communicator.rank, 77))
+        save(communicator, tmp_path)
+        if ending == "abandon":
+            slow.abandon()
+            return
+        if ending == "write":
+            slow.write(state(LAYOUTS, communicator.rank, 5))
+        with pytest.raises(CheckpointError, match="checkpoint net-1_77 is complete already"):
+            slow.commit()
+
+    run_world(SIZE, overtaken)
+    assert verify(tmp_path, newest(tmp_path)).is_sound

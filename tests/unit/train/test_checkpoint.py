@@ -253,3 +253,49 @@ def test_what_is_each_ranks_own_is_saved_by_each_rank(tmp_path) -> None:
     (moving,) = {name for name in found[0][0] if "moving_mean" in name}
     assert not np.array_equal(found[0][0][moving], found[1][0][moving])
     assert Manifest.load(tmp_path / "own-1_2.manifest.json").tensors[moving].layout.global_shape == (4,)
+
+
+def test_two_that_would_save_under_the_same_names_are_refused(tmp_path) -> None:
+    def on_rank(communicator):
+        others = [ModelCheckpoint("dense", tmp_path, CheckpointConfig(2, async_save=True))]
+        with pytest.raises(ConfigurationError, match=r"two of them save in .* under the prefix 'dense'; give one of"):
+            train_and_save(communicator, tmp_path, 1, CheckpointConfig(1), *others)
+
+    run_world(2, on_rank)
+    run_world(1, train_and_save, tmp_path, 1, CheckpointConfig(0), ModelCheckpoint("other", tmp_path))
+    assert committed(tmp_path) == ["dense-1_3", "other-1_1", "other-1_2", "other-1_3"]
+
+
+def test_files_of_others_that_are_named_alike_stay_when_a_checkpoint_is_deleted(tmp_path) -> None:
+    exported = tmp_path / "dense-1_1.safetensors"
+    run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(1, keep_checkpoint_max=1), At(1, exported.touch))
+    assert committed(tmp_path) == ["dense-1_3"]
+    assert exported.exists()
+
+
+def test_a_number_is_taken_that_no_rank_finds_anything_of(tmp_path) -> None:
+    for name in ("rank_0/dense-1_1.h5", "rank_1/dense_1-1_1.h5"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(0))
+    assert committed(tmp_path) == ["dense_2-1_3"]
+
+
+def test_what_cannot_be_deleted_does_not_make_a_saved_checkpoint_a_failed_one(tmp_path, monkeypatch, capsys) -> None:
+    def busy(path):
+        raise OSError(16, "Device or resource busy", str(path))
+
+    monkeypatch.setattr("mpiparallel.train.callback.checkpoint_folder.sync_folder", busy)
+    run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(1, keep_checkpoint_max=2, on_error="warn"))
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'dense-1_3.manifest.json'} is saved, but older ones cannot be deleted: rank 0: " in said
+    assert "no checkpoint" not in said
+
+
+def test_a_rank_without_the_callback_of_the_others_is_told_at_once(tmp_path) -> None:
+    def on_rank(communicator):
+        savers = [ModelCheckpoint("dense", tmp_path)] if communicator.rank == 0 else []
+        with pytest.raises(ConfigurationError, match="rank 0 has callbacks ModelCheckpoint, rank 1 none, of those"):
+            make_model().train(1, make_dataset(), savers, dataset_sink_mode=False)
+
+    run_world(2, on_rank)

@@ -13,6 +13,7 @@ from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
+from mpiparallel.train import serialization
 from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter
 from mpiparallel.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from tests.unit.train.mindspore_checkpoint import read_checkpoint
@@ -119,6 +120,12 @@ def test_wrong_use_is_refused_and_nothing_is_written(call, message, tmp_path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_made_is_refused_by_name(tmp_path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="file/folder: the folder cannot be made"):
+        save_checkpoint(line(), tmp_path / "file" / "folder" / "a.h5")
+
+
 def test_files_that_are_no_checkpoints_are_refused(tmp_path) -> None:
     (tmp_path / "net.h5").write_bytes(b"no file of arrays")
     for name, message in (("net.h5", "net.h5"), ("none.ckpt", "none.ckpt"), ("net.pth", "tells no format")):
@@ -184,3 +191,22 @@ def test_slices_that_do_not_make_up_a_whole_are_refused() -> None:
         merge_sliced_parameter(slices, {"v": rows["w"]})
     with pytest.raises((CheckpointError, StrategyFileError), match="2 slices for 4 ranks"):
         merge_sliced_parameter(slices, {"w": LayoutItem((4,), ((0,), ()))})
+
+
+@pytest.mark.parametrize("last_in_thread", [True, False])
+def test_what_is_saved_last_is_there_in_the_end_whichever_thread_is_quicker(last_in_thread, tmp_path, monkeypatch):
+    write, slow = serialization.write_file, threading.Event()
+
+    def sometimes_waiting(path, infos, arrays, attributes):
+        if "first" in attributes:
+            slow.wait(0.5)
+        write(path, infos, arrays, attributes)
+
+    monkeypatch.setattr(serialization, "write_file", sometimes_waiting)
+    path = tmp_path / "net.h5"
+    first = save_checkpoint({"w": np.zeros(3)}, path, async_save=True, append_dict={"first": "yes"})
+    second = save_checkpoint({"w": np.ones(3)}, path, async_save=last_in_thread)
+    for writing in (first, second):
+        if writing is not None:
+            writing.wait()
+    np.testing.assert_array_equal(load_checkpoint(path)["w"].asnumpy(), np.ones(3))

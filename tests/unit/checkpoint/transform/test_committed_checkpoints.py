@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mpiparallel.checkpoint.catalogue import commit_time
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.transform_error import TransformError
@@ -110,3 +112,34 @@ def test_what_each_rank_had_of_its_own_goes_to_the_rank_of_its_number(tmp_path: 
         assert_same(read_slices(report.files[rank]), slices_of(whole, own, rank % 3))
     report = transform_checkpoints(tmp_path / "saved", tmp_path / "one", "net")
     assert_same(read_slices(report.files[0]), slices_of(whole, own, 0))
+
+
+def test_a_rank_that_has_lost_only_its_newest_shard_is_replaced_too(tmp_path: Path) -> None:
+    folder = save(tmp_path / "saved", remove_redundancy=False)
+    older = {**WHOLE, "table": -WHOLE["table"]}
+
+    def part(world: Any) -> None:
+        save_shards(folder, "net", 1, 6, slices_of(older, SOURCE, world.rank), SOURCE, world)
+
+    run_world(6, part)
+    # That of step 7 is the newest again.
+    replace(Manifest.load(folder / "net-1_7.manifest.json"), saved=commit_time(folder)).write(folder)
+    (folder / "rank_4" / "net-1_7.h5").unlink()
+    strategy = write_layouts(tmp_path / "t.ckpt", {"table": TARGET["table"]})
+    report = transform_checkpoints(folder, tmp_path / "out", "net", None, strategy, missing="omitted")
+    kept = {name: array for name, array in WHOLE.items() if name != "w"}
+    for rank in range(4):
+        assert_same(read_slices(report.files[rank]), slices_of(kept, TARGET, rank))
+    assert list(report.replaced) == [4]
+
+
+def test_what_was_committed_last_is_converted_though_an_earlier_training_came_further(tmp_path: Path) -> None:
+    folder = save(tmp_path / "saved", remove_redundancy=False)
+    second = {**WHOLE, "table": -WHOLE["table"]}
+
+    def part(world: Any) -> None:
+        save_shards(folder, "net_1", 1, 2, slices_of(second, SOURCE, world.rank), SOURCE, world)
+
+    run_world(6, part)
+    transform_checkpoints(folder, tmp_path / "whole", "net")
+    assert_same(read_slices(tmp_path / "whole" / "rank_0" / "net0.h5"), second)

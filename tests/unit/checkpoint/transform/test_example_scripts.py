@@ -3,16 +3,20 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from mpiparallel.checkpoint.saving import save_shards
+from mpiparallel.communication.threads import run_world
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform import tutorial_values as tutorial
 from tests.unit.checkpoint.transform.stored_slices import (
     assert_same,
     read_slices,
+    slices_of,
     write_layouts,
     write_slices,
 )
@@ -67,3 +71,24 @@ def test_one_rank_is_made_from_the_files_it_needs(
     made = tmp_path / "rank_2" / "dst_checkpoint2.ckpt"
     assert capsys.readouterr().out == f"{made} made from the files of ranks 6, 2\n"
     assert_same(read_slices(made), read_slices(GENUINE / "dst_checkpoints" / "rank_2" / "transformed2.ckpt"))
+
+
+def test_one_rank_is_made_from_the_newest_of_the_shards_that_a_training_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {"w": np.arange(12.0).reshape(4, 3)}
+    source = {"w": Layout((4, 3), DeviceMatrix((2,)), ((0,), ()))}
+    target = {"w": Layout((4, 3), DeviceMatrix((3,)), ((), (0,)))}
+
+    def part(world: Any) -> None:
+        arrays = slices_of(whole, source, world.rank)
+        save_shards(tmp_path / "saved", "net", 1, 1, {"w": -arrays["w"]}, source, world)
+        save_shards(tmp_path / "saved", "net", 1, 2, arrays, source, world)
+
+    run_world(2, part)
+    words: list[object] = ["--transform_rank", 1, "--dst_checkpoints_dir", tmp_path / "made"]
+    words += ["--src_checkpoints_dir", tmp_path / "saved"]
+    words += ["--src_strategy_file", write_layouts(tmp_path / "source.ckpt", source)]
+    words += ["--dst_strategy_file", write_layouts(tmp_path / "target.ckpt", target)]
+    run(monkeypatch, "transform_checkpoint_by_rank.py", *words)
+    assert_same(read_slices(tmp_path / "made" / "rank_1" / "dst_checkpoint1.ckpt"), {"w": whole["w"][:, 1:2]})

@@ -1,0 +1,118 @@
+"""What all ranks have written of one checkpoint, before it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.checkpoint.manifest import ShardEntry, TensorEntry, shard_file
+from mpiparallel.checkpoint.shard.reader import open_shard
+from mpiparallel.checkpoint.shard.writer import WrittenShard
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.layout import Layout
+
+_WORDS_A_SHARD: Final = 4
+
+
+class WrittenShards:
+    """Digest and dtype of each array, length and digest of each shard: what each rank tells, known to all.
+
+    All ranks make it together. ``codes`` has the character of the dtype of each array that this rank has ``written``.
+    """
+
+    def __init__(
+        self,
+        layouts: Mapping[str, Layout],
+        written: WrittenShard | None,
+        codes: Mapping[str, int],
+        communicator: Communicator,
+    ) -> None:
+        self._layouts, self._communicator = layouts, communicator
+        # Zeros stand where a rank has written no such array, or no shard.
+        arrays = np.zeros((len(layouts), 2), np.uint64)
+        shard = np.zeros(_WORDS_A_SHARD, np.uint64)
+        if written is not None:
+            shard[:] = 1, written.size, int(written.digest[:16], 16), int(written.digest[16:], 16)
+            for index, name in enumerate(layouts):
+                if name in codes:
+                    arrays[index] = int(written.arrays[name], 16), codes[name]
+        self._arrays = _gathered(arrays, communicator)
+        self._shards = _gathered(shard, communicator)
+
+    def tensors(self) -> dict[str, TensorEntry]:
+        """Return the layout and the dtype of each tensor. Raises ``CheckpointError`` where ranks have other dtypes."""
+        return {
+            name: TensorEntry(layout.canonical, _dtype_of(self._arrays[:, index, 1].tolist(), name))
+            for index, (name, layout) in enumerate(self._layouts.items())
+        }
+
+    def shards(self, checkpoint: str) -> tuple[ShardEntry | None, ...]:
+        """Return what a manifest says of the shard of each rank."""
+        entries: list[ShardEntry | None] = []
+        for rank, (there, size, high, low) in enumerate(self._shards.tolist()):
+            told = zip(self._layouts, self._arrays[rank].tolist(), strict=True)
+            digests = {name: f"{digest:016x}" for name, (digest, code) in told if code}
+            entry = ShardEntry(shard_file(checkpoint, rank), size, _hex(high, low), digests)
+            entries.append(entry if there else None)
+        return tuple(entries)
+
+    def unequal(self) -> list[str]:
+        """Return where ranks have written different things that should be equal."""
+        found = []
+        for index, (name, layout) in enumerate(self._layouts.items()):
+            known: dict[tuple[int, ...], tuple[int, int]] = {}
+            for rank in layout.devices.members if layout.replica_count > 1 else ():
+                digest, code = self._arrays[rank, index].tolist()
+                first, expected = known.setdefault(layout.parts(rank), (rank, digest)) if code else (rank, digest)
+                if digest != expected:
+                    found.append(f'"{name}" on ranks {first} and {rank}')
+        return found
+
+    def check_in(self, folder: Path, checkpoint: str) -> None:
+        """Refuse a folder that is another one on another host: what is there could not be loaded from here."""
+        seen = {self._communicator.hosts[self._communicator.rank]}
+        for member, (there, size, high, low) in enumerate(self._shards.tolist()):
+            if not there:
+                continue
+            path = folder / shard_file(checkpoint, member)
+            found = path.stat().st_size if path.exists() else None
+            if found != size:
+                raise CheckpointError(
+                    f"{path}: rank {member} has written {size} bytes there, but here are {found or 'none'}; save to a "
+                    "folder that all hosts share, and name it alike on all ranks"
+                )
+            if self._communicator.hosts[member] not in seen:
+                # A file of an earlier training may be as long.
+                seen.add(self._communicator.hosts[member])
+                _check_digest(path, member, _hex(high, low))
+
+
+def _gathered(own: NDArray[np.uint64], communicator: Communicator) -> NDArray[np.uint64]:
+    gathered = np.zeros((communicator.size, *own.shape), np.uint64)
+    communicator.all_gather(own, gathered)
+    return gathered
+
+
+def _check_digest(path: Path, member: int, digest: str) -> None:
+    try:
+        open_shard(path, digest).close()
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{path}: rank {member} has written another file there; save to a folder that all hosts share ({error})"
+        ) from error
+
+
+def _dtype_of(codes: list[Any], name: str) -> str:
+    found = sorted({chr(code) for code in codes if code})
+    if len({np.dtype(char).str for char in found}) != 1:
+        raise CheckpointError(f'tensor "{name}" has dtypes {found} on the ranks; give every rank the same one')
+    return np.dtype(found[0]).str
+
+
+def _hex(high: int, low: int) -> str:
+    return f"{high:016x}{low:016x}"
