@@ -41,8 +41,9 @@ def prune(
     One that lacks a file, or has one cut short, stays as long as it is newer than the last that is kept, and does not
     count: it may be that only an older one can be loaded.
     With ``leftovers`` also files of saves that never ended, unless one was written in the last ``youngest`` seconds:
-    then a save may be running. A checkpoint whose manifest is damaged stays. With ``dry_run`` nothing is deleted.
-    Raises ``CheckpointError`` if ``keep`` is below 1: the newest always stays.
+    then a save may be running. A checkpoint whose manifest is damaged stays; where there is no manifest at all, nothing
+    is deleted. With ``dry_run`` nothing is deleted.
+    Raises ``CheckpointError`` if ``keep`` is below 1, for the newest always stays, and for shards without any manifest.
     """
     if keep is not None and keep < 1:
         raise CheckpointError(f"{folder}: cannot keep {keep} checkpoints; keep 1 or more, the newest always stays")
@@ -74,6 +75,11 @@ def _beyond(root: Path, keep: int, prefix: str | None) -> list[Manifest]:
 def _leftovers(root: Path, youngest: float) -> tuple[list[Path], list[Path]]:
     """Return what to delete and what to spare of the files that no manifest names."""
     files = uncommitted(root)
+    if any(not path.name.startswith(PARTIAL_PREFIX) for path in files) and not catalogue(root):
+        raise CheckpointError(
+            f"{root}: has shards but no manifest at all, so they may have been copied without; put the manifests back, "
+            "or delete the shards yourself"
+        )
     # Ranks do not end together, so an old shard may belong to a save in which another rank still writes.
     busy = any(_age(path) < youngest for path in files)
     cleared = [path for path in files if not busy and not _is_committed(root, path)]

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -21,6 +21,9 @@ from mpiparallel.launch.rank_folder import RankFolder
 
 _POLL_SECONDS = 0.05
 _TIMEOUT_GRACE_SECONDS = 5.0
+# mpirun ends the other ranks when one has failed; Open MPI's was seen not to when all fail at one moment.
+_FAILURE_GRACE_SECONDS = 10.0
+_FAILURE_POLL_SECONDS = 0.5
 _SIGNAL_GRACE_SECONDS = 30.0
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PASSED_SIGNALS = (signal.SIGUSR1,)
@@ -44,7 +47,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, timeout: float | None
         _write_hostfile(command)
         output = log_dir / "launcher.log"
         with output.open("wb") as stream:
-            watch = _Watch(_start(command, stream.fileno()), _Tail(folders[0].log), timeout)
+            watch = _Watch(_start(command, stream.fileno()), folders, timeout)
             watch.to_end()
         launch = Launch(
             watch.process.returncode,
@@ -121,14 +124,18 @@ class _Tail:
 
 
 class _Watch:
-    """Waits for mpirun, and ends it at a signal or at the timeout."""
+    """Waits for mpirun, and ends it at a signal, at the timeout, or when it goes on long after a rank has failed."""
 
-    def __init__(self, process: subprocess.Popen[bytes], tail: _Tail, timeout: float | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], folders: Sequence[RankFolder], timeout: float | None) -> None:
         self.process = process
         self.timed_out = False
         self.signal_number: int | None = None
         self.ended_at = float("inf")
-        self._tail = tail
+        self._folders = folders
+        self._tail = _Tail(folders[0].log)
+        self._failed_at: float | None = None
+        self._next_look = 0.0
+        self._is_ending = False
         self._deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
 
     def to_end(self) -> None:
@@ -139,6 +146,8 @@ class _Watch:
                 self._tail.show()
                 if time.monotonic() > self._deadline:
                     self._on_deadline()
+                elif self._goes_on_after_failure():
+                    self._end(signal.SIGTERM, _TIMEOUT_GRACE_SECONDS)
                 time.sleep(_POLL_SECONDS)
         finally:
             self._kill()
@@ -156,14 +165,25 @@ class _Watch:
         else:
             self._kill()
 
+    def _goes_on_after_failure(self) -> bool:
+        """Return whether a rank has failed so long ago that mpirun should have ended."""
+        now = time.monotonic()
+        if self._is_ending or now < self._next_look:
+            return False
+        self._next_look = now + _FAILURE_POLL_SECONDS
+        if self._failed_at is None and any(folder.failure.exists() for folder in self._folders):
+            self._failed_at = now
+        return self._failed_at is not None and now > self._failed_at + _FAILURE_GRACE_SECONDS
+
     def _on_deadline(self) -> None:
-        if self.timed_out or self.signal_number is not None:
+        if self._is_ending:
             self._kill()
         else:
             self.timed_out = True
             self._end(signal.SIGTERM, _TIMEOUT_GRACE_SECONDS)
 
     def _end(self, number: int, grace: float) -> None:
+        self._is_ending = True
         self.ended_at = min(self.ended_at, time.time())
         self._deadline = time.monotonic() + grace
         self.process.send_signal(number)

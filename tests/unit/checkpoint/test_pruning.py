@@ -121,3 +121,12 @@ def test_a_dry_run_says_the_same_and_deletes_nothing(folder: Path) -> None:
     said = prune(folder, 1, leftovers=True, dry_run=True)
     assert contents(folder) == before
     assert prune(folder, 1, leftovers=True) == said
+
+
+def test_shards_without_any_manifest_are_left_alone(tmp_path: Path) -> None:
+    shard = tmp_path / "rank_0" / "net-1_1.h5"
+    shard.parent.mkdir()
+    shard.write_bytes(b"copied without its manifest")
+    with pytest.raises(CheckpointError, match="has shards but no manifest at all"):
+        prune(tmp_path, leftovers=True, youngest=0.0)
+    assert shard.exists()
