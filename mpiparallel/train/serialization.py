@@ -17,6 +17,7 @@ from mpiparallel.checkpoint.array_file import ArrayFile, infos_of, read_array
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint
 from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, write_file
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
@@ -110,12 +111,15 @@ def load_checkpoint(
     Names that begin with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that
     ``choice_func`` says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of
     no dim, texts as they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever
-    ``crc_check`` says. Raises CheckpointError when the file is missing or damaged.
+    ``crc_check`` says. Raises CheckpointError when the file is missing or damaged, and for a shard that lacks slices of
+    its rank, for ``CheckpointConfig(remove_redundancy=True)`` left them to others, unless ``remove_redundancy`` is set.
     """
     refuse_encryption("load_checkpoint", dec_key)
     path = Path(ckpt_file_name)
     wanted = partial(_is_wanted, filter_prefix, specify_prefix, choice_func)
     with _opened(path, format) as file:
+        if not remove_redundancy:
+            _check_is_whole(file)
         loaded: dict[str, Any] = {
             name: Parameter(read_array(file, name), name, requires_grad=False) for name in file.arrays if wanted(name)
         }
@@ -125,6 +129,22 @@ def load_checkpoint(
     if net is not None:
         load_param_into_net(net, loaded, strict_load, remove_redundancy)
     return loaded
+
+
+def _check_is_whole(file: ArrayFile) -> None:
+    """Refuse a shard without slices that its rank held: loaded alone it would leave a network as it was, in parts."""
+    manifest_path = file.path.parent.parent / f"{file.path.stem}{MANIFEST_SUFFIX}"
+    rank = file.attributes.get("rank")
+    if not isinstance(rank, int) or not manifest_path.is_file():
+        return
+    held = {name for name, entry in Manifest.load(manifest_path).tensors.items() if rank in entry.layout.devices}
+    lacking = sorted(held - file.arrays.keys())
+    if lacking:
+        raise CheckpointError(
+            f"{file.path}: lacks {len(lacking)} of the {len(held)} slices that rank {rank} held, such as "
+            f'"{lacking[0]}", for other ranks have written them; load it with remove_redundancy=True on all ranks, '
+            "here and in load_param_into_net, or use Model.resume"
+        )
 
 
 def _with_suffix(name: str | Path, format_name: str | None) -> Path:

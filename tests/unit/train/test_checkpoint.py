@@ -123,6 +123,10 @@ def test_with_less_redundancy_each_slice_is_written_once_and_ranks_share_on_load
         )
         for one in model.train_network.get_parameters():
             one.set_data(np.zeros(one.shape, one.dtype))
+        with pytest.raises(
+            CheckpointError, match="for other ranks have written them; load it with remove_redundancy=True"
+        ):
+            load_checkpoint(tmp_path / "rank_0" / saver.last_checkpoint.name)
         missing = load_param_into_net(model.train_network, loaded, remove_redundancy=True)
         for name, value in held_by(model).items():
             np.testing.assert_array_equal(value, wanted[name], err_msg=name)
