@@ -11,8 +11,9 @@
 ...     found = model.resume(folder, data)
 ...     model.train(epochs, data, ModelCheckpoint("line", folder, CheckpointConfig(1)))
 ...     return found and found.step, model.step
->>> with tempfile.TemporaryDirectory() as folder:
+>>> with tempfile.TemporaryDirectory() as folder:  # doctest: +ELLIPSIS
 ...     job(1, folder), job(3, folder)
+Model.resume: ... has no checkpoint, so the training begins at its beginning
 ((None, 2), (2, 6))
 """
 
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.catalogue import catalogue
+from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
@@ -93,6 +95,9 @@ def resume(
             record, differences, missing = _checked(manifest, folder, sharded, facts, strict)
         try:
             arrays, replaced = _read(folder, manifest, record, sharded, communicator)
+        except LackOfMemoryError:
+            # Nothing is wrong with the checkpoint: an older one would not fit either.
+            raise
         except CheckpointError as error:
             lost[name] = str(error)
             _say(f"{folder / name} cannot be read, going back to an older one: {error}", communicator)
@@ -106,6 +111,8 @@ def resume(
     if lost:
         listed = "; ".join(f"{name}: {problem}" for name, problem in list(lost.items())[:_SHOWN])
         raise CheckpointError(f"{folder}: none of {len(lost)} checkpoints can be read: {listed}")
+    # Else a folder with a slip in its name would go unnoticed.
+    _say(f"{folder} has no checkpoint, so the training begins at its beginning", communicator)
     return None
 
 

@@ -10,7 +10,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import ArrayInfo
-from mpiparallel.checkpoint.loading.new_arrays import new_arrays
+from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError, new_arrays
 from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave, check_stored
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
@@ -36,15 +36,18 @@ def load_state(
     ``wave_bytes`` for each rank are in transit at a time. A slice whose file is lost or damaged is read from a replica;
     ``state.replaced`` says so on the rank that did.
 
-    Raises ``CheckpointError`` on every rank, with what is lost, if anything fails on any.
+    Raises ``CheckpointError`` on every rank, with what is lost, if anything fails on any; ``LackOfMemoryError``, which
+    says nothing against the files, where a rank has no room for its part.
     """
     # Most tensors share few layouts; those remember what was asked of them.
     known: dict[Layout, Layout] = {}
     layouts = {name: known.setdefault(layout, layout) for name, layout in layouts.items()}
     with failing_together(communicator, CheckpointError):
         check_stored(state.tensors, layouts)
-        # First the memory: where a file claims more than there can be, there is nothing to plan.
+    # First the memory: where a file claims more than there can be, there is nothing to plan.
+    with failing_together(communicator, LackOfMemoryError):
         arrays = new_arrays(_infos_wanted(state, layouts, communicator.rank))
+    with failing_together(communicator, CheckpointError):
         plan = ReadingPlan(state.tensors, layouts, communicator.rank, communicator.size, wave_bytes)
     _Loading(state, layouts, communicator, arrays, plan).run()
     return arrays

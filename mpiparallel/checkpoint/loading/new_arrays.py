@@ -9,21 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import ArrayInfo
+from mpiparallel.errors import CheckpointError
 
 _HUGE_PAGE: Final = 2 << 20
 _SLAB_BYTES: Final = 64 << 20
 _ALIGNMENT: Final = 64
 
 
+class LackOfMemoryError(CheckpointError):
+    """There is no room here for what a checkpoint holds."""
+
+
 def new_arrays(infos: Mapping[str, ArrayInfo]) -> dict[str, NDArray[Any]]:
-    """Return arrays, not initialised. Raises MemoryError.
+    """Return arrays, not initialised. Raises LackOfMemoryError.
 
     Some lie together in up to 64 MiB, which the kernel can give in huge pages; page by page, to get the memory takes as
     long as to fill it. The memory is given back when all that lie together are gone.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for slab in _slabs(infos):
-        memory = np.empty(sum(map(_room, slab.values())) + _HUGE_PAGE, np.uint8)
+        length = sum(map(_room, slab.values())) + _HUGE_PAGE
+        try:
+            memory = np.empty(length, np.uint8)
+        except (MemoryError, ValueError) as error:
+            nbytes = sum(map(_room, infos.values()))
+            raise LackOfMemoryError(f"there is no room for the {nbytes} bytes of this rank; use more ranks") from error
         start = -memory.__array_interface__["data"][0] % _HUGE_PAGE
         for name, info in slab.items():
             arrays[name] = memory[start : start + info.nbytes].view(info.dtype).reshape(info.shape)

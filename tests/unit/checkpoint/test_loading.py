@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.catalogue import newest
+from mpiparallel.checkpoint.loading import new_arrays
 from mpiparallel.checkpoint.loading.load import load_state
+from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError
 from mpiparallel.checkpoint.loading.reading_plan import ReadingPlan
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.stored_state import StoredState, StoredTensor
@@ -193,3 +196,19 @@ def test_another_network_is_refused_on_all_ranks(tmp_path: Path, layouts: dict[s
             load_state(state, layouts, communicator)
 
     run_world(2, refused)
+
+
+def test_a_rank_without_room_is_told_of_on_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_world(8, save_whole, tmp_path, HYBRID)
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    def load_without_room(communicator: Communicator) -> None:
+        with pytest.raises(
+            LackOfMemoryError, match=r"there is no room for the [0-9]+ bytes of this rank; use more ranks"
+        ):
+            load_told(communicator, tmp_path, layouts_of(2, "rows"))
+
+    monkeypatch.setattr(new_arrays, "np", SimpleNamespace(empty=refuse, uint8=np.uint8))
+    run_world(2, load_without_room)
