@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mpi4py import MPI
-
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication import init, release
 from mpiparallel.communication.world import current
@@ -28,6 +26,9 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def main() -> None:
+    # Not above: the process of the tests collects this file, and must not start MPI.
+    from mpi4py import MPI
+
     folder = Path(sys.argv[2])
     init()
     world = current()

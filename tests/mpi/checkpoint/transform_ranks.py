@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from mpi4py import MPI
-
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoints
 from mpiparallel.communication import init, release
 from mpiparallel.communication.world import current
 
 
 def main() -> None:
+    # Not above: the process of the tests collects this file, and must not start MPI.
+    from mpi4py import MPI
+
     genuine, target = sys.argv[1:]
     init()
     strategies = f"{genuine}/src_strategy.ckpt", f"{genuine}/dst_strategy.ckpt"
