@@ -6,35 +6,19 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 
 Attribute = str | int | float
 NamedArrays = Iterable[tuple[str, NDArray[Any]]]
 
 _PORTION_BYTES: Final = 8 << 20
-
-
-class ArrayInfo(NamedTuple):
-    """Shape and dtype of an array that need not be in memory."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Length in bytes."""
-        return self.size * self.dtype.itemsize
 
 
 class ArrayFile(Protocol):
@@ -49,7 +33,7 @@ class ArrayFile(Protocol):
         """Where the file is."""
 
     @property
-    def arrays(self) -> Mapping[str, ArrayInfo]:
+    def arrays(self) -> Mapping[str, TensorSpec]:
         """Shape and dtype of each array, by name."""
 
     @property
@@ -72,12 +56,12 @@ class ArrayFile(Protocol):
     ) -> None: ...
 
 
-def info_of(array: NDArray[Any]) -> ArrayInfo:
+def info_of(array: NDArray[Any]) -> TensorSpec:
     """Return shape and dtype of an array in memory."""
-    return ArrayInfo(array.shape, array.dtype)
+    return TensorSpec(array.shape, array.dtype)
 
 
-def infos_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayInfo]:
+def infos_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, TensorSpec]:
     """Return shape and dtype of each array."""
     return {name: info_of(array) for name, array in arrays.items()}
 
@@ -128,7 +112,7 @@ def fill_box(
             fill_box(file, name, shape[1:], inner, here[0, ...], first + begin * row)
 
 
-def info_in(file: ArrayFile, name: str) -> ArrayInfo:
+def info_in(file: ArrayFile, name: str) -> TensorSpec:
     """Return shape and dtype of an array of a file. Raises CheckpointError if it has none of that name."""
     if name not in file.arrays:
         known = sorted(file.arrays)

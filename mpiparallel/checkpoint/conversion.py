@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
 from mpiparallel.checkpoint.catalogue import commit_time, find
-from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry, TensorEntry, shard_file
 from mpiparallel.checkpoint.meter import Meter, Progress
+from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.saving import writers
-from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
 
 Layouts = Mapping[str, Layout]
@@ -44,13 +43,13 @@ def transform_checkpoint(
     chosen = writers(layouts) if remove_redundancy else {}
     owned = [
         {
-            name: ArrayInfo(layout.local_shape(rank), np.dtype(manifest.tensors[name].dtype))
+            name: TensorSpec(layout.local_shape(rank), np.dtype(manifest.tensors[name].dtype))
             for name, layout in sorted(layouts.items())
             if rank in layout.devices and chosen.get(name) in (None, layout.replica(rank))
         }
         for rank in range(size)
     ]
-    meter = Meter(sum(info.nbytes for infos in owned for info in infos.values()), progress)
+    meter = Meter(sum(info.byte_count for infos in owned for info in infos.values()), progress)
     shards: list[ShardEntry | None] = []
     with StoredState.of_manifest(folder, manifest) as state:
         for rank, infos in enumerate(owned):
@@ -87,37 +86,26 @@ def _write(
     target: Path,
     manifest: Manifest,
     rank: int,
-    infos: Mapping[str, ArrayInfo],
+    infos: Mapping[str, TensorSpec],
     layouts: Layouts,
     meter: Meter,
 ) -> ShardEntry:
-    file = shard_file(manifest.name, rank)
-    path = target / file
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sync_folder(target)
-    except OSError as error:
-        raise CheckpointError(f"{path.parent}: cannot be made ({error}); name a folder that can be written") from error
-    attributes: dict[str, Attribute] = {
-        "prefix": manifest.prefix,
-        "epoch": manifest.epoch,
-        "step": manifest.step,
-        "rank": rank,
-    }
-    written = write_shard(path, infos, _slices(state, rank, infos, layouts, meter), attributes)
-    return ShardEntry(file, written.size, written.digest, written.arrays)
+    identity = manifest.prefix, manifest.epoch, manifest.step
+    written = write_rank_shard(target, identity, rank, infos, _slices(state, rank, infos, layouts, meter))
+    return ShardEntry(shard_file(manifest.name, rank), written.size, written.digest, written.arrays)
 
 
 def _slices(
-    state: StoredState, rank: int, infos: Mapping[str, ArrayInfo], layouts: Layouts, meter: Meter
+    state: StoredState, rank: int, infos: Mapping[str, TensorSpec], layouts: Layouts, meter: Meter
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, info in infos.items():
         try:
             array = state.read_box(name, layouts[name].box(rank))
         except MemoryError as error:
             raise CheckpointError(
-                f'tensor "{name}": the slice of rank {rank} needs {info.nbytes} bytes of memory; cut it over more ranks'
+                f'tensor "{name}": the slice of rank {rank} needs {info.byte_count} bytes of memory; cut it over more '
+                "ranks"
             ) from error
         yield name, array
         del array
-        meter.add(info.nbytes)
+        meter.add(info.byte_count)

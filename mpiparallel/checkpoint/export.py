@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
+from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, Format, format_of
 from mpiparallel.checkpoint.meter import Meter, Progress
 from mpiparallel.checkpoint.named_state import NamedState, open_named
 from mpiparallel.checkpoint.portions import portions
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 
 
@@ -46,13 +47,13 @@ def export(
     chosen = format_of(path) if format is None else FORMATS[format]
     with open_named(named) as source:
         infos = {
-            name: ArrayInfo(tensor.layout.global_shape, tensor.dtype)
+            name: TensorSpec(tensor.layout.global_shape, tensor.dtype)
             for name, tensor in source.state.tensors.items()
             if wanted is None or wanted(name)
         }
         if not infos:
             raise CheckpointError(f"{source.name}: has no tensor that was asked for; mpiparallel ckpt show lists them")
-        total = sum(info.nbytes for info in infos.values())
+        total = sum(info.byte_count for info in infos.values())
         chosen.write(path, infos, _whole(source, infos, Meter(total, progress)), _attributes(source, chosen))
         return Exported(chosen.name, len(infos), total, dict(source.state.replaced))
 
@@ -66,13 +67,13 @@ def _attributes(source: NamedState, format: Format) -> dict[str, Attribute]:
     return {"prefix": source.manifest.prefix, "epoch": source.manifest.epoch, "step": source.manifest.step}
 
 
-def _whole(source: NamedState, infos: dict[str, ArrayInfo], meter: Meter) -> Iterator[tuple[str, NDArray[Any]]]:
+def _whole(source: NamedState, infos: dict[str, TensorSpec], meter: Meter) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, info in infos.items():
         try:
             array: NDArray[Any] = np.empty(info.shape, info.dtype)
         except MemoryError as error:
             raise CheckpointError(
-                f'{source.name}: tensor "{name}" needs {info.nbytes} bytes of memory; no room for it as a whole'
+                f'{source.name}: tensor "{name}" needs {info.byte_count} bytes of memory; no room for it as a whole'
             ) from error
         for box in portions(Box.whole(info.shape), info.dtype.itemsize):
             within: tuple[Any, ...] = (*box.within(Box.whole(info.shape)), ...)

@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
@@ -232,9 +232,9 @@ def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEnt
     """Raise ``ValueError`` where a tensor has more bytes than all shards together, or is one that no shard holds."""
     written = sum(shard.size for shard in shards if shard is not None)
     for name, entry in tensors.items():
-        info = ArrayInfo(entry.layout.global_shape, np.dtype(entry.dtype))
+        info = TensorSpec(entry.layout.global_shape, np.dtype(entry.dtype))
         check_info(info)
-        if info.nbytes > written:
+        if info.byte_count > written:
             raise ValueError(f'tensor "{name}" has more bytes than the {written} of all shards')
 
 

@@ -10,18 +10,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
 from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry
 from mpiparallel.checkpoint.meter import Progress
+from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.block_digest import digest_of
-from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.checkpoint.shard_check import Problem, ShardCheck
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.verification import LostSlice, Verification, verify
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _SHOWN: Final = 20
 
@@ -159,32 +158,18 @@ def _rebuild(
     entry = _entry(manifest, rank)
     path = root / entry.file
     infos = {
-        name: ArrayInfo(manifest.tensors[name].layout.local_shape(rank), np.dtype(manifest.tensors[name].dtype))
+        name: TensorSpec(manifest.tensors[name].layout.local_shape(rank), np.dtype(manifest.tensors[name].dtype))
         for name in plan
     }
-    attributes: dict[str, Attribute] = {
-        "prefix": manifest.prefix,
-        "epoch": manifest.epoch,
-        "step": manifest.step,
-        "rank": rank,
-    }
-    _make_folder(path.parent)
     with StoredState.of_manifest(root, _narrowed(manifest, plan, checks)) as state:
-        written = write_shard(path, infos, _arrays(state, rank, infos), attributes)
+        identity = manifest.prefix, manifest.epoch, manifest.step
+        written = write_rank_shard(root, identity, rank, infos, _arrays(state, rank, infos))
     if written.arrays != dict(entry.arrays):
         raise CheckpointError(
             f"{path}: was rebuilt, but not to what was committed: this machine's memory or disk changes bytes; have it "
             "looked at, and run mpiparallel ckpt recover on another one"
         )
     return replace(entry, digest=written.digest, size=written.size)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
-    except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be made ({error}); make the folder above writable") from error
 
 
 def _narrowed(manifest: Manifest, plan: Mapping[str, int | None], checks: Sequence[ShardCheck | None]) -> Manifest:
@@ -197,7 +182,7 @@ def _narrowed(manifest: Manifest, plan: Mapping[str, int | None], checks: Sequen
     return replace(manifest, shards=tuple(shards))
 
 
-def _arrays(state: StoredState, rank: int, infos: Mapping[str, ArrayInfo]) -> Iterator[tuple[str, NDArray[Any]]]:
+def _arrays(state: StoredState, rank: int, infos: Mapping[str, TensorSpec]) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, info in infos.items():
         array = np.empty(info.shape, info.dtype)
         if array.size:

@@ -14,9 +14,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute, infos_of
+from mpiparallel.checkpoint.array_file import infos_of
 from mpiparallel.checkpoint.catalogue import commit_time
-from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, sync_folder
+from mpiparallel.checkpoint.durable_file import clear_partial
 from mpiparallel.checkpoint.manifest import (
     MANIFEST_SUFFIX,
     Manifest,
@@ -24,8 +24,9 @@ from mpiparallel.checkpoint.manifest import (
     layout_to_json,
     shard_file,
 )
-from mpiparallel.checkpoint.regular_file import check_folder, read_regular
-from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
+from mpiparallel.checkpoint.rank_shard import write_rank_shard
+from mpiparallel.checkpoint.regular_file import read_regular
+from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.checkpoint.written_shards import WrittenShards
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
@@ -113,15 +114,10 @@ class ShardSave:
             own = {name: arrays[name] for name in self._layouts if name in arrays and self.writes(name)}
             self._codes = {name: ord(array.dtype.char) for name, array in own.items()}
             if own:
-                _make_folder(self.path.parent)
-                prefix, epoch, step = self._identity
-                attributes: dict[str, Attribute] = {
-                    "prefix": prefix,
-                    "epoch": epoch,
-                    "step": step,
-                    "rank": self._communicator.rank,
-                }
-                self._written = write_shard(self.path, infos_of(own), own.items(), attributes)
+                rank = self._communicator.rank
+                self._written = write_rank_shard(
+                    self._folder, self._identity, rank, infos_of(own), own.items(), clears=True
+                )
         except (MpiParallelError, OSError, MemoryError) as error:
             self._problem = error
 
@@ -247,13 +243,3 @@ def writers(layouts: Mapping[str, Layout]) -> dict[str, int]:
         chosen[name] = load.index(min(load))
         load[chosen[name]] += layout.largest_size
     return chosen
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of a rank, on disk, and clear it of what a killed save left; no other rank writes there."""
-    make_folder(folder)
-    check_folder(folder)
-    # A job that was killed may have made them, and not come to this.
-    sync_folder(folder.parent)
-    sync_folder(folder.parent.parent)
-    clear_partial(folder)

@@ -11,13 +11,13 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
 from mpiparallel.checkpoint.meter import Meter
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.block_digest import BLOCK
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 Kind = Literal["missing", "damaged", "rewritten", "unequal", "companion"]
 
@@ -100,10 +100,10 @@ def _checked(file: ShardFile, manifest: Manifest, rank: int, entry: ShardEntry, 
         text = f"has digest {file.digest}, expected {entry.digest}, though all its arrays are as committed"
         problems.append(Problem("rewritten", entry.file, text, rank))
     sound = set()
-    meter.add(max(0, entry.size - sum(_info(manifest, rank, name).nbytes for name in entry.arrays)))
+    meter.add(max(0, entry.size - sum(_info(manifest, rank, name).byte_count for name in entry.arrays)))
     for name in entry.arrays:
         if name in strange:
-            meter.add(_info(manifest, rank, name).nbytes)
+            meter.add(_info(manifest, rank, name).byte_count)
             continue
         damage = _damage(file, name, meter)
         if damage:
@@ -123,9 +123,9 @@ def _length(path: Path) -> int:
     return 0
 
 
-def _info(manifest: Manifest, rank: int, name: str) -> ArrayInfo:
+def _info(manifest: Manifest, rank: int, name: str) -> TensorSpec:
     tensor = manifest.tensors[name]
-    return ArrayInfo(tensor.layout.local_shape(rank), np.dtype(tensor.dtype))
+    return TensorSpec(tensor.layout.local_shape(rank), np.dtype(tensor.dtype))
 
 
 def _is_committed(file: ShardFile, manifest: Manifest, rank: int, name: str, digest: str) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, fill_box
+from mpiparallel.checkpoint.array_file import ArrayFile, fill_box
 from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
@@ -163,7 +164,7 @@ class StoredState:
                 self._open.popitem(last=False)[1].close()
             self._open[rank] = self._files[rank].open()
         file, tensor = self._open[rank], self.tensors[name]
-        expected = ArrayInfo(tensor.layout.local_shape(rank), tensor.dtype)
+        expected = TensorSpec(tensor.layout.local_shape(rank), tensor.dtype)
         found = file.arrays.get(name)
         if found is None or found != expected:
             shown = "no such array" if found is None else f"{found.dtype} of shape {found.shape}"

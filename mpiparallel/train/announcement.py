@@ -1,4 +1,4 @@
-"""What the first rank says to all."""
+"""The ranks of the program, and what the first of them says to all."""
 
 from __future__ import annotations
 

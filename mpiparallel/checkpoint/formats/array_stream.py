@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, NamedArrays
+from mpiparallel.checkpoint.array_file import NamedArrays
 from mpiparallel.checkpoint.durable_file import replacing
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _LONGEST_NAME = 4096
 
 
-def in_order(path: Path, infos: Mapping[str, ArrayInfo], arrays: NamedArrays) -> Iterator[tuple[str, NDArray[Any]]]:
+def in_order(path: Path, infos: Mapping[str, TensorSpec], arrays: NamedArrays) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield ``arrays``, in C order, which are those of ``infos``. Raises ``CheckpointError`` at the first that is not.
 
     One array is alive at a time, as long as nobody else holds it.
@@ -25,7 +26,7 @@ def in_order(path: Path, infos: Mapping[str, ArrayInfo], arrays: NamedArrays) ->
     expected = iter(infos.items())
     for name, array in arrays:
         known, info = next(expected, ("", None))
-        if info is None or (name, array.shape, array.dtype) != (known, *info):
+        if info is None or (name, array.shape, array.dtype) != (known, info.shape, info.dtype):
             announced = f'"{known}", {info.dtype} {info.shape}' if info else "the end"
             raise CheckpointError(
                 f'{path}: array "{name}", {array.dtype} {array.shape}, came where {announced} was announced; '

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute, info_in
+from mpiparallel.checkpoint.array_file import Attribute, info_in
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _WIDENED_AT_ONCE = 1 << 18
 
@@ -30,7 +31,7 @@ class StoredArray(NamedTuple):
     Where it is ``widened``, the file has bfloat16 and ``info`` float32.
     """
 
-    info: ArrayInfo
+    info: TensorSpec
     extents: tuple[Extent, ...]
     widened: bool = False
 
@@ -42,7 +43,7 @@ class ExtentFile:
         self, path: Path, descriptor: int, stored: Mapping[str, StoredArray], attributes: Mapping[str, Attribute]
     ) -> None:
         self.path = path
-        self.arrays: Mapping[str, ArrayInfo] = {name: item.info for name, item in stored.items()}
+        self.arrays: Mapping[str, TensorSpec] = {name: item.info for name, item in stored.items()}
         self.attributes = attributes
         self._descriptor = descriptor
         self._stored = stored
@@ -94,7 +95,7 @@ class ExtentFile:
             target = target[extent.nbytes :]
 
 
-def check_span(path: Path, name: str, info: ArrayInfo, first: int, target: NDArray[Any]) -> None:
+def check_span(path: Path, name: str, info: TensorSpec, first: int, target: NDArray[Any]) -> None:
     """Raise ``CheckpointError`` unless ``target`` can take elements of an array from ``first`` on."""
     if target.ndim != 1 or not target.flags.c_contiguous or target.dtype != info.dtype:
         raise CheckpointError(

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute, NamedArrays
+from mpiparallel.checkpoint.array_file import Attribute, NamedArrays
 from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
 from mpiparallel.checkpoint.formats.mindspore_message import Value, head_of_value, read_values
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _DTYPES = {
     kind: np.dtype(kind.lower())
@@ -108,7 +109,7 @@ def open_mindspore_checkpoint(path: Path, bfloat16_as_float32: bool = False) -> 
 
 def write_mindspore_checkpoint(
     path: Path,
-    infos: Mapping[str, ArrayInfo],
+    infos: Mapping[str, TensorSpec],
     arrays: NamedArrays,
     attributes: Mapping[str, Attribute],
     crc: bool = True,
@@ -134,7 +135,7 @@ def write_mindspore_checkpoint(
     twice = kinds.keys() & appended.keys()
     if twice:
         raise CheckpointError(f'{path}: "{min(twice)}" names an array and an attribute; rename one of them')
-    needed = sum(len(head_of_value(name, info.shape, kinds[name], 0)) + info.nbytes for name, info in infos.items())
+    needed = sum(len(head_of_value(name, info.shape, kinds[name], 0)) + info.byte_count for name, info in infos.items())
     with replacing_with(path, needed) as descriptor:
         file = _Appender(descriptor)
         for name, array in in_order(path, infos, arrays):
@@ -234,7 +235,7 @@ def _stored(path: Path, value: Value, extents: tuple[Extent, ...], bfloat16_as_f
             f"{where} has {nbytes} bytes, but its {value.tensor_type} {shape} needs {prod(shape) * itemsize}: "
             "it was cut short, or occurs twice; restore the file"
         )
-    return StoredArray(ArrayInfo(shape, dtype), extents, widened)
+    return StoredArray(TensorSpec(shape, dtype), extents, widened)
 
 
 def _text(path: Path, descriptor: int, name: str, extents: tuple[Extent, ...]) -> str:
@@ -253,7 +254,7 @@ def _text(path: Path, descriptor: int, name: str, extents: tuple[Extent, ...]) -
         raise CheckpointError(f'{path}: text "{name}" is not UTF-32 ({error}); restore the file') from error
 
 
-def _kind(path: Path, name: str, info: ArrayInfo) -> str:
+def _kind(path: Path, name: str, info: TensorSpec) -> str:
     if info.dtype not in _KINDS:
         raise CheckpointError(f'{path}: array "{name}" is {info.dtype}; MindSpore has {", ".join(map(str, _KINDS))}')
     if info.shape == (0,):

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute, NamedArrays, info_in, read_array
+from mpiparallel.checkpoint.array_file import Attribute, NamedArrays, info_in, read_array
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import ExtentFile, StoredArray, check_bools, check_span, read_at
 from mpiparallel.checkpoint.formats.numpy_header import LONGEST_HEADER, check_dtype, parse_header
 from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, check_member_name, read_directory
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _SUFFIX = ".npy"
 _ATTRIBUTES = "%attributes"
@@ -48,7 +49,7 @@ class NumpyArchive(ExtentFile):
         self,
         path: Path,
         descriptor: int,
-        infos: Mapping[str, ArrayInfo],
+        infos: Mapping[str, TensorSpec],
         items: Mapping[str, _Item],
     ) -> None:
         super().__init__(path, descriptor, {name: StoredArray(info, ()) for name, info in infos.items()}, {})
@@ -109,7 +110,7 @@ def open_numpy_archive(path: Path) -> NumpyArchive:
     try:
         descriptor = open_regular(path)
         try:
-            infos: dict[str, ArrayInfo] = {}
+            infos: dict[str, TensorSpec] = {}
             items: dict[str, _Item] = {}
             for member in read_directory(path, descriptor):
                 name = check_name(path, member.name.removesuffix(_SUFFIX))
@@ -129,7 +130,7 @@ def open_numpy_archive(path: Path) -> NumpyArchive:
 
 
 def write_numpy_archive(
-    path: Path, infos: Mapping[str, ArrayInfo], arrays: NamedArrays, attributes: Mapping[str, Attribute]
+    path: Path, infos: Mapping[str, TensorSpec], arrays: NamedArrays, attributes: Mapping[str, Attribute]
 ) -> None:
     """Replace ``path`` by an uncompressed ``.npz`` of ``arrays``, which come in the order of ``infos``.
 
@@ -153,7 +154,7 @@ def write_numpy_archive(
     text = np.frombuffer(json.dumps(dict(attributes)).encode(), np.uint8)
     if text.size > _LONGEST_ATTRIBUTES:
         raise CheckpointError(f"{path}: the attributes have {text.size} bytes, more than {_LONGEST_ATTRIBUTES}")
-    needed = sum(_OVERHEAD + 2 * len(name.encode()) + info.nbytes for name, info in infos.items()) + text.size
+    needed = sum(_OVERHEAD + 2 * len(name.encode()) + info.byte_count for name, info in infos.items()) + text.size
     with (
         replacing_with(path, needed) as descriptor,
         os.fdopen(os.dup(descriptor), "wb") as file,
@@ -165,13 +166,13 @@ def write_numpy_archive(
             _write_array(archive, _ATTRIBUTES, text)
 
 
-def _described(path: Path, descriptor: int, member: Member) -> tuple[ArrayInfo, _Item]:
+def _described(path: Path, descriptor: int, member: Member) -> tuple[TensorSpec, _Item]:
     where = f'{path}: member "{member.name}"'
     content = next(blocks(path, descriptor, member, 2 * LONGEST_HEADER), b"")
     info, in_fortran_order, length = parse_header(where, content)
-    if length + info.nbytes != member.size:
+    if length + info.byte_count != member.size:
         raise CheckpointError(
-            f"{where} has {member.size - length} bytes, but its {info.dtype} {info.shape} needs {info.nbytes}; "
+            f"{where} has {member.size - length} bytes, but its {info.dtype} {info.shape} needs {info.byte_count}; "
             "restore it"
         )
     return info, _Item(member, length, in_fortran_order)

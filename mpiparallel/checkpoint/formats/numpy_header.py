@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 LONGEST_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"
@@ -29,7 +29,7 @@ _MOST_DIMS = 32
 class Header(NamedTuple):
     """What a header of ``length`` bytes says of the array behind it."""
 
-    info: ArrayInfo
+    info: TensorSpec
     in_fortran_order: bool
     length: int
 
@@ -53,7 +53,7 @@ def parse_header(where: str, content: bytes) -> Header:
         or not all(type(extent) is int and extent >= 0 for extent in shape)
     ):
         raise CheckpointError(f"{where} has shape {str(shape)[:80]}; restore it")
-    return Header(ArrayInfo(shape, _dtype(where, found["descr"])), order and len(shape) > 1, length)
+    return Header(TensorSpec(shape, _dtype(where, found["descr"])), order and len(shape) > 1, length)
 
 
 def check_dtype(where: str, dtype: np.dtype[Any]) -> None:

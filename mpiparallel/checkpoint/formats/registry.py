@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, Attribute, NamedArrays
+from mpiparallel.checkpoint.array_file import ArrayFile, Attribute, NamedArrays
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
 from mpiparallel.checkpoint.formats.numpy_archive import open_numpy_archive, write_numpy_archive
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Format:
     name: str
     suffix: str
     open: Callable[[Path], ArrayFile]
-    write: Callable[[Path, Mapping[str, ArrayInfo], NamedArrays, Mapping[str, Attribute]], object]
+    write: Callable[[Path, Mapping[str, TensorSpec], NamedArrays, Mapping[str, Attribute]], object]
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -62,7 +63,7 @@ def open_file(path: str | Path) -> ArrayFile:
 
 
 def write_file(
-    path: str | Path, infos: Mapping[str, ArrayInfo], arrays: NamedArrays, attributes: Mapping[str, Attribute]
+    path: str | Path, infos: Mapping[str, TensorSpec], arrays: NamedArrays, attributes: Mapping[str, Attribute]
 ) -> None:
     """Replace ``path`` by a file of ``arrays``, in the order of ``infos``. Raises ``CheckpointError``."""
     format_of(path).write(Path(path), infos, arrays, attributes)

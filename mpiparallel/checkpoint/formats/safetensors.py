@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute, NamedArrays
+from mpiparallel.checkpoint.array_file import Attribute, NamedArrays
 from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
@@ -67,7 +68,7 @@ def open_safetensors(path: Path, bfloat16_as_float32: bool = False) -> ExtentFil
 
 
 def write_safetensors(
-    path: Path, infos: Mapping[str, ArrayInfo], arrays: NamedArrays, attributes: Mapping[str, Attribute]
+    path: Path, infos: Mapping[str, TensorSpec], arrays: NamedArrays, attributes: Mapping[str, Attribute]
 ) -> None:
     """Replace ``path`` by a safetensors file of ``arrays``, which come in the order of ``infos``.
 
@@ -93,7 +94,7 @@ def write_safetensors(
             raise CheckpointError(f'{path}: array "{name}" is {info.dtype}; safetensors has {_NAMES}')
         if check_name(path, name) == _METADATA:
             raise CheckpointError(f'{path}: no array of safetensors can be called "{name}"; rename it')
-        offsets[name], end = end, end + info.nbytes
+        offsets[name], end = end, end + info.byte_count
         entries[name] = {"dtype": _KINDS[info.dtype], "shape": info.shape, "data_offsets": (offsets[name], end)}
     try:
         header = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
@@ -168,7 +169,7 @@ def _stored(path: Path, name: str, entry: Any, start: int, length: int, bfloat16
             f"{where} has {nbytes} bytes, but its offsets are {offsets} of {length}; the file was cut short or is "
             "damaged: restore it"
         )
-    return StoredArray(ArrayInfo(tuple(shape), dtype), (Extent(start + offsets[0], nbytes),), widened)
+    return StoredArray(TensorSpec(tuple(shape), dtype), (Extent(start + offsets[0], nbytes),), widened)
 
 
 def _are_sizes(numbers: Any, most: int) -> bool:

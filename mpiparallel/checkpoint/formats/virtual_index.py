@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import replacing_with
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
@@ -21,6 +20,7 @@ from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.virtual_skeleton import Piece, VirtualTensor, lay_out_virtual
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
@@ -68,7 +68,7 @@ def write_virtual_index(folder: str | Path, manifest: Manifest, path: str | Path
     tensors = {}
     with StoredState.of_manifest(root, manifest) as state:
         for name, stored in state.tensors.items():
-            info = ArrayInfo(stored.layout.global_shape, stored.dtype)
+            info = TensorSpec(stored.layout.global_shape, stored.dtype)
             if not info.shape:
                 tensors[name] = VirtualTensor(info, value=state.read_box(name, Box.whole(())))
             else:

@@ -9,7 +9,6 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError, new_arrays
 from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave, check_stored
 from mpiparallel.checkpoint.stored_state import StoredState
@@ -17,6 +16,7 @@ from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
@@ -53,9 +53,9 @@ def load_state(
     return arrays
 
 
-def _infos_wanted(state: StoredState, layouts: Mapping[str, Layout], rank: int) -> dict[str, ArrayInfo]:
+def _infos_wanted(state: StoredState, layouts: Mapping[str, Layout], rank: int) -> dict[str, TensorSpec]:
     return {
-        name: ArrayInfo(layout.local_shape(rank), state.tensors[name].dtype)
+        name: TensorSpec(layout.local_shape(rank), state.tensors[name].dtype)
         for name, layout in layouts.items()
         if rank in layout.devices
     }

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _HUGE_PAGE: Final = 2 << 20
 _SLAB_BYTES: Final = 64 << 20
@@ -20,7 +20,7 @@ class LackOfMemoryError(CheckpointError):
     """There is no room here for what a checkpoint holds."""
 
 
-def new_arrays(infos: Mapping[str, ArrayInfo]) -> dict[str, NDArray[Any]]:
+def new_arrays(infos: Mapping[str, TensorSpec]) -> dict[str, NDArray[Any]]:
     """Return arrays, not initialised. Raises LackOfMemoryError.
 
     Some lie together in up to 64 MiB, which the kernel can give in huge pages; page by page, to get the memory takes as
@@ -36,13 +36,13 @@ def new_arrays(infos: Mapping[str, ArrayInfo]) -> dict[str, NDArray[Any]]:
             raise LackOfMemoryError(f"there is no room for the {nbytes} bytes of this rank; use more ranks") from error
         start = -memory.__array_interface__["data"][0] % _HUGE_PAGE
         for name, info in slab.items():
-            arrays[name] = memory[start : start + info.nbytes].view(info.dtype).reshape(info.shape)
+            arrays[name] = memory[start : start + info.byte_count].view(info.dtype).reshape(info.shape)
             start += _room(info)
     return arrays
 
 
-def _slabs(infos: Mapping[str, ArrayInfo]) -> Iterator[dict[str, ArrayInfo]]:
-    slab: dict[str, ArrayInfo] = {}
+def _slabs(infos: Mapping[str, TensorSpec]) -> Iterator[dict[str, TensorSpec]]:
+    slab: dict[str, TensorSpec] = {}
     length = 0
     for name, info in infos.items():
         if slab and length + _room(info) > _SLAB_BYTES:
@@ -54,5 +54,5 @@ def _slabs(infos: Mapping[str, ArrayInfo]) -> Iterator[dict[str, ArrayInfo]]:
         yield slab
 
 
-def _room(info: ArrayInfo) -> int:
-    return -(-info.nbytes // _ALIGNMENT) * _ALIGNMENT
+def _room(info: TensorSpec) -> int:
+    return -(-info.byte_count // _ALIGNMENT) * _ALIGNMENT

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
+from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.shard.block_digest import DIGEST_LENGTH, block_count
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _DTYPES = {
     name: np.dtype(name)
@@ -49,14 +50,14 @@ class Place(NamedTuple):
 class StoredArray(NamedTuple):
     """An array in a shard; ``table`` are the digests of its blocks."""
 
-    info: ArrayInfo
+    info: TensorSpec
     place: Place
     table: bytes
 
     @property
     def extent(self) -> tuple[int, int]:
         """Start and stop of its bytes in the file."""
-        return self.place.offset, self.place.offset + self.info.nbytes
+        return self.place.offset, self.place.offset + self.info.byte_count
 
 
 class IndexDraft:
@@ -66,7 +67,7 @@ class IndexDraft:
     """
 
     def __init__(
-        self, attributes: Mapping[str, Attribute], infos: Mapping[str, ArrayInfo], places: Mapping[str, Place]
+        self, attributes: Mapping[str, Attribute], infos: Mapping[str, TensorSpec], places: Mapping[str, Place]
     ) -> None:
         attributes_text = json.dumps(attributes, separators=(",", ":"))
         self._start = f'{{"format":"{_FORMAT}","attributes":{attributes_text},"skeleton":"'
@@ -158,7 +159,7 @@ def check_name(name: object) -> None:
         )
 
 
-def check_info(info: ArrayInfo) -> None:
+def check_info(info: TensorSpec) -> None:
     """Raise ``ValueError`` if no array of that shape and dtype can be stored."""
     if info.dtype.str not in _DTYPES:
         raise ValueError(f"has dtype {info.dtype}; use bool, integers, float or complex in little-endian byte order")
@@ -181,7 +182,7 @@ def _item_count(content: bytes | bytearray) -> int:
     return sum(map(content.count, (b",", b"[", b"{")))
 
 
-def _described(name: str, info: ArrayInfo, place: Place) -> str:
+def _described(name: str, info: TensorSpec, place: Place) -> str:
     """Return the JSON of an array up to its digests."""
     shape = list(map(int, info.shape))
     return (
@@ -190,8 +191,8 @@ def _described(name: str, info: ArrayInfo, place: Place) -> str:
     )
 
 
-def _table_length(info: ArrayInfo) -> int:
-    return block_count(info.nbytes) * DIGEST_LENGTH
+def _table_length(info: TensorSpec) -> int:
+    return block_count(info.byte_count) * DIGEST_LENGTH
 
 
 def _stored(entry: object) -> tuple[str, StoredArray]:
@@ -203,11 +204,11 @@ def _stored(entry: object) -> tuple[str, StoredArray]:
     check_name(name)
     if dtype not in _DTYPES or any(type(extent) is not int for extent in shape):
         raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
-    info = ArrayInfo(tuple(shape), _DTYPES[dtype])
+    info = TensorSpec(tuple(shape), _DTYPES[dtype])
     check_info(info)
     table = bytes.fromhex(blocks)
     if len(table) != _table_length(info):
-        raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.nbytes} bytes')
+        raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.byte_count} bytes')
     if min(first, offset) < 0 or not dataset.isprintable():
         raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
     return name, StoredArray(info, Place(dataset, first, offset), table)

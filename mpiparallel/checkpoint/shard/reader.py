@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute, info_in
+from mpiparallel.checkpoint.array_file import Attribute, info_in
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, block_count, digest_in, digest_of
 from mpiparallel.checkpoint.shard.index import (
@@ -25,6 +25,7 @@ from mpiparallel.checkpoint.shard.index import (
     gaps,
 )
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 _MEND = "restore the file, or run mpiparallel ckpt recover"
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -68,7 +69,7 @@ class ShardFile:
         self._skeleton = index.skeleton
         self._stored = index.arrays
         self.attributes: Mapping[str, Attribute] = index.attributes
-        self.arrays: Mapping[str, ArrayInfo] = {name: stored.info for name, stored in index.arrays.items()}
+        self.arrays: Mapping[str, TensorSpec] = {name: stored.info for name, stored in index.arrays.items()}
         self.digests: Mapping[str, str] = {name: digest_of(stored.table) for name, stored in index.arrays.items()}
 
     def place(self, name: str) -> Place:
@@ -98,7 +99,7 @@ class ShardFile:
         """
         bounce = memoryview(bytearray(BLOCK))
         for name in self._stored if names is None else names:
-            length = info_in(self, name).nbytes
+            length = info_in(self, name).byte_count
             for block in range(block_count(length)):
                 self._read_block(name, block, bounce[: min(BLOCK, length - block * BLOCK)])
         self._verify_skeleton(bounce)
@@ -117,7 +118,7 @@ class ShardFile:
 
     def _fill(self, name: str, start: int, target: memoryview) -> None:
         """Fill ``target`` with the bytes from ``start`` on; blocks that lie in it whole are read where they belong."""
-        stop, length = start + target.nbytes, self.arrays[name].nbytes
+        stop, length = start + target.nbytes, self.arrays[name].byte_count
         for block in range(start // BLOCK, block_count(stop)):
             begin, end = block * BLOCK, min(length, (block + 1) * BLOCK)
             if start <= begin and end <= stop:

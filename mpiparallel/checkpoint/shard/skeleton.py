@@ -14,9 +14,9 @@ from urllib.parse import quote
 import h5py
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import ArrayInfo
 from mpiparallel.checkpoint.shard.index import Place
 from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 INDEX_DATASET = "%index"
 # Smaller arrays are fused: to make a dataset takes longer than to write them.
@@ -38,14 +38,14 @@ class Skeleton(NamedTuple):
         return self.image.seek(0, os.SEEK_END)
 
 
-def lay_out(infos: Mapping[str, ArrayInfo], index_length: Callable[[Mapping[str, Place]], int]) -> Skeleton:
+def lay_out(infos: Mapping[str, TensorSpec], index_length: Callable[[Mapping[str, Place]], int]) -> Skeleton:
     """Return the HDF5 for arrays of ``infos`` and for an index whose length depends on the places of the arrays.
 
     An array of at least 64 KiB is a dataset; smaller ones follow one another in a dataset for each dtype.
     """
     image, places = SparseImage(), dict[str, Place]()
     fused = _fused(infos)
-    large = {name: info for name, info in infos.items() if info.nbytes >= FUSED_LENGTH}
+    large = {name: info for name, info in infos.items() if info.byte_count >= FUSED_LENGTH}
     with _image_file(image) as file:
         datasets = _Datasets(file)
         for key, members in fused.items():
@@ -83,16 +83,16 @@ def _image_file(image: SparseImage) -> Any:
     return h5py.File(image, "w", libver=VERSION, alignment_threshold=FUSED_LENGTH, alignment_interval=PAGE)
 
 
-def _fused(infos: Mapping[str, ArrayInfo]) -> dict[str, dict[str, ArrayInfo]]:
+def _fused(infos: Mapping[str, TensorSpec]) -> dict[str, dict[str, TensorSpec]]:
     """Return the small arrays by the dataset that they share."""
-    fused: dict[str, dict[str, ArrayInfo]] = {}
+    fused: dict[str, dict[str, TensorSpec]] = {}
     for name, info in infos.items():
-        if info.nbytes < FUSED_LENGTH:
+        if info.byte_count < FUSED_LENGTH:
             fused.setdefault(f"%fused_{info.dtype.str[1:]}", {})[name] = info
     return fused
 
 
-def _fused_places(key: str, offset: int, members: Mapping[str, ArrayInfo]) -> dict[str, Place]:
+def _fused_places(key: str, offset: int, members: Mapping[str, TensorSpec]) -> dict[str, Place]:
     places, first = {}, 0
     for name, info in members.items():
         places[name] = Place(key, first, offset + first * info.dtype.itemsize if info.size else 0)

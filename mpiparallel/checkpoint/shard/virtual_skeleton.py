@@ -10,9 +10,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
+from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.shard.skeleton import VERSION, dataset_name
 from mpiparallel.checkpoint.shard.sparse_image import SparseImage
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 
 
@@ -32,7 +33,7 @@ class Piece(NamedTuple):
 class VirtualTensor(NamedTuple):
     """A tensor made of pieces, or of a ``value`` that is copied, as HDF5 has no virtual scalars."""
 
-    info: ArrayInfo
+    info: TensorSpec
     pieces: Sequence[Piece] = ()
     value: NDArray[Any] | None = None
 

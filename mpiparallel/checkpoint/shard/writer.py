@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, Attribute
+from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.durable_file import replacing, write_at
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, BlockTable, digest_of, small_table
 from mpiparallel.checkpoint.shard.index import (
@@ -25,6 +25,7 @@ from mpiparallel.checkpoint.shard.index import (
 )
 from mpiparallel.checkpoint.shard.skeleton import FUSED_LENGTH, Skeleton, lay_out
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 # Large enough for full speed, small enough to be in the cache still when it is written after it was digested.
 _PIECE = 4 * BLOCK
@@ -40,7 +41,7 @@ class WrittenShard(NamedTuple):
 
 def write_shard(
     path: str | Path,
-    infos: Mapping[str, ArrayInfo],
+    infos: Mapping[str, TensorSpec],
     arrays: Iterable[tuple[str, NDArray[Any]]],
     attributes: Mapping[str, Attribute],
 ) -> WrittenShard:
@@ -79,7 +80,7 @@ def write_shard(
     return WrittenShard(size, digest.hex(), {name: digest_of(table) for name, table in tables.items()})
 
 
-def _check(path: Path, infos: Mapping[str, ArrayInfo], attributes: Mapping[str, Attribute]) -> None:
+def _check(path: Path, infos: Mapping[str, TensorSpec], attributes: Mapping[str, Attribute]) -> None:
     if "\0" in str(path):
         raise CheckpointError(f"{str(path)!r} cannot name a file; use a path without control characters")
     subject = ""
@@ -96,7 +97,7 @@ def _check(path: Path, infos: Mapping[str, ArrayInfo], attributes: Mapping[str, 
 
 
 def _lay_out(
-    path: Path, infos: Mapping[str, ArrayInfo], attributes: Mapping[str, Attribute]
+    path: Path, infos: Mapping[str, TensorSpec], attributes: Mapping[str, Attribute]
 ) -> tuple[Skeleton, IndexDraft]:
     drafts = []
 
@@ -111,7 +112,7 @@ def _lay_out(
 
 
 def _matching(
-    path: Path, infos: Mapping[str, ArrayInfo], arrays: Iterable[tuple[str, NDArray[Any]]]
+    path: Path, infos: Mapping[str, TensorSpec], arrays: Iterable[tuple[str, NDArray[Any]]]
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Give the arrays, once it is sure that each is the one that is due."""
     due = iter(infos.items())
@@ -201,12 +202,12 @@ def _portions(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 def _write_index(
     descriptor: int,
     skeleton: Skeleton,
-    infos: Mapping[str, ArrayInfo],
+    infos: Mapping[str, TensorSpec],
     draft: IndexDraft,
     tables: Mapping[str, bytes],
 ) -> bytes:
     """Write index and footer; return the digest of the index."""
-    lengths = [(skeleton.places[name].offset, info.nbytes) for name, info in infos.items()]
+    lengths = [(skeleton.places[name].offset, info.byte_count) for name, info in infos.items()]
     lengths.append((skeleton.index_offset, draft.length))
     around = xxhash.xxh3_128()
     for start, stop in gaps([(offset, offset + length) for offset, length in lengths], skeleton.end):

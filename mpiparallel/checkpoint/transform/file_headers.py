@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, Attribute
+from mpiparallel.checkpoint.array_file import ArrayFile, Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 Opener = Callable[[], ArrayFile]
 Headers = Mapping[int, "Header"]
@@ -22,7 +23,7 @@ Headers = Mapping[int, "Header"]
 class Header:
     """The arrays of one file by name, and what else it tells."""
 
-    arrays: Mapping[str, ArrayInfo]
+    arrays: Mapping[str, TensorSpec]
     attributes: Mapping[str, Attribute]
 
 
@@ -39,7 +40,7 @@ def read_headers(openers: Mapping[int, Opener]) -> tuple[dict[int, Header], dict
     return headers, problems
 
 
-def slices_in(headers: Headers, name: str) -> dict[int, ArrayInfo]:
+def slices_in(headers: Headers, name: str) -> dict[int, TensorSpec]:
     """Return shape and dtype of what each rank has of a parameter."""
     return {rank: header.arrays[name] for rank, header in headers.items() if name in header.arrays}
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import ArrayFile, ArrayInfo, Attribute
+from mpiparallel.checkpoint.array_file import ArrayFile, Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
@@ -29,10 +29,11 @@ from mpiparallel.checkpoint.transform.file_headers import (
 )
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
-Slices = Mapping[int, ArrayInfo]
+Slices = Mapping[int, TensorSpec]
 
 _PROBLEMS_SHOWN: Final = 4
 

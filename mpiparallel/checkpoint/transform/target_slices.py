@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, NamedArrays
+from mpiparallel.checkpoint.array_file import NamedArrays
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.strategy.merged import Stage, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
@@ -18,6 +18,7 @@ from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
 from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
@@ -146,9 +147,9 @@ def _lost(rank: int, lost: Sequence[tuple[str, list[int]]], problems: Mapping[in
     )
 
 
-def infos_of_boxes(state: StoredState, boxes: Mapping[str, Box]) -> dict[str, ArrayInfo]:
+def infos_of_boxes(state: StoredState, boxes: Mapping[str, Box]) -> dict[str, TensorSpec]:
     """Return shape and dtype of the slice of each parameter."""
-    return {name: ArrayInfo(box.shape, state.tensors[name].dtype) for name, box in boxes.items()}
+    return {name: TensorSpec(box.shape, state.tensors[name].dtype) for name, box in boxes.items()}
 
 
 def read_slices(state: StoredState, boxes: Mapping[str, Box]) -> NamedArrays:
@@ -157,7 +158,7 @@ def read_slices(state: StoredState, boxes: Mapping[str, Box]) -> NamedArrays:
     Raises ``CheckpointError`` where that memory is not there, or a slice cannot be read.
     """
     infos = infos_of_boxes(state, boxes)
-    most = max((info.nbytes for info in infos.values()), default=0)
+    most = max((info.byte_count for info in infos.values()), default=0)
     try:
         room = np.empty(most, np.uint8)
     except MemoryError as error:
@@ -165,7 +166,7 @@ def read_slices(state: StoredState, boxes: Mapping[str, Box]) -> NamedArrays:
             f"the largest slice has {most} bytes, for which there is no memory; cut it more"
         ) from error
     for name, info in infos.items():
-        target = np.empty(*info) if info.nbytes < _SMALL_BYTES else _view(room, info)
+        target = np.empty(info.shape, info.dtype) if info.byte_count < _SMALL_BYTES else _view(room, info)
         state.fill_box(name, boxes[name], target)
         yield name, target
 
@@ -175,8 +176,8 @@ def _few(texts: Sequence[str], separator: str) -> str:
     return separator.join(texts[:_SHOWN]) + more
 
 
-def _view(room: NDArray[np.uint8], info: ArrayInfo) -> NDArray[Any]:
-    return room[: info.nbytes].view(info.dtype).reshape(info.shape)
+def _view(room: NDArray[np.uint8], info: TensorSpec) -> NDArray[Any]:
+    return room[: info.byte_count].view(info.dtype).reshape(info.shape)
 
 
 def _whole_anyway(layout: Layout) -> bool:

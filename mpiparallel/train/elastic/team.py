@@ -10,8 +10,8 @@ import numpy as np
 
 from mpiparallel.communication import joined, world
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError
+from mpiparallel.train.announcement import world_or_alone
 
 
 class Team:
@@ -34,7 +34,7 @@ class Team:
     @classmethod
     def of_current_world(cls) -> Team:
         """Return the team of all ranks."""
-        return cls(world.current() if world.initialised() else alone())
+        return cls(world_or_alone())
 
     @property
     def active(self) -> bool:

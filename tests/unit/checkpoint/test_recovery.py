@@ -270,14 +270,13 @@ def test_killed_at_any_call_it_can_be_called_again(tmp_path: Path) -> None:
 def test_memory_that_changes_bytes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path)
     shard(tmp_path, 2).unlink()
-    write = recovery.write_shard
+    write = recovery.write_rank_shard
 
-    def corrupting(path: Path, infos: Any, arrays: Any, attributes: Any) -> Any:
-        return write(
-            path, infos, ((name, array + 1 if name == "net.w" else array) for name, array in arrays), attributes
-        )
+    def corrupting(folder: Path, identity: Any, rank: int, specs: Any, arrays: Any) -> Any:
+        changed = ((name, array + 1 if name == "net.w" else array) for name, array in arrays)
+        return write(folder, identity, rank, specs, changed)
 
-    monkeypatch.setattr(recovery, "write_shard", corrupting)
+    monkeypatch.setattr(recovery, "write_rank_shard", corrupting)
     with pytest.raises(CheckpointError, match="changes bytes"):
         recover(tmp_path)
     monkeypatch.undo()

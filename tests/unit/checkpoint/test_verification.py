@@ -49,7 +49,7 @@ def test_a_missing_shard_and_a_missing_folder_are_told(tmp_path: Path, manifest:
 def test_a_flipped_bit_is_told_of_the_array_that_has_it(tmp_path: Path, manifest: Manifest, name: str) -> None:
     with open_shard(shard(tmp_path, 3)) as file:
         offset = file.place(name).offset
-    flip(shard(tmp_path, 3), offset + file.arrays[name].nbytes - 1)
+    flip(shard(tmp_path, 3), offset + file.arrays[name].byte_count - 1)
     found = verify(tmp_path, manifest)
     assert told(found) == [("damaged", "rank_3/net-1_77.h5", 3, name)]
     check = found.checks[3]

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
+from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats import mindspore_checkpoint, mindspore_message
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 from tests.unit.train.mindspore_checkpoint import checkpoint_message, read_checkpoint
 
 GENUINE = Path(__file__).parents[3] / "fixtures" / "mindspore" / "e2e_8to4"
@@ -132,7 +133,7 @@ def test_a_tensor_in_parts_is_one_array_and_can_be_read_from_anywhere(path):
     parts = [content[:120], content[120:122], content[122:122], content[122:]]
     path.write_bytes(message(("a", (), "Int8", b"\5"), *(("w", (4, 25), "Int32", part) for part in parts)))
     with open_mindspore_checkpoint(path) as file:
-        assert file.arrays["w"] == ArrayInfo((4, 25), np.dtype(np.int32))
+        assert file.arrays["w"] == TensorSpec((4, 25), np.dtype(np.int32))
         for first in range(0, 100, 7):
             target = np.empty(min(40, 100 - first), np.int32)
             file.fill("w", first, target)
@@ -245,7 +246,7 @@ def test_what_mindspore_has_no_type_for_is_not_written(arrays, attributes, reaso
 
 def test_one_array_at_a_time_is_in_memory(path):
     size, count = 1 << 20, 16
-    infos = {f"w{index}": ArrayInfo((size,), np.dtype(np.uint8)) for index in range(count)}
+    infos = {f"w{index}": TensorSpec((size,), np.dtype(np.uint8)) for index in range(count)}
     tracemalloc.start()
     try:
         write_mindspore_checkpoint(path, infos, ((name, np.full(size, 1, np.uint8)) for name in infos), {})

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from mpiparallel.checkpoint import durable_file
-from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
+from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, open_file, write_file
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 # What all formats have: MindSpore loads no complex numbers.
 DTYPES = ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8"]
@@ -172,7 +173,7 @@ def test_closing_twice_does_nothing(suffix, tmp_path):
 @formats
 def test_one_array_at_a_time_is_in_memory(suffix, tmp_path):
     path, size = tmp_path / f"one{suffix}", 1 << 20
-    infos = {f"w{index}": ArrayInfo((size,), np.dtype(np.uint8)) for index in range(16)}
+    infos = {f"w{index}": TensorSpec((size,), np.dtype(np.uint8)) for index in range(16)}
     tracemalloc.start()
     try:
         write_file(path, infos, ((name, np.full(size, 1, np.uint8)) for name in infos), {})

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
+from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 KINDS = {
     "BOOL": "bool",
@@ -179,4 +180,4 @@ def test_each_file_cut_short_is_refused(path):
 def test_shapes_and_dtypes_are_known_before_anything_is_read(path):
     write(path, {"w": np.zeros((2, 3), np.float16)})
     with open_safetensors(path) as file:
-        assert file.arrays == {"w": ArrayInfo((2, 3), np.dtype(np.float16))}
+        assert file.arrays == {"w": TensorSpec((2, 3), np.dtype(np.float16))}

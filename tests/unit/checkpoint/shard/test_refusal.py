@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
+from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 
 def write(path: Path, arrays: dict[str, NDArray[Any]], **attributes: Any) -> None:
@@ -42,12 +43,12 @@ def test_a_dtype_that_cannot_be_stored_is_refused(tmp_path: Path, dtype: Any) ->
 @pytest.mark.parametrize("shape", [(1,) * 33, (2**40, 2**40), (-1,), (0, 2**70)])
 def test_a_shape_that_cannot_be_stored_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
     with pytest.raises(CheckpointError, match=r'one\.h5: array "w" has shape'):
-        write_shard(tmp_path / "one.h5", {"w": ArrayInfo(shape, np.dtype("f4"))}, (), {})
+        write_shard(tmp_path / "one.h5", {"w": TensorSpec(shape, np.dtype("f4"))}, (), {})
     assert not list(tmp_path.iterdir())
 
 
 def test_more_than_any_file_holds_is_refused(tmp_path: Path) -> None:
-    infos = {f"w{index}": ArrayInfo((2**59,), np.dtype("f4")) for index in range(8)}
+    infos = {f"w{index}": TensorSpec((2**59,), np.dtype("f4")) for index in range(8)}
     with pytest.raises(CheckpointError, match=r"one\.h5: cannot be laid out"):
         write_shard(tmp_path / "one.h5", infos, (), {})
 
@@ -77,7 +78,7 @@ def test_an_attribute_that_cannot_be_stored_is_refused(tmp_path: Path, value: An
     ],
 )
 def test_arrays_other_than_announced_are_refused(tmp_path: Path, arrays: Any, message: str) -> None:
-    infos = {name: ArrayInfo((3,), np.dtype("f8")) for name in "vw"}
+    infos = {name: TensorSpec((3,), np.dtype("f8")) for name in "vw"}
     with pytest.raises(CheckpointError, match=message):
         write_shard(tmp_path / "one.h5", infos, arrays, {})
     assert not list(tmp_path.iterdir())
@@ -90,7 +91,7 @@ def test_a_failure_of_the_source_passes_through(tmp_path: Path, failure: type[Ba
         raise failure
 
     with pytest.raises(failure):
-        write_shard(tmp_path / "one.h5", {name: ArrayInfo((3,), np.dtype("f8")) for name in "vw"}, failing(), {})
+        write_shard(tmp_path / "one.h5", {name: TensorSpec((3,), np.dtype("f8")) for name in "vw"}, failing(), {})
     assert not list(tmp_path.iterdir())
 
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayInfo, infos_of, read_array
+from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
 from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
 
 DTYPES = [np.dtype(char) for char in "?bhilqBHILQefdFD"]
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(str.isprintable)
@@ -178,7 +179,7 @@ def test_each_array_is_released_before_the_next_is_asked_for(tmp_path: Path) -> 
             yield f"w{index}", array
             del array
 
-    infos = {f"w{index}": ArrayInfo((3 + 9000 * (index % 2), 5), np.dtype(np.int64)) for index in range(6)}
+    infos = {f"w{index}": TensorSpec((3 + 9000 * (index % 2), 5), np.dtype(np.int64)) for index in range(6)}
     write_shard(tmp_path / "lazy.h5", infos, made(), {})
     with open_shard(tmp_path / "lazy.h5") as shard:
         assert read_array(shard, "w5").tolist() == np.full((9003, 5), 5).tolist()

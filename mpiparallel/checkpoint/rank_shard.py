@@ -1,0 +1,44 @@
+"""The shard of one rank in the folder of a checkpoint: equal for all who write it, so that it can be written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mpiparallel.checkpoint.array_file import NamedArrays
+from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, sync_folder
+from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
+from mpiparallel.checkpoint.regular_file import check_folder
+from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
+from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.tensor_spec import TensorSpec
+
+Identity = tuple[str, int, int]
+
+
+def write_rank_shard(
+    folder: Path,
+    identity: Identity,
+    rank: int,
+    specs: Mapping[str, TensorSpec],
+    arrays: NamedArrays,
+    clears: bool = False,
+) -> WrittenShard:
+    """Write what ``rank`` holds of the checkpoint of this prefix, epoch and step; see ``write_shard``.
+
+    The folder of the rank is made where it is missing, its name on disk. ``clears`` deletes what killed writers have
+    left there: only for one who knows that nobody else writes.
+    """
+    prefix, epoch, step = identity
+    path = folder / shard_file(checkpoint_name(prefix, epoch, step), rank)
+    try:
+        make_folder(path.parent)
+        check_folder(path.parent)
+        # A job that was killed may have made them, and not come to this.
+        sync_folder(folder)
+        sync_folder(folder.parent)
+        if clears:
+            clear_partial(path.parent)
+    except OSError as error:
+        raise CheckpointError(f"{path.parent}: cannot be made ({error}); name a folder that can be written") from error
+    return write_shard(path, specs, arrays, {"prefix": prefix, "epoch": epoch, "step": step, "rank": rank})
