@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check test-slow test-gpu test-interop test-interop-mindspore soak bench clean
+.PHONY: help demo test lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -22,7 +22,7 @@ test: .venv/.test .venv-mpich/.test ## run the tests, with Open MPI and with MPI
 test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test: export OPENBLAS_NUM_THREADS := 1
 test:
-	.venv/bin/python -m pytest -m "not gpu and not interop and not mindspore and not slow"
+	.venv/bin/python -m pytest -m "not gpu and not interop and not mindspore and not slow and not cluster"
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .
@@ -39,6 +39,12 @@ test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x 
 test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in a few minutes
 	.venv/bin/python -m pytest -m slow
 
+test-cluster: .venv/.test .venv-mpich/.test ## run jobs on several hosts, and let those fail; needs root on Debian
+test-cluster: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+test-cluster:
+	@tests/cluster/packages.sh || echo "make: the tests whose packages are missing are skipped" >&2
+	.venv/bin/python -m pytest -m cluster tests/cluster
+
 test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of its own
 	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -m interop tests/interop
 
@@ -52,7 +58,9 @@ soak: export MPIPARALLEL_SOAK ?= 1
 soak: export MPIPARALLEL_SOAK_FIGURES := $(CURDIR)/build/reliability.jsonl
 soak:
 	@mkdir -p build && rm -f $(MPIPARALLEL_SOAK_FIGURES)
+	@tests/cluster/packages.sh || true
 	.venv/bin/python -m pytest $(SOAKED)
+	.venv/bin/python -m pytest -m cluster tests/cluster
 	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/reliability.md
 
 bench: .venv/.demo ## run every program in benchmarks/

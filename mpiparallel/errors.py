@@ -11,6 +11,7 @@
     |- TraceError           (TypeError)     a network cannot be traced to a graph
     |- GradientError        (TypeError)     a gradient is asked for that is not defined
     |- CommunicationError   (RuntimeError)  a collective failed or was called wrongly
+    |  `- RankFailureError                   a rank that it needs has died
     |- ReshardError         (RuntimeError)  state could not be moved
     |- CheckpointError      (RuntimeError)  a checkpoint is damaged, incomplete or does not fit
     |- StrategyFileError    (ValueError)    a strategy or group file cannot be read
@@ -56,6 +57,10 @@ class GradientError(MpiParallelError, TypeError):
 
 class CommunicationError(MpiParallelError, RuntimeError):
     """A collective failed or was called wrongly."""
+
+
+class RankFailureError(CommunicationError):
+    """A rank that a collective needs has died, and the MPI library lets the others go on (ULFM)."""
 
 
 class ReshardError(MpiParallelError, RuntimeError):

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.errors import MpiParallelError
+from mpiparallel.errors import MpiParallelError, RankFailureError
 
 _REASON_BYTES = 512
 _REASONS_SHOWN = 8
@@ -50,6 +50,9 @@ def failing_together(communicator: Communicator, kind: type[Exception]) -> Itera
     cause: Exception | None = None
     try:
         yield
+    except RankFailureError:
+        # There is nobody to tell it to: the members are told by their own calls.
+        raise
     except (MpiParallelError, OSError, MemoryError) as error:
         cause = error
     if communicator.any_true(cause is not None):

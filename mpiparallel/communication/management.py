@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mpiparallel.backend.blas_threads import limit_blas_threads
+from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.communication import world
 from mpiparallel.communication.joining import joined as joined
 from mpiparallel.communication.protocol import Communicator
@@ -27,7 +28,8 @@ def init(backend_name: str | None = None) -> None:
     """Make this process a rank; every rank calls it before any other communication.
 
     Under ``mpirun`` or ``srun`` the ranks are those of MPI. From then on an uncaught exception on any of them ends the
-    whole job, and the ranks of a host share its cores among their BLAS threads. A process started alone is a world of
+    whole job, the ranks of a host share its cores among their BLAS threads, and the signal of preemption waits for the
+    end of a step (``train.preemption``). A process started alone is a world of
     one rank, with or without MPI. An existing world is kept. A process that ``grow`` started finds the world of those
     that started it.
 
@@ -37,6 +39,7 @@ def init(backend_name: str | None = None) -> None:
     """
     if backend_name is not None and backend_name not in BACKEND_NAMES:
         raise ConfigurationError(f'init: backend_name "{backend_name}" is not one of {", ".join(BACKEND_NAMES)}')
+    heed_preemption()
     if not world.initialised():
         opened = _open_world(_launched_ranks())
         limit_blas_threads(len(opened.host_ranks))
@@ -144,4 +147,5 @@ def _open_world(launched: int) -> Communicator:
         )
     if communicator.size > 1:
         mpi.abort_job_on_uncaught_exception()
+        mpi.watch_this_rank()
     return communicator

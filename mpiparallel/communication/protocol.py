@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.shared_memory import SharedMemory
 
 Reduction = Literal["sum", "max", "min", "prod"]
@@ -66,6 +67,22 @@ class Communicator(Protocol):
     @property
     def can_share(self) -> bool:
         """Whether ``share`` works: on every host the ranks can see each other's memory; the same on every rank."""
+
+    @property
+    def notice(self) -> Notice:
+        """What ``meet`` passes on; one for all communicators of a world on this rank."""
+
+    def labelled(self, label: str) -> Communicator:
+        """Return the same members, for calls of a program that all of them have compiled alike.
+
+        Where something hangs the calls are known by their ``label``; they are not compared once more each time.
+        """
+
+    def meet(self, fingerprint: str) -> None:
+        """Wait until every member is here with the same ``fingerprint``, and pass the ``notice`` on.
+
+        Raises ``CommunicationError`` on all members, before anything is done, if their fingerprints differ.
+        """
 
     def barrier(self) -> None:
         """Wait until every member is here."""

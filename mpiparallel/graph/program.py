@@ -95,6 +95,7 @@ class Program:
             copied = partial(self._runtime.array_module.copyto, outputs[0], node.operator.view(inputs[0]))
             self._steps.append((node, copied))
             return
+        self._runtime.label = node.operator.scope or node.name
         self._steps.append((node, node.operator.kernel(self._runtime, inputs, outputs)))
 
     def _by_guards(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]]]]:

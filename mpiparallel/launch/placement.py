@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mpiparallel.cluster.hostfile import Host, Hostfile
+from mpiparallel.cluster.node_list import expand_tasks
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable, Server
 from mpiparallel.errors import RankTableError
@@ -43,9 +44,30 @@ def place(ranks: int, table: RankTable | None, hostfile: Hostfile | None, variab
         return _on_servers(table, hostfile)
     if hostfile:
         return _on_hosts(hostfile.hosts, ranks)
-    nodes = variables.get("SLURM_JOB_NUM_NODES", variables.get("SLURM_NNODES", "1"))
-    count = int(nodes) if nodes.isascii() and nodes.isdigit() and int(nodes) > 0 else 1
+    count = _node_count(variables)
     return Placement((), -(-ranks // count), count > 1)
+
+
+def allocated_ranks(variables: Mapping[str, str]) -> int | None:
+    """Return how many tasks SLURM gave the allocation that ``variables`` tell of, None outside of one.
+
+    Raises RankTableError where the variables cannot be read.
+
+    >>> allocated_ranks({"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3", "SLURM_TASKS_PER_NODE": "2(x2),1"})
+    5
+    """
+    if "SLURM_JOB_ID" not in variables:
+        return None
+    tasks = variables.get("SLURM_NTASKS", "")
+    if tasks.isascii() and tasks.isdigit():
+        return int(tasks)
+    # Not set where only --nodes was given.
+    return sum(expand_tasks(variables.get("SLURM_TASKS_PER_NODE", ""), _node_count(variables)))
+
+
+def _node_count(variables: Mapping[str, str]) -> int:
+    nodes = variables.get("SLURM_JOB_NUM_NODES", variables.get("SLURM_NNODES", "1"))
+    return int(nodes) if nodes.isascii() and nodes.isdigit() and int(nodes) > 0 else 1
 
 
 def _on_hosts(hosts: tuple[Host, ...], ranks: int, order: RankOrder | None = None) -> Placement:

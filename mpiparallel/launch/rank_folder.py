@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+ATTEMPT_VARIABLE = "MPIPARALLEL_RESTART_COUNT"
+"""The environment variable that counts the starts of a job before this one."""
+
+_LONGEST_TEXT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +24,32 @@ class Failure:
     traceback: str
     exit_code: int
 
+    @classmethod
+    def parsed(cls, rank: int, fields: Mapping[str, Any]) -> Failure | None:
+        """Return the failure of ``rank`` that ``fields`` describe, its texts cut to 64 KiB, or None if they do not."""
+        moment, code = fields.get("time"), fields.get("exit_code")
+        texts = [fields.get("exception"), fields.get("traceback")]
+        if not (isinstance(moment, int | float) and isinstance(code, int) and 0 < code < 256):
+            return None
+        if not all(isinstance(text, str) for text in texts):
+            return None
+        exception, traceback = (str(text)[-_LONGEST_TEXT:] for text in texts)
+        return cls(rank, float(moment), exception, traceback, code)
+
+    @property
+    def summary(self) -> str:
+        """The last line of the exception: its class and its message."""
+        return (self.exception.strip().splitlines() or [f"exit code {self.exit_code}"])[-1]
+
 
 @dataclass(frozen=True, slots=True)
 class RankFolder:
     """The folder of one rank under the log directory, laid out as by the tutorial's ``run.sh``.
 
     ``train.log<rank>`` is all the rank printed, ``env<rank>.log`` its environment. ``completed`` is there only if it
-    ended well, ``failure.json`` only if it ended by an exception or a non-zero exit. ``stack<rank>.log`` says where it
-    was when it was told to end.
+    ended well, ``preempted`` only if it was told to end and had committed, ``failure.json`` only if it ended by an
+    exception or a non-zero exit. ``stack<rank>.log`` says where it was when it was told to end, ``flight<rank>.bin``
+    what it did last. Those of earlier attempts of a restarted job have ``.attempt0``, ``.attempt1`` after their names.
     """
 
     log_dir: Path
@@ -51,19 +76,49 @@ class RankFolder:
         return self.path / f"stack{self.rank}.log"
 
     @property
+    def flight(self) -> Path:
+        """The rank's flight recording."""
+        return self.path / f"flight{self.rank}.bin"
+
+    @property
     def completed(self) -> Path:
         """The mark of a rank that ended well."""
         return self.path / "completed"
+
+    @property
+    def preempted(self) -> Path:
+        """The mark of a rank that was told to end, and ended after a commit."""
+        return self.path / "preempted"
 
     @property
     def failure(self) -> Path:
         """The record of a rank that failed."""
         return self.path / "failure.json"
 
+    def begin(self, attempt: int) -> None:
+        """Make room for attempt number ``attempt`` (from 0) of a job.
+
+        What the attempt before left gets ``.attempt<number>`` after its name; the first attempt removes all that
+        earlier jobs left. Other files in the folder stay.
+        """
+        if not attempt:
+            self.clear()
+            return
+        for path in self._files():
+            kept = path.with_name(f"{path.name}.attempt{attempt - 1}")
+            # The launcher has done it already where it shares this folder with the rank.
+            if path.exists():
+                path.replace(kept)
+
     def clear(self) -> None:
         """Remove what an earlier job left in the folder; other files in it stay."""
-        for path in (self.log, self.environment, self.stack, self.completed, self.failure):
+        for path in self._files():
             path.unlink(missing_ok=True)
+            for kept in path.parent.glob(f"{path.name}.attempt[0-9]*"):
+                kept.unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[Path]:
+        yield from (self.log, self.environment, self.stack, self.flight, self.completed, self.preempted, self.failure)
 
     def write_failure(self, failure: Failure) -> None:
         """Write ``failure``; a reader sees all of it or nothing."""
@@ -74,6 +129,18 @@ class RankFolder:
     def read_failure(self) -> Failure | None:
         """Return the failure of the rank, or None if it left none."""
         try:
-            return Failure(**json.loads(self.failure.read_text(encoding="utf-8")))
+            fields = json.loads(self.failure.read_text(encoding="utf-8", errors="replace"))
         except FileNotFoundError:
             return None
+        except (OSError, ValueError, RecursionError):
+            fields = None
+        parsed = Failure.parsed(self.rank, fields) if isinstance(fields, dict) else None
+        return parsed or self._unreadable()
+
+    def _unreadable(self) -> Failure:
+        text = f"{self.failure} is there, but cannot be read"
+        try:
+            moment = self.failure.stat().st_mtime
+        except OSError:
+            moment = 0.0
+        return Failure(self.rank, moment, text, text, 1)

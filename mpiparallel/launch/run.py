@@ -5,25 +5,41 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.device_rules import device_warnings
+from mpiparallel.cluster.exit_codes import COMPLETED, REQUEUE
+from mpiparallel.cluster.fault_plan import FaultPlan
 from mpiparallel.cluster.hostfile import Hostfile
+from mpiparallel.cluster.preemption_signal import VARIABLE as PREEMPTION_VARIABLE
+from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, RankTableError
+from mpiparallel.flight.watchdog import SECONDS_VARIABLE, watchdog_seconds
+from mpiparallel.launch import ranked
+from mpiparallel.launch.attempts import ABORT, SHRINK, Attempts, OnFailure
 from mpiparallel.launch.command import Command, Job, build
 from mpiparallel.launch.installation import LAUNCHERS, Installation, find_installation
+from mpiparallel.launch.mapping import mapping
+from mpiparallel.launch.outcome import Outcome
 from mpiparallel.launch.placement import place
 from mpiparallel.launch.script import Script
+from mpiparallel.launch.starter import Starter
 from mpiparallel.launch.supervise import supervise
+from mpiparallel.launch.tee import Shown
+from mpiparallel.launch.terms import Terms
 
 if TYPE_CHECKING:
     from mpiparallel.launch.cli import Subparsers
 
 NAME = "run"
+_ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
+_CHAOS_VARIABLE = "MPIPARALLEL_CHAOS"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -48,29 +64,90 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="stop the job after S seconds, with exit code 124"
     )
+    _add_watching(parser)
     parser.add_argument(
-        "--dry-run", action="store_true", help="print the command and its environment, and start nothing"
+        "--dry-run",
+        action="store_true",
+        help="print which rank runs where, the command and its environment, and start nothing",
     )
     Script.add_arguments(parser)
 
 
+def _add_watching(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tee", action="store_true", help="show what all ranks print, each line behind its [rank]")
+    parser.add_argument("--tee-ranks", metavar="LIST", help="show what these ranks print: 0,3-5")
+    parser.add_argument(
+        "--watchdog",
+        metavar="S",
+        help="end a job whose ranks wait in one collective for longer than S seconds, with exit code 86 (default: 600; "
+        "off)",
+    )
+    parser.add_argument(
+        "--on-failure",
+        metavar="WHAT",
+        help="abort (default); restart[:N] the job, up to N (3) times; shrink: go on without ranks that die (Open MPI)",
+    )
+    parser.add_argument(
+        "--preemption-signal",
+        metavar="NAME",
+        help="on this signal ranks commit and the job ends with exit code 85 (default: USR1; off)",
+    )
+    parser.add_argument("--chaos", metavar="PLAN", help="strike the job with faults on purpose: kill@3:418, or seed=7")
+
+
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the job that ``arguments`` describe; return 0 if every rank ended well, else its exit code."""
+    """Run the job that ``arguments`` describe; return 0 if every rank ended well, else its exit code.
+
+    Where srun or mpirun has started this process as a rank, it is that rank.
+    """
+    starter = Starter.of(os.environ)
+    if starter:
+        return ranked.execute(arguments, starter)
+    on_failure = OnFailure.parse(arguments.on_failure or os.environ.get(_ON_FAILURE_VARIABLE) or ABORT)
     job = _job(arguments)
-    if arguments.dry_run and arguments.mpi:
-        # Naming the MPI makes a dry run work where there is none.
-        installation = Installation(arguments.mpi, arguments.mpi, LAUNCHERS[arguments.mpi][0])
-    else:
-        installation = find_installation(arguments.mpi)
+    installation = _installation(arguments)
+    if on_failure.kind == SHRINK and installation.vendor != "openmpi":
+        _say(f"warning: {installation.library} ends the job with its first rank; a failure restarts the job instead")
+        on_failure = on_failure.without_shrinking()
+    settings = {**job.settings, _ON_FAILURE_VARIABLE: on_failure.kind}
+    job = replace(job, survives_deaths=on_failure.kind == SHRINK, settings=settings)
     command = build(job, installation, os.environ)
     if arguments.dry_run:
-        print(command)
-        return 0
+        table = RankTable.load(job.rank_table) if job.rank_table else None
+        print(mapping(job.ranks, job.placement, table), command, sep="\n\n")
+        return COMPLETED
     _say(_summary(job, installation, command))
-    outcome = supervise(command, job.ranks, job.log_dir, arguments.timeout)
+    outcome = _supervised(job, command, on_failure, arguments)
     if outcome.message:
-        _say(f"error: {outcome.message}")
+        _say(f"error: {outcome.message}" if outcome.code not in (COMPLETED, REQUEUE) else outcome.message)
     return outcome.code
+
+
+def _supervised(job: Job, command: Command, on_failure: OnFailure, arguments: argparse.Namespace) -> Outcome:
+    preemption = preemption_signals(command.environment)
+    terms = Terms(
+        arguments.timeout, _shown(arguments, job.ranks), job.placement.spans_hosts, job.survives_deaths, preemption
+    )
+    deadline = time.monotonic() + (arguments.timeout or float("inf"))
+
+    def start(attempt: int) -> Outcome:
+        left = None if arguments.timeout is None else max(deadline - time.monotonic(), 0.0)
+        return supervise(command, job.ranks, job.log_dir, replace(terms, timeout=left, attempt=attempt))
+
+    return Attempts(on_failure.restarts, _say, preemption).run(start)
+
+
+def _shown(arguments: argparse.Namespace, ranks: int) -> Shown:
+    if arguments.tee_ranks is not None:
+        return Shown.parse(arguments.tee_ranks, ranks)
+    return Shown(tuple(range(ranks)), True) if arguments.tee else Shown()
+
+
+def _installation(arguments: argparse.Namespace) -> Installation:
+    if arguments.dry_run and arguments.mpi:
+        # Naming the MPI makes a dry run work where there is none.
+        return Installation(arguments.mpi, arguments.mpi, LAUNCHERS[arguments.mpi][0])
+    return find_installation(arguments.mpi)
 
 
 def _job(arguments: argparse.Namespace) -> Job:
@@ -82,6 +159,7 @@ def _job(arguments: argparse.Namespace) -> Job:
     for warning in device_warnings(table) if table else ():
         _say(f"warning: {path}: {warning}")
     hostfile = Hostfile.load(arguments.hostfile) if arguments.hostfile else None
+    _shown(arguments, ranks)
     return Job(
         ranks=ranks,
         script=script,
@@ -92,7 +170,24 @@ def _job(arguments: argparse.Namespace) -> Job:
         core_type=read_core_type(os.environ),
         debug=arguments.debug,
         rank_table=path.absolute() if path else None,
+        settings=_settings(arguments, ranks),
     )
+
+
+def _settings(arguments: argparse.Namespace, ranks: int) -> dict[str, str]:
+    """Return what the options say to the ranks, as variables; raise ConfigurationError for what they would refuse."""
+    given = {
+        SECONDS_VARIABLE: arguments.watchdog,
+        PREEMPTION_VARIABLE: arguments.preemption_signal,
+        _CHAOS_VARIABLE: arguments.chaos,
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
+    variables = {**os.environ, **settings}
+    watchdog_seconds(variables)
+    preemption_signals(variables)
+    if variables.get(_CHAOS_VARIABLE):
+        _say(FaultPlan.parse(variables[_CHAOS_VARIABLE]).words(ranks))
+    return settings
 
 
 def _rank_count(asked: int | None, table: RankTable | None, path: Path | None) -> int:

@@ -15,42 +15,96 @@ import sys
 import time
 import traceback
 from collections.abc import MutableMapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.exit_codes import FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED
+from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, MpiParallelError
+from mpiparallel.flight import format as flight_format
+from mpiparallel.flight.diagnosis import Diagnosis
+from mpiparallel.flight.recorder import FILE_VARIABLE, FlightRecorder
+from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
+from mpiparallel.launch.ending import Ending
+from mpiparallel.launch.line import message
+from mpiparallel.launch.line.address import VARIABLE, LineAddress
+from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.parent_death import die_with_parent
-from mpiparallel.launch.rank_folder import Failure, RankFolder
+from mpiparallel.launch.rank_folder import ATTEMPT_VARIABLE, Failure, RankFolder
 from mpiparallel.launch.script import Script
+from mpiparallel.launch.unwatched import Unwatched
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _LAUNCHING_FILES = frozenset({__file__, Script.run.__code__.co_filename, runpy.__file__, "<frozen runpy>"})
+_ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one rank of a job has to do: ``script``, as one of ``ranks`` ranks that write under ``log_dir``.
+
+    ``order`` says which rank each MPI process is, None where their numbers are the same. ``unwatched`` is there where
+    no launcher watches the job.
+    """
+
+    ranks: int
+    log_dir: Path
+    script: Script
+    rank_table: Path | None = None
+    order: RankOrder | None = None
+    debug: bool = False
+    unwatched: Unwatched | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the script that ``argv`` names as this rank; does not return if the script fails.
-
-    A failing rank leaves by ``os._exit``: without MPI_Finalize, which the ranks blocked in MPI would never answer, and
-    mpirun then ends the job.
-    """
-    die_with_parent()
+    """Run the script that ``argv`` names as this rank; does not return if the script fails."""
     arguments = _parse(argv)
     try:
-        folder = _prepare(arguments)
+        order = RankOrder.parse(arguments.rank_order) if arguments.rank_order else None
+        script = Script.parsed(arguments)
     except MpiParallelError as error:
-        sys.exit(f"mpiparallel: error: {error}")
+        _refuse(error)
+    run_rank(Assignment(arguments.ranks, arguments.log_dir, script, arguments.rank_table, order, arguments.debug))
+
+
+def run_rank(assignment: Assignment) -> None:
+    """Run the script of ``assignment`` as the rank that the environment names; does not return if the script fails.
+
+    The launcher, if there is one, is told how it ends. A failing rank leaves by ``os._exit``: without MPI_Finalize,
+    which the ranks blocked in MPI would never answer, and mpirun then ends the job. One that ends with REQUEUE
+    finalizes, so that the others can end likewise; under the launcher with code 0, as any other would make mpirun end
+    them.
+    """
+    die_with_parent()
+    is_launched = VARIABLE in os.environ
     try:
-        Script.parsed(arguments).run()
+        ending = _prepare(assignment)
+    except MpiParallelError as error:
+        _refuse(error)
+    try:
+        assignment.script.run()
     except SystemExit as end:
-        if end.code not in (None, 0):
-            _fail(folder, end, _exit_code(end), arguments.debug)
+        if end.code == REQUEUE:
+            ending.word = message.PREEMPTED
+            if not is_launched:
+                raise
+        elif end.code not in (None, 0):
+            _fail(ending, end, _exit_code(end), assignment.debug)
     except BaseException as error:
-        _fail(folder, error, 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, arguments.debug)
+        code = SIGNALLED + signal.SIGINT if isinstance(error, KeyboardInterrupt) else FAILED
+        _fail(ending, error, code, assignment.debug)
+
+
+def _refuse(error: MpiParallelError) -> NoReturn:
+    print(f"mpiparallel: error: {error}", file=sys.stderr, flush=True)
+    sys.exit(REFUSED)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -64,26 +118,81 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _prepare(arguments: argparse.Namespace) -> RankFolder:
+def _prepare(assignment: Assignment) -> Ending:
+    heed_preemption()
+    seconds = watchdog_seconds(os.environ)
     environment = Environment.read()
-    if environment.size != arguments.ranks:
+    if environment.size != assignment.ranks:
         raise LaunchError(
-            f"this rank is one of {environment.size}, the job has {arguments.ranks}: mpirun and the MPI library of "
+            f"this rank is one of {environment.size}, the job has {assignment.ranks}: mpirun and the MPI library of "
             "mpi4py do not belong together; install one MPI only"
         )
-    if arguments.rank_order:
-        environment = in_order(environment, RankOrder.parse(arguments.rank_order))
-    table = RankTable.load(arguments.rank_table) if arguments.rank_table else None
+    process = environment.rank
+    if assignment.order:
+        environment = in_order(environment, assignment.order)
+    table = RankTable.load(assignment.rank_table) if assignment.rank_table else None
     name_rank(os.environ, environment, table)
-    folder = RankFolder(arguments.log_dir, environment.rank)
-    folder.path.mkdir(parents=True, exist_ok=True)
-    folder.clear()
+    folder = _folder(assignment.log_dir, environment.rank)
+    # The script's own children must not call the launcher, and logs must not hold the token.
+    line = os.environ.pop(VARIABLE, None)
     folder.environment.write_text(
         "".join(f"{name}={value}\n" for name, value in sorted(os.environ.items())), errors="surrogateescape"
     )
-    _keep_output(folder)
-    _mark_at_exit(folder)
+    stack = _keep_output(folder)
+    if assignment.unwatched:
+        assignment.unwatched.begin(folder.log)
+    ending = Ending(folder, environment.size, _recorder(folder, environment), unwatched=assignment.unwatched)
+    ending.caller = _call(line, environment.rank, process) if line else None
+    watchdog = _watch(ending, seconds, stack)
+    _say_at_exit(ending, watchdog)
+    return ending
+
+
+def _folder(log_dir: Path, rank: int) -> RankFolder:
+    folder = RankFolder(log_dir, rank)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    attempt = os.environ.get(ATTEMPT_VARIABLE, "0")
+    folder.begin(int(attempt) if attempt.isascii() and attempt.isdigit() else 0)
+    os.environ[FILE_VARIABLE] = str(folder.flight)
     return folder
+
+
+def _recorder(folder: RankFolder, environment: Environment) -> FlightRecorder:
+    try:
+        recorder = FlightRecorder(folder.flight, environment.rank, environment.size)
+    except OSError:
+        # Without room on the disk the job goes on, and its watchdog with it.
+        recorder = FlightRecorder(None, environment.rank, environment.size)
+    recorder.change_state(flight_format.RUNNING)
+    return recorder
+
+
+def _watch(ending: Ending, seconds: float | None, stack: int) -> Watchdog:
+    log_dir, rank = ending.folder.log_dir, ending.folder.rank
+    peers = {other: RankFolder(log_dir, other).flight for other in range(ending.size) if other != rank}
+
+    def end_hang(diagnosis: Diagnosis) -> None:
+        if not ending.caller:
+            os.write(2, f"mpiparallel: the job hangs: {diagnosis.sentence}\n".encode())
+        ending.fail(Failure(rank, time.time(), diagnosis.sentence, "", HUNG))
+
+    survives = os.environ.get(_ON_FAILURE_VARIABLE) == "shrink"
+    watchdog = Watchdog(ending.recorder, seconds, end_hang, stack, peers, deaths_are_survived=survives)
+    watchdog.start()
+    return watchdog
+
+
+def _call(line: str, rank: int, process: int) -> Caller:
+    about = {"rank": rank, "process": process, "pid": os.getpid(), "host": os.uname().nodename}
+
+    def leave() -> None:
+        os.write(2, f"mpiparallel: the launcher of the job is gone, so rank {rank} ends\n".encode())
+        os._exit(FAILED)
+
+    def go_on(reason: str) -> None:
+        os.write(2, f"mpiparallel: the launcher cannot be reached ({reason}); rank {rank} goes on\n".encode())
+
+    return Caller(LineAddress.parse(line), about, leave, go_on)
 
 
 def in_order(environment: Environment, order: RankOrder) -> Environment:
@@ -111,7 +220,8 @@ def name_rank(variables: MutableMapping[str, str], environment: Environment, tab
         variables["OPENBLAS_CORETYPE"] = core_type
 
 
-def _keep_output(folder: RankFolder) -> None:
+def _keep_output(folder: RankFolder) -> int:
+    """Let all that is printed go to the log; return where stacks go."""
     log = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, sys.stdout.fileno())
     os.dup2(log, sys.stderr.fileno())
@@ -122,24 +232,26 @@ def _keep_output(folder: RankFolder) -> None:
     faulthandler.enable()
     stack = os.open(folder.stack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     faulthandler.register(signal.SIGTERM, file=stack, all_threads=True, chain=True)
+    return stack
 
 
-def _mark_at_exit(folder: RankFolder) -> None:
-    """Mark the rank as completed after all that the script does at its exit: what is registered first runs last."""
+def _say_at_exit(ending: Ending, watchdog: Watchdog) -> None:
+    """Say that the rank ends well after all that the script does at its exit: what is registered first runs last."""
     process = os.getpid()
 
-    def mark() -> None:
+    def say() -> None:
         if os.getpid() == process:
-            folder.completed.write_text(f"{time.time()}\n")
+            watchdog.stop()
+            ending.say()
 
-    atexit.register(mark)
+    atexit.register(say)
 
 
 def _exit_code(end: SystemExit) -> int:
     return (end.code & 0xFF or 1) if isinstance(end.code, int) else 1
 
 
-def _fail(folder: RankFolder, error: BaseException, code: int, debug: bool) -> None:
+def _fail(ending: Ending, error: BaseException, code: int, debug: bool) -> NoReturn:
     moment = time.time()
     text = _report(error, debug)
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
@@ -147,10 +259,10 @@ def _fail(folder: RankFolder, error: BaseException, code: int, debug: bool) -> N
         sys.stderr.write(text)
     elif isinstance(error.code, str):
         print(error.code, file=sys.stderr)
-    folder.write_failure(Failure(folder.rank, moment, summary, text, code))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    ending.fail(Failure(ending.folder.rank, moment, summary, text, code))
 
 
 def _report(error: BaseException, debug: bool) -> str:

@@ -149,7 +149,7 @@ class _Scheduler:
         if len(steps) == 1:
             return steps[0]
         operator = redistributing_operator([self._steps[step] for step in steps], self._rank)
-        operator = operator.configured(scope=steps[0].operator.scope)
+        operator = operator.configured(scope=f"{steps[0].operator.scope} and {len(steps) - 1} more")
         inputs = tuple(value for step in steps for value in step.inputs)
         outputs = tuple(value for step in steps for value in step.outputs)
         joined = Node(operator, steps[0].name, inputs, outputs, guards=steps[0].guards)

@@ -18,6 +18,7 @@ from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.program import Profile, Program
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.fingerprint import fingerprint_of
 from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.parallel.own_batch import shard_own_batches
 from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
@@ -25,14 +26,21 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
 
 @dataclass
 class CompiledGraph:
-    """A sharded graph and the program of this rank."""
+    """A sharded graph and the program of this rank; ``meets`` are all ranks that run it together."""
 
     sharded: ShardedGraph
     program: Program
     runtime: Runtime
+    fingerprint: str
+    meets: Communicator | None
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
-        """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says."""
+        """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says.
+
+        Raises CommunicationError on all ranks, before anything is computed, where one of them runs something else.
+        """
+        if self.meets is not None:
+            self.meets.meet(self.fingerprint)
         if profile is None:
             return self.program.run(inputs)
         return self.program.run_profiled(inputs, profile)
@@ -57,16 +65,22 @@ def bind(
 ) -> CompiledGraph:
     """Place the parameters on this rank, allocate its buffers and bind its kernels.
 
-    Raises ConfigurationError when the layouts are for another number of ranks than the world has. A stand-alone network
-    has its layouts for itself on each rank; its world serves the collectives that the user placed.
+    Raises ConfigurationError when the layouts are for another number of ranks than the world has, and
+    CommunicationError on all ranks where one of them has made another network. A stand-alone network has its layouts
+    for itself on each rank; its world serves the collectives that the user placed.
     """
+    fingerprint, meets = fingerprint_of(sharded), None
     if configuration.mode != ParallelMode.STAND_ALONE:
         _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
+        meets = communicator
+    if meets is not None:
+        meets.meet(fingerprint)
     backend = make_backend(configuration)
     _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
     overlaps = communicator is not None and communicator.overlaps
-    return CompiledGraph(sharded, Program(local_graph(sharded, configuration.rank, overlaps), runtime), runtime)
+    program = Program(local_graph(sharded, configuration.rank, overlaps), runtime)
+    return CompiledGraph(sharded, program, runtime, fingerprint, meets)
 
 
 def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadcasting: Communicator | None) -> None:

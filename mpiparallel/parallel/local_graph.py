@@ -73,8 +73,10 @@ class _Localizer:
             if known is not None:
                 return known
         local = self._value(value)
+        parameter = self._sharded.graph.gradients.get(value)
+        name = value.name if parameter is None else f"gradient of {parameter.name}"
         for step in redistribute(own, wanted):
-            operator = redistributing_operator([step], self._rank).configured(scope=f"{value.name}/{step.kind}")
+            operator = redistributing_operator([step], self._rank).configured(scope=f"{name}/{step.kind}")
             specs = operator.infer(local.spec)
             node = self._graph.add_node(operator, operator.scope, [local], specs, guards=self._guards)
             self._steps[node], local = step, node.outputs[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CommunicationError, DatasetError, ReshardError
@@ -22,6 +23,7 @@ from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, O
 from mpiparallel.train.elastic.resharding import error_of
 from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
+from mpiparallel.train.preemption import Preempted, Preemption
 
 if TYPE_CHECKING:
     from mpiparallel.train.model import Model
@@ -51,6 +53,7 @@ class TrainingRun:
         self, model: Model, epochs: int, dataset: Dataset, callbacks: Any, sunk: int | None, initial_epoch: int
     ) -> None:
         self._model = model
+        heed_preemption()
         self._data = FedData(dataset)
         self._sunk = sunk
         self._first_epoch, self._last_epoch = initial_epoch, initial_epoch + epochs
@@ -70,6 +73,7 @@ class TrainingRun:
         )
         self._context = RunContext(self._parameters)
         self._moment, self._told, self._epoch, self._left = "begin", 0, initial_epoch, 0
+        self._preemption = Preemption(self._context)
         self._batches: Any = None
         self._steps: Iterator[list[Batch]] = iter(())
         self._next: list[list[Batch]] = []
@@ -84,6 +88,7 @@ class TrainingRun:
             "epoch": self._epoch,
             "left": self._left,
             "stop": self._context.get_stop_requested(),
+            "signal": self._preemption.number,
             "data": self._data.position(),
         }
 
@@ -125,6 +130,9 @@ class TrainingRun:
                         return
                 elif self._train_here():
                     break
+        except Preempted as end:
+            self._let_spares_go(end)
+            raise
         except BaseException as error:
             self._callbacks.at("broken_off", self._context)
             # Where the ranks cannot reach each other any more, that is what they are told of anyway.
@@ -175,6 +183,7 @@ class TrainingRun:
             self._moment, self._told = position["moment"], self._told_with(position["teller"])
             self._epoch, self._left = position["epoch"], position["left"]
             self._data.take_position(position["data"])
+            self._preemption.number = position["signal"]
             if position["stop"]:
                 self._context.request_stop()
 
@@ -245,13 +254,25 @@ class TrainingRun:
         if self._moment == "epoch_begin":
             return self._next_block()
         if self._moment in ("step_begin", "every_step"):
+            if self._is_preempted():
+                self._left = 0
             return self._next_step()
+        if self._moment == "step_end" and self._preemption.number:
+            return "preempted"
+        if self._moment == "preempted":
+            raise self._preemption.ended(self._model.step, self._model.resumed)
         if self._moment == "step_end":
             return "epoch_end" if self._context.get_stop_requested() else self._next_block()
         if self._moment == "epoch_end":
             self._epoch += 1
             return "end" if self._context.get_stop_requested() else self._next_epoch()
         return _DONE
+
+    def _is_preempted(self) -> bool:
+        """Return, after a step, whether a signal ends the training with it; the last one of all is no early end."""
+        if self._moment != "every_step" or self._model.step >= self._last_epoch * self._parameters.batch_num:
+            return False
+        return self._preemption.comes(self._model.resharding.signal if self._model.generation else 0)
 
     def _next_epoch(self) -> str:
         self._close()

@@ -24,8 +24,23 @@ def count(full: int, few: int) -> int:
 
 def record(claim: str, **figures: int) -> None:
     """Add what a test has counted under ``claim`` to the file of figures, if one is named."""
+    _add({"claim": claim, "figures": figures})
+
+
+def record_failure(
+    event: str, mpi: str, hosts: int, seconds: float, code: int, said: str, gone_after: float = 0.0
+) -> None:
+    """Add how a job of so many hosts ended to the file of figures, if one is named.
+
+    ``seconds`` passed from the event to the end of the launcher, ``gone_after`` from there to that of the last process.
+    """
+    figures = {"seconds": round(seconds, 3), "code": code, "said": said, "gone_after": round(gone_after, 3)}
+    _add({"event": event, "mpi": mpi, "hosts": hosts, **figures})
+
+
+def _add(entry: dict[str, object]) -> None:
     named = os.environ.get("MPIPARALLEL_SOAK_FIGURES")
     if named:
-        line = json.dumps({"claim": claim, "date": time.strftime("%Y-%m-%d"), "figures": figures})
+        line = json.dumps(entry | {"date": time.strftime("%Y-%m-%d")})
         with Path(named).open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")

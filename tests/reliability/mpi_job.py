@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -104,6 +104,14 @@ class MpiJob:
         if self._lives(pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def tell(self, number: int, pids: Iterable[int] = ()) -> None:
+        """Send a signal to ranks that are there, or to the launcher, which hands it on."""
+        if not pids:
+            self._launcher.send_signal(number)
+        for pid in filter(self._lives, pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _lives(self, pid: int) -> bool:
         state, start = _state_and_start(pid)

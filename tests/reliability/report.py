@@ -1,4 +1,8 @@
-"""Make the table of a page from the figures of a soak: ``python -m tests.reliability.report FIGURES PAGE``."""
+"""Make the tables of a page from the figures of tests: ``python -m tests.reliability.report FIGURES PAGE``.
+
+A line with a ``claim`` is of the table of a soak, one with an ``event`` of those of jobs that ended, on one host or on
+several. A table of which FIGURES has no line stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,72 @@ import os
 import platform
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
 
-BEGIN = "<!-- figures: written by make soak -->"
-END = "<!-- end of figures -->"
+Entries = Sequence[dict[str, Any]]
 BRANDS = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
-def table(lines: list[str]) -> str:
-    """Return the table of the figures: a row for each claim, its variants together."""
+LONGEST_SAID = 160
+
+
+class Block(NamedTuple):
+    """A table of the page: the comments around it, which figures are in it, and what makes it of them."""
+
+    begin: str
+    end: str
+    holds: Callable[[dict[str, Any]], bool]
+    table: Callable[[Entries], list[str]]
+
+
+def claims(entries: Entries) -> list[str]:
+    """Return the table of what was tried: a row for each claim, its variants together."""
     variants: dict[str, dict[str, None]] = {}
     figures: dict[str, Counter[str]] = {}
-    dates = set()
-    for line in lines:
-        entry = json.loads(line)
+    for entry in entries:
         claim, _, variant = entry["claim"].partition(": ")
         variants.setdefault(claim, {})[_named(variant)] = None
         sums = figures.setdefault(claim, Counter())
         for name, number in entry["figures"].items():
             sums[name] += number
-        dates.add(entry["date"])
     rows = [f"| {claim} | {'; '.join(filter(None, variants[claim]))} | {_told(figures[claim])} |" for claim in figures]
-    head = [
-        f"{' to '.join(sorted({min(dates), max(dates)}))}, {_machine()}.",
-        "",
-        "| what was done | to what | figures |",
+    return ["| what was done | to what | figures |", "|---|---|---|", *rows]
+
+
+def failures(entries: Entries) -> list[str]:
+    """Return the table of how jobs ended: a row for each event, a column for each MPI library."""
+    events: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        hosts = f", {entry['hosts']} hosts" if entry["hosts"] > 1 else ""
+        events.setdefault(f"{entry['event']}{hosts}", []).append(entry)
+    rows = [
+        f"| {event} | {' | '.join(_seconds(found, mpi) for mpi in BRANDS)} | {_codes(found)} | {_said(found)} |"
+        for event, found in events.items()
     ]
-    return "\n".join([*head, "|---|---|---|", *rows])
+    head = f"| what happens | {' | '.join(BRANDS.values())} | exit code | what it says |"
+    return [head, "|---|---|---|---|---|", *rows]
+
+
+def _seconds(entries: Entries, mpi: str) -> str:
+    times = [entry["seconds"] for entry in entries if entry["mpi"] == mpi]
+    if not times:
+        return "-"
+    return f"{median(times):.1f} s" + (f", at most {max(times):.1f} s in {len(times)} jobs" if len(times) > 1 else "")
+
+
+def _codes(entries: Entries) -> str:
+    codes = {128 - entry["code"] if entry["code"] < 0 else entry["code"] for entry in entries}
+    return ", ".join(map(str, sorted(codes)))
+
+
+def _said(entries: Entries) -> str:
+    words = next((entry["said"] for entry in entries if entry["said"]), "nothing: it is gone")
+    shown = words if len(words) <= LONGEST_SAID else f"{words[:LONGEST_SAID]}..."
+    return shown.replace("|", "\\|")
 
 
 def _told(figures: Counter[str]) -> str:
@@ -56,13 +98,45 @@ def _machine() -> str:
     return f"{cores}, {memory:.0f} GB, {platform.system()}, Python {platform.python_version()}, {libraries}"
 
 
+BLOCKS = (
+    Block(
+        "<!-- figures: written by make soak -->",
+        "<!-- end of figures -->",
+        lambda entry: "claim" in entry,
+        claims,
+    ),
+    Block(
+        "<!-- failures on one host: written by make soak -->",
+        "<!-- end of failures on one host -->",
+        lambda entry: entry.get("hosts") == 1,
+        failures,
+    ),
+    Block(
+        "<!-- failures on several hosts: written by make test-cluster -->",
+        "<!-- end of failures on several hosts -->",
+        lambda entry: entry.get("hosts", 1) > 1,
+        failures,
+    ),
+)
+
+
+def rewritten(page: str, entries: Entries) -> str:
+    """Return ``page`` with the tables that ``entries`` have figures for."""
+    for block in BLOCKS:
+        chosen = [entry for entry in entries if block.holds(entry)]
+        if chosen:
+            before, _, rest = page.partition(block.begin)
+            after = rest.partition(block.end)[2]
+            dates = {entry["date"] for entry in chosen if "date" in entry}
+            head = f"{' to '.join(sorted({min(dates), max(dates)}))}, {_machine()}." if dates else f"{_machine()}."
+            page = "\n".join([f"{before}{block.begin}", head, "", *block.table(chosen), f"{block.end}{after}"])
+    return page
+
+
 def main() -> None:
     source, page = map(Path, sys.argv[1:])
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    lines = source.read_text(encoding="utf-8").splitlines()
-    page.write_text(f"{before}{BEGIN}\n{table(lines)}\n{END}{after}", encoding="utf-8")
+    entries = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    page.write_text(rewritten(page.read_text(encoding="utf-8"), entries), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.mpi import large_messages, shared_memory
+from mpiparallel.communication.mpi.call_log import CallLog
 from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
 from mpiparallel.communication.mpi.messages import exchange
 from mpiparallel.communication.mpi.root import Root
 from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
 from mpiparallel.communication.mpi.waiting import NAP, already_ended, ending, wait_napping
+from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.protocol import Communicator, Ending, Reduction, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
@@ -36,6 +39,8 @@ class MpiCommunicator:
         self._world = world
         self._rank = comm.Get_rank()
         self._hosts = tuple(world.hosts[rank] for rank in ranks)
+        numbers = [world.numbers[rank] for rank in ranks]
+        self._log = CallLog(self, self._call, numbers, world)
 
     @property
     def rank(self) -> int:
@@ -70,24 +75,41 @@ class MpiCommunicator:
     def overlaps(self) -> bool:
         return self._world.overlaps
 
+    @property
+    def notice(self) -> Notice:
+        return self._world.notice
+
+    def labelled(self, label: str) -> Communicator:
+        same = copy.copy(self)
+        same._log = self._log.labelled(label)
+        return same
+
+    @reporting
+    def meet(self, fingerprint: str) -> None:
+        self._log.meet(fingerprint)
+
     @reporting
     def barrier(self) -> None:
-        self._call("Barrier")
+        with self._log.compared("barrier"):
+            self._call("Barrier")
 
     @reporting
     def rest(self) -> None:
         # A blocking call would spin: on a machine with more ranks than cores that takes time from those who work.
-        request = self.comm.Ibarrier()
-        while not request.Test():
-            time.sleep(NAP)
+        with self._log.entered("rest") as passage:
+            passage.going_on()
+            request = self.comm.Ibarrier()
+            while not request.Test():
+                time.sleep(NAP)
 
     @reporting
     def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
         view = arguments.writable("all_reduce", array)
         wire = wire_of(view.dtype, operation)
         travelling = encode(view, wire)
-        for piece in large_messages.pieces(self._world, travelling):
-            self._call("Allreduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation])
+        with self._log.compared("all_reduce", view.dtype.str, operation, count=view.size):
+            for piece in large_messages.pieces(self._world, travelling):
+                self._call("Allreduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation])
         decode(travelling, view, wire)
 
     @reporting
@@ -95,21 +117,23 @@ class MpiCommunicator:
         view = arguments.writable("start_all_reduce", array)
         wire = wire_of(view.dtype, operation)
         travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
+        passage = self._log.compared("start_all_reduce", view.dtype.str, operation, count=view.size)
         requests = [
             self.comm.Iallreduce(MPI.IN_PLACE, piece, reduction)
             for piece in large_messages.pieces(self._world, travelling)
         ]
-        return ending(requests, self._world.wait, lambda: decode(travelling, view, wire), travelling)
+        return passage.ended_by(ending(requests, self._world.wait, lambda: decode(travelling, view, wire), travelling))
 
     @reporting
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
         arguments.refuse(arguments.blocks_problem("all_gather", whole, block, self.size))
         sent, received = arguments.as_bytes(block), arguments.as_bytes(whole)
-        if received.size <= self._world.largest_message:
-            self._call("Allgather", [sent, MPI.BYTE], [received, MPI.BYTE])
-        else:
-            self._exchange_all([sent] * self.size, np.split(received, self.size))
+        with self._log.compared("all_gather", block.dtype.str, count=block.size):
+            if received.size <= self._world.largest_message:
+                self._call("Allgather", [sent, MPI.BYTE], [received, MPI.BYTE])
+            else:
+                self._exchange_all([sent] * self.size, np.split(received, self.size))
 
     @reporting
     def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
@@ -119,8 +143,9 @@ class MpiCommunicator:
         if received.size > self._world.largest_message:
             self.all_gather(source, target)
             return already_ended
+        passage = self._log.compared("start_all_gather", block.dtype.str, count=block.size)
         request = self.comm.Iallgather([sent, MPI.BYTE], [received, MPI.BYTE])
-        return ending([request], self._world.wait, already_ended, sent)
+        return passage.ended_by(ending([request], self._world.wait, already_ended, sent))
 
     @reporting
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
@@ -128,10 +153,11 @@ class MpiCommunicator:
         arguments.refuse(arguments.blocks_problem("reduce_scatter", whole, block, self.size))
         wire = wire_of(whole.dtype, operation)
         travelling, received = encode(whole, wire), landing(block, wire)
-        if travelling.nbytes <= self._world.largest_message:
-            self._call("Reduce_scatter_block", travelling, received, OPERATIONS[wire.operation])
-        else:
-            self._reduce_blocks(travelling, received, OPERATIONS[wire.operation])
+        with self._log.compared("reduce_scatter", whole.dtype.str, operation, count=whole.size):
+            if travelling.nbytes <= self._world.largest_message:
+                self._call("Reduce_scatter_block", travelling, received, OPERATIONS[wire.operation])
+            else:
+                self._reduce_blocks(travelling, received, OPERATIONS[wire.operation])
         decode(received, block, wire)
 
     @reporting
@@ -144,18 +170,20 @@ class MpiCommunicator:
         if travelling.nbytes > self._world.largest_message:
             self.reduce_scatter(source, target, operation)
             return already_ended
+        passage = self._log.compared(name, whole.dtype.str, operation, count=whole.size)
         request = self.comm.Ireduce_scatter_block(travelling, received, OPERATIONS[wire.operation])
-        return ending([request], self._world.wait, lambda: decode(received, block, wire), travelling)
+        return passage.ended_by(ending([request], self._world.wait, lambda: decode(received, block, wire), travelling))
 
     @reporting
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         sent, received = arguments.flat("all_to_all", source), arguments.writable("all_to_all", target)
         arguments.refuse(arguments.pair_problem("all_to_all", sent, received, self.size))
         sent_bytes, received_bytes = arguments.as_bytes(sent), arguments.as_bytes(received)
-        if sent_bytes.size <= self._world.largest_message:
-            self._call("Alltoall", [sent_bytes, MPI.BYTE], [received_bytes, MPI.BYTE])
-        else:
-            self._exchange_all(np.split(sent_bytes, self.size), np.split(received_bytes, self.size))
+        with self._log.compared("all_to_all", sent.dtype.str, count=sent.size):
+            if sent_bytes.size <= self._world.largest_message:
+                self._call("Alltoall", [sent_bytes, MPI.BYTE], [received_bytes, MPI.BYTE])
+            else:
+                self._exchange_all(np.split(sent_bytes, self.size), np.split(received_bytes, self.size))
 
     @reporting
     def all_to_all_v(
@@ -169,19 +197,22 @@ class MpiCommunicator:
         arguments.refuse(arguments.counts_problem("all_to_all_v", "source", sent, source_counts, self.size))
         arguments.refuse(arguments.counts_problem("all_to_all_v", "target", received, target_counts, self.size))
         outgoing = large_messages.side(self._world, sent, source_counts)
-        self._call("Alltoallv", outgoing, large_messages.side(self._world, received, target_counts))
+        incoming = large_messages.side(self._world, received, target_counts)
+        with self._log.compared("all_to_all_v"):
+            self._call("Alltoallv", outgoing, incoming)
 
     @reporting
     def exchange(self, sends: Mapping[int, NDArray[np.uint8]], receives: Mapping[int, NDArray[np.uint8]]) -> None:
         arguments.refuse(arguments.exchange_problem(sends, receives, self.size))
-        exchange(self.comm, sends, receives, self._world.largest_message, self._world.wait)
+        with self._log.entered("exchange"):
+            exchange(self.comm, sends, receives, self._world.largest_message, self._world.wait)
 
     @reporting
     def strided_exchange(
         self, sends: Mapping[int, Sequence[NDArray[Any]]], receives: Mapping[int, Sequence[NDArray[Any]]]
     ) -> StridedExchange:
         agree_on_views(self, sends, receives)
-        return MpiExchange(self, self._call, sends, receives)
+        return MpiExchange(self, self._exchange_views, sends, receives)
 
     @reporting
     def share(self, nbytes: int) -> SharedMemory:
@@ -198,8 +229,9 @@ class MpiCommunicator:
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         view = arguments.writable("broadcast", array)
         arguments.refuse(arguments.member_problem("broadcast", root, self.size))
-        for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
-            self._call("Bcast", [piece, MPI.BYTE], root)
+        with self._log.compared("broadcast", view.dtype.str, f"root {root}", count=view.size):
+            for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
+                self._call("Bcast", [piece, MPI.BYTE], root)
 
     @reporting
     def reduce(self, array: NDArray[Any], root: int, operation: Reduction = "sum") -> None:
@@ -207,11 +239,10 @@ class MpiCommunicator:
         arguments.refuse(arguments.member_problem("reduce", root, self.size))
         wire = wire_of(view.dtype, operation)
         travelling = encode(view, wire)
-        for piece in large_messages.pieces(self._world, travelling):
-            if self._rank == root:
-                self._call("Reduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation], root)
-            else:
-                self._call("Reduce", piece, None, OPERATIONS[wire.operation], root)
+        with self._log.compared("reduce", view.dtype.str, operation, f"root {root}", count=view.size):
+            for piece in large_messages.pieces(self._world, travelling):
+                given = (MPI.IN_PLACE, piece) if self._rank == root else (piece, None)
+                self._call("Reduce", *given, OPERATIONS[wire.operation], root)
         if self._rank == root:
             decode(travelling, view, wire)
 
@@ -219,21 +250,17 @@ class MpiCommunicator:
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
         view = arguments.flat("send", array)
         arguments.refuse(arguments.peer_problem("send", target, self._rank, self.size, tag))
-        for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
-            self.comm.Send([piece, MPI.BYTE], target, tag)
+        with self._log.message("send", target, view.size):
+            for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
+                self.comm.Send([piece, MPI.BYTE], target, tag)
 
     @reporting
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         view = arguments.writable("receive", array)
         arguments.refuse(arguments.peer_problem("receive", source, self._rank, self.size, tag))
-        status = MPI.Status()
-        for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
-            self.comm.Recv([piece, MPI.BYTE], source, tag, status)
-            if status.Get_count(MPI.BYTE) != piece.size:
-                raise CommunicationError(
-                    f"receive: member {source} sent {status.Get_count(MPI.BYTE)} bytes where member {self._rank} "
-                    f"receives {piece.size}"
-                )
+        with self._log.message("receive", source, view.size):
+            for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
+                self._receive_piece(piece, source, tag)
 
     @reporting
     def group(self, ranks: Sequence[int]) -> Communicator:
@@ -246,10 +273,9 @@ class MpiCommunicator:
             groups[members] = MpiCommunicator(self._created(members), members, self._world)
         return groups[members]
 
+    @reporting
     def any_true(self, flag: bool) -> bool:
-        array = np.array([flag])
-        self.all_reduce(array, "max")
-        return bool(array[0])
+        return self._log.any_true(flag)
 
     def freed_at_exit(self) -> MpiCommunicator:
         """Return this communicator; if its world must be freed, it is at the end of the program at the latest."""
@@ -276,10 +302,10 @@ class MpiCommunicator:
         root = self._world.comm
         # Threads may make communicators at the same time; the tag keeps their messages apart.
         tag = zlib.crc32(np.array(members).tobytes()) % arguments.LARGEST_TAG
-        chosen = root.Get_group().Incl(members)
+        chosen = root.Get_group().Incl(self._world.places(members))
         created = root.Create_group(chosen, tag)
         chosen.Free()
-        return created
+        return self._world.keep(created)
 
     def _call(self, collective: str, *buffers: Any) -> None:
         """Run a collective of MPI; where ranks share cores, yield and then nap while it waits for those who work.
@@ -290,6 +316,19 @@ class MpiCommunicator:
             getattr(self.comm, collective)(*buffers)
             return
         wait_napping(getattr(self.comm, f"I{collective.lower()}")(*buffers))
+
+    def _receive_piece(self, piece: NDArray[np.uint8], source: int, tag: int) -> None:
+        status = MPI.Status()
+        self.comm.Recv([piece, MPI.BYTE], source, tag, status)
+        if status.Get_count(MPI.BYTE) != piece.size:
+            raise CommunicationError(
+                f"receive: member {source} sent {status.Get_count(MPI.BYTE)} bytes where member {self._rank} "
+                f"receives {piece.size}"
+            )
+
+    def _exchange_views(self, collective: str, *buffers: Any) -> None:
+        with self._log.entered("strided_exchange"):
+            self._call(collective, *buffers)
 
     def _exchange_all(self, sent: Sequence[NDArray[np.uint8]], received: Sequence[NDArray[np.uint8]]) -> None:
         """Send ``sent[k]`` to member ``k`` and fill ``received[k]`` from it."""

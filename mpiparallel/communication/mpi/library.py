@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from mpiparallel.communication.mpi.recording import starting_mpi
 from mpiparallel.communication.protocol import Reduction
-from mpiparallel.errors import CommunicationError
+from mpiparallel.errors import CommunicationError, RankFailureError
 
 try:
-    from mpi4py import MPI as MPI
+    with starting_mpi():
+        from mpi4py import MPI as MPI
 except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
     raise CommunicationError(
         f"MPI cannot be loaded ({str(error).strip() or type(error).__name__}): install a library with "
@@ -23,14 +25,22 @@ Result = TypeVar("Result")
 OPERATIONS: dict[Reduction, MPI.Op] = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
 
 
+DEATHS = frozenset((MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED))
+"""The classes of errors that say that a rank has died, or that another rank has found out (ULFM, MPI 5.0 proposal)."""
+
+
 def reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn the errors of MPI into ``CommunicationError``."""
+    """Turn the errors of MPI into ``CommunicationError``; where a rank has died, into ``RankFailureError``."""
 
     @functools.wraps(method)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             return method(*args, **kwargs)
         except MPI.Exception as error:
+            if error.Get_error_class() in DEATHS:
+                raise RankFailureError(
+                    f"{method.__name__}: a rank that takes part has died ({error.Get_error_string()})"
+                ) from error
             raise CommunicationError(f"{method.__name__} failed in MPI: {error.Get_error_string()}") from error
 
     return call

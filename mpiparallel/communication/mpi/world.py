@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,9 +9,12 @@ import numpy as np
 
 from mpiparallel.communication import abort_hook, occupancy
 from mpiparallel.communication.mpi import shared_memory
+from mpiparallel.communication.mpi.call_log import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, reporting
+from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
 from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
@@ -47,23 +49,48 @@ def communicator_of(comm: Any, largest_message: int = _LARGEST_MESSAGE) -> Commu
 def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grown: bool = False) -> Communicator:
     """Return the world over ``comm``, which it takes over; all its ranks call it."""
     ranks = tuple(range(comm.Get_size()))
-    plain = Root(comm, _hosts(comm), largest_message)
+    recorder, numbers = process_recorder(), _numbers(comm, grown)
+    plain = Root(comm, _hosts(comm), largest_message, recorder, numbers, Notice())
     communicator = MpiCommunicator(comm, ranks, plain)
     host = communicator.group(communicator.host_ranks)
     crowded = occupancy.is_crowded(communicator, host)
     overlaps = occupancy.agreed(communicator, occupancy.overlaps(host.size < len(ranks)))
+    compared = _agreed_fingerprints(communicator)
     can_share = shared_memory.can_share(communicator, host)
     if host is not communicator:
         host.free()
-    known = replace(plain, crowded=crowded, overlaps=overlaps, can_share=can_share, grown=grown)
+    faults = None if grown else process_faults(numbers[comm.Get_rank()], len(ranks))
+    known = replace(
+        plain,
+        fingerprints=compared,
+        faults=faults,
+        crowded=crowded,
+        overlaps=overlaps,
+        can_share=can_share,
+        grown=grown,
+    )
     return MpiCommunicator(comm, ranks, known).freed_at_exit()
 
 
 def _in_rank_order() -> MPI.Intracomm:
     # Where RANK_ID is missing, stale or the same on all ranks, MPI's order stays, or breaks the tie.
-    named = os.environ.get("RANK_ID", "")
-    place = int(named) if named.isascii() and named.isdigit() and len(named) < 10 else MPI.COMM_WORLD.Get_rank()
-    return cast(MPI.Intracomm, MPI.COMM_WORLD.Split(0, place))
+    return cast(MPI.Intracomm, MPI.COMM_WORLD.Split(0, own_number(MPI.COMM_WORLD.Get_rank())))
+
+
+def _agreed_fingerprints(communicator: Communicator) -> str:
+    """Return how calls are compared, on every rank as the environment of rank 0 says."""
+    asked = fingerprints()
+    if not occupancy.agreed(communicator, asked != "off"):
+        return "off"
+    return "strict" if occupancy.agreed(communicator, asked == "strict") else "on"
+
+
+def _numbers(comm: MPI.Intracomm, grown: bool) -> tuple[int, ...]:
+    """Return the number of each rank in the job; processes that were started later follow those that were there."""
+    rank = comm.Get_rank()
+    numbers = np.empty(comm.Get_size(), np.int64)
+    comm.Allgather(np.array([rank if grown else own_number(MPI.COMM_WORLD.Get_rank())]), numbers)
+    return tuple(numbers.tolist())
 
 
 def _hosts(comm: MPI.Intracomm) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.protocol import Communicator, Ending, Reduction, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
@@ -24,13 +25,16 @@ class ThreadCommunicator:
     A call that does not match that of the other members raises ``CommunicationError`` on all of them.
     """
 
-    def __init__(self, world: ThreadWorld, ranks: tuple[int, ...], world_rank: int) -> None:
+    def __init__(
+        self, world: ThreadWorld, ranks: tuple[int, ...], world_rank: int, notice: Notice | None = None
+    ) -> None:
         self._world = world
         self._ranks = ranks
         self._world_rank = world_rank
         self._rank = ranks.index(world_rank)
         self._meeting = world.meeting(ranks)
         self._groups: dict[tuple[int, ...], ThreadCommunicator] = {}
+        self._notice = Notice() if notice is None else notice
 
     @property
     def rank(self) -> int:
@@ -64,6 +68,18 @@ class ThreadCommunicator:
     @property
     def overlaps(self) -> bool:
         return self._world.overlaps
+
+    @property
+    def notice(self) -> Notice:
+        return self._notice
+
+    def labelled(self, label: str) -> Communicator:
+        return self
+
+    def meet(self, fingerprint: str) -> None:
+        with self._together(("begin_step", fingerprint), None, self._notice.own) as words:
+            heard = max(words)
+        self._notice.heard = max(self._notice.heard, heard)
 
     def barrier(self) -> None:
         with self._together(("barrier",), None, None):
@@ -204,7 +220,7 @@ class ThreadCommunicator:
         if members == self._ranks:
             return self
         if members not in self._groups:
-            self._groups[members] = ThreadCommunicator(self._world, members, self._world_rank)
+            self._groups[members] = ThreadCommunicator(self._world, members, self._world_rank, self._notice)
         return self._groups[members]
 
     def any_true(self, flag: bool) -> bool:

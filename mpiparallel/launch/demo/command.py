@@ -137,7 +137,7 @@ class _Runner:
         )
         # Products of this size gain nothing from a second thread, and on a busy machine they lose much.
         variables = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
-        outcome = supervise(build(job, self.installation, variables), ranks, folder, None)
+        outcome = supervise(build(job, self.installation, variables), ranks, folder)
         if outcome.message:
             _say_error(outcome.message)
         return outcome.code

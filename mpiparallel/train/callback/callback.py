@@ -51,6 +51,8 @@ class RunContext:
     def __init__(self, original_args: CallbackParameters) -> None:
         self._parameters = original_args
         self._stop_requested = False
+        self._preemption_requested = False
+        self._saved: tuple[int, Any] = (-1, "")
 
     def original_args(self) -> CallbackParameters:
         """Return the parameters of the run."""
@@ -63,6 +65,25 @@ class RunContext:
     def get_stop_requested(self) -> bool:
         """Return whether some callback has asked to stop."""
         return self._stop_requested
+
+    def request_preemption(self) -> None:
+        """Do as if the signal of preemption had come to this rank; one rank is enough.
+
+        For a cluster that tells by other ways than a signal that it wants its machines back.
+        """
+        self._preemption_requested = True
+
+    def get_preemption_requested(self) -> bool:
+        """Return whether a callback of this rank has asked for a preemption."""
+        return self._preemption_requested
+
+    def report_saved(self, step: int, where: Any) -> None:
+        """Say that the state after ``step`` is safely in ``where``, so that a training started anew goes on from it."""
+        self._saved = max(self._saved, (step, where), key=lambda saved: saved[0])
+
+    def get_saved(self) -> tuple[int, Any]:
+        """Return the newest step that is saved, and where; (-1, "") where none was reported."""
+        return self._saved
 
 
 class Callback:
@@ -94,6 +115,12 @@ class Callback:
     def end(self, run_context: RunContext) -> None:
         """Act after the last step."""
 
+    def preempted(self, run_context: RunContext) -> None:
+        """Act, instead of at ``end``, when a signal ends the training after this step, to be started anew later.
+
+        What saves says so by ``run_context.report_saved``. ``step_end`` has come before; ``epoch_end`` does not come.
+        """
+
     def broken_off(self, run_context: RunContext) -> None:
         """Act after an error has ended the training, on this rank, maybe on no other: no collective may be called."""
 
@@ -119,6 +146,7 @@ MOMENTS = (
     "step_end",
     "epoch_end",
     "end",
+    "preempted",
     "broken_off",
     "resharding",
     "resharded",

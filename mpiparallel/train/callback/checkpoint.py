@@ -52,6 +52,7 @@ class ModelCheckpoint(Callback):
         self._content = CheckpointContent(self._config)
         self._is_placed = False
         self._last_step = 0
+        self._committed_step = -1
         self._last_time = time.monotonic()
         self._asynchronous = AsynchronousSave()
         self._pending: tuple[Path, Communicator] | None = None
@@ -120,6 +121,11 @@ class ModelCheckpoint(Callback):
             self._save(parameters)
         self._finish(parameters)
 
+    def preempted(self, run_context: RunContext) -> None:
+        self.end(run_context)
+        if self._committed_step >= 0:
+            run_context.report_saved(self._committed_step, self.last_manifest or self._folder.path)
+
     def broken_off(self, run_context: RunContext) -> None:
         self._pending = None
         self._asynchronous.abandon()
@@ -142,6 +148,7 @@ class ModelCheckpoint(Callback):
         try:
             name = checkpoint_name(self._folder.prefix, parameters.cur_epoch_num, parameters.step_in_epoch)
             if self._has(name, parameters.cur_step_num, communicator):
+                self._committed_step = self._last_step
                 return
             state = self._content.of(parameters, communicator)
             save = self._begun(name, state, parameters, communicator)
@@ -202,7 +209,7 @@ class ModelCheckpoint(Callback):
 
     def _committed(self, manifest: Path, path: Path, communicator: Communicator) -> None:
         self._copies = []
-        self.last_checkpoint, self.last_manifest = path, manifest
+        self.last_checkpoint, self.last_manifest, self._committed_step = path, manifest, self._last_step
         minutes = self._config.keep_checkpoint_per_n_minutes
         try:
             self._folder.prune(int(self._config.keep_checkpoint_max), minutes, self._lost, communicator)

@@ -101,6 +101,9 @@ class LossGuard(Callback):
             steps = ", ".join(map(str, self.skipped_steps[:10])) + (", ..." if len(self.skipped_steps) > 10 else "")
             self._say(run_context.original_args(), f"{len(self.skipped_steps)} updates were left out: steps {steps}")
 
+    def preempted(self, run_context: RunContext) -> None:
+        self.end(run_context)
+
     def _is_sound(self, parameters: CallbackParameters) -> bool:
         check = parameters.train_network.finite_check
         if not check.judges:

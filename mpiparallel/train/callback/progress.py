@@ -68,6 +68,9 @@ class ProgressMonitor(Callback):
         if parameters.cur_step_num > self._shown_step:
             self._show(parameters, time.perf_counter())
 
+    def preempted(self, run_context: RunContext) -> None:
+        self.end(run_context)
+
     def resharded(self, run_context: RunContext) -> None:
         if run_context.original_args().rank != 0:
             self._stop_bar()

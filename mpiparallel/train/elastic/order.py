@@ -64,6 +64,14 @@ class Ending:
 
 
 @dataclass(frozen=True)
+class Preemption:
+    """The end of a training that a signal has asked for: all ranks of the job end with this exit code."""
+
+    code: int
+    why: str
+
+
+@dataclass(frozen=True)
 class Growth:
     """Processes to be started by everyone together, before an order."""
 
@@ -75,8 +83,8 @@ class Farewell:
     """The end of the leader's program: there will be no more messages."""
 
 
-Message = Order | Refusal | Ending | Growth | Farewell
-_PLAIN = {"refusal": Refusal, "ending": Ending, "growth": Growth, "farewell": Farewell}
+Message = Order | Refusal | Ending | Preemption | Growth | Farewell
+_PLAIN = {"refusal": Refusal, "ending": Ending, "preemption": Preemption, "growth": Growth, "farewell": Farewell}
 
 
 def encode(message: Message) -> bytes:

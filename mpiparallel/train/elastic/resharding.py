@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import errors
+from mpiparallel.cluster.preemption_signal import signal_that_came
 from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
@@ -31,6 +32,7 @@ from mpiparallel.train.elastic.order import (
     Growth,
     Message,
     Order,
+    Preemption,
     Refusal,
     decode,
     encode,
@@ -38,6 +40,7 @@ from mpiparallel.train.elastic.order import (
 )
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
 from mpiparallel.train.elastic.team import Team
+from mpiparallel.train.preemption import Preempted, highest
 
 Arrays = MutableMapping[str, np.ndarray[Any, Any]]
 
@@ -46,12 +49,16 @@ _SAVE_FILE = "strategy_ckpt_save_file"
 
 
 class Resharding:
-    """What a model does to move: it holds who trains, and changes it."""
+    """What a model does to move: it holds who trains, and changes it.
+
+    ``signal`` is the number of the signal of preemption if any rank, spares too, had been sent it when it moved last.
+    """
 
     def __init__(self, networks: Networks, team: Team) -> None:
         self._networks = networks
         self.team = team
         self.step = 0
+        self.signal = 0
         self._plans = PlanCache()
         self._attends = False
         self._is_over = False
@@ -111,8 +118,10 @@ class Resharding:
         raise ReshardError(f"Model.reshard: the ranks that train have refused: {why}")
 
     def hear(self) -> Message:
-        """Wait, as a spare, for what the leader says."""
+        """Wait, as a spare, for what the leader says; raise Preempted where those who train are."""
         message = decode(self.team.hear())
+        if isinstance(message, Preemption):
+            raise Preempted(message.code, message.why)
         self._is_over = isinstance(message, Farewell)
         return message
 
@@ -122,7 +131,9 @@ class Resharding:
 
     def end(self, error: BaseException | None) -> None:
         """Let the spares go, because the training has ended; on every rank that trains."""
-        if error is None or (isinstance(error, SystemExit) and not error.code):
+        if isinstance(error, Preempted):
+            self._tell(Preemption(error.code, error.why))
+        elif error is None or (isinstance(error, SystemExit) and not error.code):
             self._tell(Ending())
         else:
             self._tell(Ending(type(error).__name__, str(error)))
@@ -136,11 +147,12 @@ class Resharding:
             return
         self._tell(Farewell())
         while not self.team.active and not self._is_over:
-            message = self.hear()
-            if isinstance(message, Growth):
-                message = self.grow(message)
-            if isinstance(message, Order):
-                with suppress(ReshardError):
+            # What this rank had to do is done, so its own exit code stays.
+            with suppress(ReshardError, Preempted):
+                message = self.hear()
+                if isinstance(message, Growth):
+                    message = self.grow(message)
+                if isinstance(message, Order):
                     raise_together("its program has ended, so it cannot train", self.team.everyone, ReshardError)
 
     def _common_problem(self, order: Order | None, problem: MpiParallelError | None) -> MpiParallelError | None:
@@ -174,6 +186,8 @@ class Resharding:
         for cell in self._networks.all:
             cell.forget_programs()
         arrays, report = self._moved(order, parameters)
+        # A rank that is not to train any more could tell nobody later.
+        self.signal = highest(signal_that_came(), team.everyone)
         self._take_over(order, parameters, arrays)
         if not self._attends and team.everyone.library != "threads":
             # The end of a thread rank is noticed by those who wait for it.

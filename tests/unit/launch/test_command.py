@@ -40,8 +40,8 @@ def test_openmpi_shares_cores_and_binds_nothing() -> None:
     assert list(command(OPENMPI).argv) == ["/mpi/bin/mpirun", *options, *WORKER]
 
 
-def test_mpich_needs_no_options() -> None:
-    assert list(command(MPICH).argv) == ["/mpi/bin/mpiexec", "-n", "8", *WORKER]
+def test_mpich_is_asked_only_for_exit_codes() -> None:
+    assert list(command(MPICH).argv) == ["/mpi/bin/mpiexec", "-print-all-exitcodes", "-n", "8", *WORKER]
 
 
 @pytest.mark.parametrize(

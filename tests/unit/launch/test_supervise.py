@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch import supervise as module
+from mpiparallel.launch import watch as module
 from mpiparallel.launch.command import Command
 from mpiparallel.launch.supervise import supervise
+from mpiparallel.launch.terms import Terms
 
 # An mpirun that goes on for an hour after one of its ranks has failed.
 STUBBORN = """
@@ -29,8 +30,8 @@ def test_a_failed_job_ends_also_where_mpirun_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setattr(module, "_FAILURE_GRACE_SECONDS", 0.2)
-    monkeypatch.setattr(module, "_TIMEOUT_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_KILL_GRACE_SECONDS", 0.2)
     command = Command((sys.executable, "-c", STUBBORN, str(tmp_path), *words), dict(os.environ), {})
-    outcome = supervise(command, 2, tmp_path, timeout=60.0)
+    outcome = supervise(command, 2, tmp_path, Terms(timeout=60.0))
     assert outcome.code == 7
     assert "rank 1 of 2 failed first: ValueError: odd" in outcome.message

@@ -100,7 +100,7 @@ def test_marks_of_an_earlier_job_are_removed(tmp_path: Path) -> None:
 
 def test_other_number_of_ranks_than_the_job_has_is_refused(tmp_path: Path) -> None:
     ended = work(tmp_path, "pass\n", PMI_SIZE="4", MPI_LOCALNRANKS="4")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert ended.stderr.startswith("mpiparallel: error: this rank is one of 4, the job has 2")
 
 

@@ -1,0 +1,194 @@
+"""What a communicator's calls leave behind, and how they are held against those of the other members."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mpiparallel.communication.chaos.schedule import FaultSchedule
+from mpiparallel.communication.mpi.library import MPI
+from mpiparallel.communication.protocol import Communicator, Ending
+from mpiparallel.errors import CommunicationError
+from mpiparallel.flight.places import place_of
+from mpiparallel.flight.recorder import FlightRecorder, spans
+
+if TYPE_CHECKING:
+    from mpiparallel.communication.mpi.root import Root
+
+VARIABLE = "MPIPARALLEL_FINGERPRINTS"
+"""``on``, the default, lets every call be held against those of the other ranks; ``off`` does not.
+
+``strict`` also compares the lines that make the calls, which may differ in programs that are right.
+"""
+_LEVELS = ("off", "on", "strict")
+_SHOWN_BYTES = 256
+_DIGEST_BYTES = 7
+
+
+def fingerprints() -> str:
+    """Return how much the environment lets calls be compared; raise CommunicationError for an unknown word."""
+    asked = os.environ.get(VARIABLE, "on").lower()
+    if asked not in _LEVELS:
+        raise CommunicationError(f"{VARIABLE}={asked!r} in the environment is none of {', '.join(_LEVELS)}")
+    return asked
+
+
+class Passage:
+    """One call, written down when it is entered and when it is left."""
+
+    __slots__ = ("_faults", "_recorder", "number", "outer")
+
+    def __init__(self, recorder: FlightRecorder, number: int, outer: int, faults: FaultSchedule | None = None) -> None:
+        self._recorder = recorder
+        self._faults = faults
+        self.number = number
+        self.outer = outer
+
+    def __enter__(self) -> Passage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._recorder.leave(self.number, self.outer)
+        if self._faults is not None:
+            self._faults.left(self.number)
+
+    def going_on(self) -> None:
+        """Write down that the process goes on while the call does too."""
+        self._recorder.pause(self.outer)
+
+    def ended_by(self, end: Ending) -> Ending:
+        """Return what waits for a call that was started, and writes that down."""
+        recorder, number = self._recorder, self.number
+        recorder.pause(self.outer)
+
+        def wait() -> None:
+            outer = recorder.inside
+            recorder.wait(number)
+            end()
+            recorder.leave(number, outer)
+
+        return wait
+
+
+class CallLog:
+    """The calls of one communicator, whose members are ``numbers`` by the numbers of the job.
+
+    ``run`` carries out a collective of MPI. With fingerprints "on", a call is held against those of all members before
+    it touches data, by an Allreduce of 24 bytes; if "strict", together with the line that makes it.
+    """
+
+    def __init__(
+        self, communicator: Communicator, run: Callable[..., None], numbers: Sequence[int], world: Root
+    ) -> None:
+        self._communicator = communicator
+        self._run = run
+        self._numbers = numbers
+        self._recorder = world.recorder
+        self._notice = world.notice
+        self._faults = world.faults
+        self._compares = world.fingerprints != "off" and len(numbers) > 1
+        self._is_strict = world.fingerprints == "strict"
+        self._label_text = 0
+        self._group = self._recorder.group(numbers)
+        self._codes: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._words = np.zeros(3, np.int64)
+
+    def labelled(self, label: str) -> CallLog:
+        """Return the log of the same communicator for calls that need not be compared, under a label."""
+        same = copy.copy(self)
+        same._compares = False
+        same._label_text = self._recorder.text(label)
+        return same
+
+    def entered(self, operation: str, *details: Any, count: int = 0) -> Passage:
+        """Write a collective down that is not compared."""
+        _, text = self._code((operation, count, *details))
+        recorder = self._recorder
+        outer = recorder.inside
+        number = recorder.enter(self._group, text, self._label_text, count)
+        if self._faults is not None:
+            self._faults.strike(number, operation, self._communicator)
+        return Passage(recorder, number, outer, self._faults)
+
+    def compared(self, operation: str, *details: Any, count: int = 0) -> Passage:
+        """Write a collective down, and hold it against those of the other members where this log compares.
+
+        Raises CommunicationError on all of them if they differ.
+        """
+        passage = self.entered(operation, *details, count=count)
+        if self._compares:
+            try:
+                site = (place_of(sys._getframe(1)),) if self._is_strict else ()
+                self._compare((operation, count, *details, *site), 0)
+            except BaseException:
+                self._recorder.leave(passage.number, passage.outer)
+                raise
+        return passage
+
+    def message(self, operation: str, peer: int, count: int) -> Passage:
+        """Write a message to or from member ``peer`` down."""
+        recorder = self._recorder
+        outer, text = recorder.inside, recorder.text(operation)
+        number = recorder.enter_message(self._group, text, self._label_text, count, self._numbers[peer])
+        return Passage(recorder, number, outer)
+
+    def any_true(self, flag: bool) -> bool:
+        """Tell every member whether ``flag`` is true on any of them; compared at no cost."""
+        if len(self._numbers) == 1:
+            return bool(flag)
+        with self.entered("any_true"):
+            return bool(self._compare(("any_true",), int(flag)))
+
+    def meet(self, fingerprint: str) -> None:
+        """Compare a text and pass the notice on."""
+        if len(self._numbers) == 1:
+            self._notice.heard = max(self._notice.heard, self._notice.own)
+            return
+        with self.entered("begin_step"):
+            heard = self._compare(("begin_step", fingerprint), self._notice.own)
+        self._notice.heard = max(self._notice.heard, heard)
+
+    def _code(self, words: tuple[Any, ...]) -> tuple[int, int]:
+        """Return the number that stands for a call, and the index of its text."""
+        known = self._codes.get(words)
+        if known is None:
+            digest = blake2b(repr(words).encode(), digest_size=_DIGEST_BYTES).digest()
+            operation, _, *details = words if len(words) > 1 else (*words, 0)
+            text = " ".join(map(str, (operation, *details)))
+            known = self._codes[words] = int.from_bytes(digest, "little"), self._recorder.text(text)
+        return known
+
+    def _compare(self, words: tuple[Any, ...], flag: int) -> int:
+        """Return the largest flag; raise CommunicationError if any member compares other words."""
+        code, _ = self._code(words)
+        sent = self._words
+        sent[:] = code, -code, flag
+        self._run("Allreduce", MPI.IN_PLACE, sent, MPI.MAX)
+        if sent[0] != code or sent[1] != -code:
+            raise CommunicationError(self._disagreement(words))
+        return int(sent[2])
+
+    def _disagreement(self, words: tuple[Any, ...]) -> str:
+        operation, *details = words
+        call = f"{operation}({', '.join(map(str, details))}) at {place_of(sys._getframe(2))}"
+        own = np.zeros(_SHOWN_BYTES, np.uint8)
+        text = call.encode(errors="replace")[:_SHOWN_BYTES]
+        own[: len(text)] = np.frombuffer(text, np.uint8)
+        gathered = np.zeros((len(self._numbers), _SHOWN_BYTES), np.uint8)
+        self._run("Allgather", own, gathered)
+        told: dict[str, list[int]] = {}
+        for number, row in zip(self._numbers, gathered, strict=True):
+            told.setdefault(row.tobytes().rstrip(b"\0").decode(errors="replace"), []).append(number)
+        # The first ranks may well be the odd ones out: those that agree most come first.
+        parts = sorted(told.items(), key=lambda one: (-len(one[1]), one[1]))
+        who = "; ".join(f"rank{'' if len(ranks) == 1 else 's'} {spans(ranks)}: {what}" for what, ranks in parts)
+        return f"ranks make different calls where all must make the same, so nothing was done: {who}"

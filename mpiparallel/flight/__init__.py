@@ -1,0 +1,1 @@
+"""What a rank is doing, kept where others can read it when it cannot say so itself: a flight recorder, its readers."""

@@ -1,0 +1,23 @@
+"""What the system knows of the process of a recording, where it is on this host."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mpiparallel.flight.recorder import process_space
+from mpiparallel.flight.recording import Recording
+
+
+def process_state(recording: Recording) -> str:
+    """Return "dead" or "stopped", or nothing where the process runs, or its number means nothing here."""
+    if recording.host != os.uname().nodename or recording.process_space != process_space():
+        return ""
+    try:
+        status = Path(f"/proc/{recording.process}/stat").read_text(errors="replace")
+    except FileNotFoundError:
+        return "dead"
+    except OSError:
+        return ""
+    state = status.rpartition(")")[2].split()[0]
+    return {"Z": "dead", "X": "dead", "T": "stopped", "t": "stopped"}.get(state, "")

@@ -1,0 +1,1 @@
+"""What the doctor looks at: one subject, or a small family, a module."""

@@ -1,0 +1,59 @@
+"""Memory that ranks of one host share, and the folder of MPI's temporary files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mpiparallel.launch.doctor.finding import Finding
+from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.mounts import mount_of, mounts
+
+_MIB = 1 << 20
+# Open MPI maps 16 MiB a rank, and warns without it; MPICH was seen to take 5.4 MiB, and to crash without it.
+_WANTED_MIB = 20
+_NEEDED_MIB = 6
+# A socket's path has 108 bytes at most; MPI libraries and Python append up to about 50 to the folder's.
+_LONGEST_PATH = 58
+
+
+def find_shared_memory(machine: Machine) -> Iterator[Finding]:
+    """Yield whether ``/dev/shm`` has room for what the MPI library puts there."""
+    path = machine.root / "dev/shm"
+    found = machine.probe("folder", str(path)).facts
+    wanted, needed = (_WANTED_MIB * machine.ranks, _NEEDED_MIB * machine.ranks)
+    mend = (
+        f"mount -o remount,size={max(2 * wanted, 1024)}m /dev/shm; in a container: --shm-size={max(2 * wanted, 1024)}m"
+    )
+    if found.get("folder") != str(path) or "failure" in found:
+        yield Finding("/dev/shm", "error", "cannot be written, so ranks of one host share no memory", mend)
+        return
+    free, size = found["free"] / _MIB, found["size"] / _MIB
+    if free >= wanted:
+        yield Finding("/dev/shm", "ok", f"{free:,.0f} of {size:,.0f} MiB free")
+    else:
+        what = f"{free:,.0f} of {size:,.0f} MiB free; {machine.ranks} ranks want {wanted}"
+        full = "; rm what dead jobs have left there" if size >= wanted else ""
+        yield Finding("/dev/shm", "error" if free < needed else "warning", what, mend + full)
+
+
+def find_temporary_folder(machine: Machine) -> Iterator[Finding]:
+    """Yield whether the folder of temporary files is there, on this machine, and its path short enough for sockets."""
+    given = machine.variables.get("TMPDIR")
+    path = Path(given or "/tmp")
+    found = machine.probe("folder", str(path)).facts
+    mount = mount_of(path, mounts(machine.text("proc/self/mountinfo")))
+    name, mend = f"TMPDIR={given}" if given else str(path), "export TMPDIR=/tmp"
+    if not path.is_absolute() or found.get("folder") != str(path) or "failure" in found:
+        yield Finding("TMPDIR", "error", f"{name} is no folder that can be written; MPI keeps its sockets there", mend)
+    elif found["free"] < 64 * _MIB:
+        what = f"{name} has {found['free'] / _MIB:,.0f} MiB left"
+        yield Finding("TMPDIR", "error", what, f"remove old files there, or {mend}")
+    elif mount is not None and mount.is_network:
+        what = f"{name} is on {mount.kind}; sockets and mapped files there are slow, or do not work"
+        yield Finding("TMPDIR", "warning", what, mend)
+    elif len(str(path)) > _LONGEST_PATH:
+        what = f"{len(str(path))} characters; a socket's path may have 108 in all, and MPI and Python add to it"
+        yield Finding("TMPDIR", "warning", what, mend)
+    else:
+        yield Finding("TMPDIR", "ok", f"{name}, {found['free'] / (1 << 30):,.1f} GiB free")

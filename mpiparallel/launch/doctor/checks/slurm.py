@@ -1,0 +1,66 @@
+"""SLURM: whether this is an allocation, and which kind of srun starts ranks of the MPI at hand."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+
+from mpiparallel.launch.doctor.finding import Finding
+from mpiparallel.launch.doctor.machine import Machine
+
+_SECONDS = 5.0
+# The interface that each library needs of srun.
+_INTERFACES = {"openmpi": "pmix", "mpich": "pmi2"}
+
+
+def find_slurm(machine: Machine) -> Iterator[Finding]:
+    """Yield SLURM's version, the allocation around, and the ``--mpi`` that fits the library."""
+    job = machine.variables.get("SLURM_JOB_ID")
+    if shutil.which("srun", path=machine.variables.get("PATH")) is None:
+        if job:
+            what = f"job {job}, but srun is not on the PATH"
+            yield Finding("SLURM", "error", what, 'export PATH=/opt/slurm/bin:"$PATH", or wherever your SLURM is')
+        else:
+            yield Finding("SLURM", "note", "not there")
+        return
+    listing = machine.ask("srun", "--mpi=list", seconds=_SECONDS)
+    if listing.failure:
+        state, where = ("error", f"job {job}") if job else ("note", "srun is there")
+        what = f"{where}, but srun --mpi=list {listing.complaint}"
+        yield Finding(
+            "SLURM", "error" if state == "error" else "note", what, "scontrol ping; is this a host of the cluster?"
+        )
+        return
+    version = machine.ask("srun", "--version", seconds=_SECONDS).output.strip()
+    yield Finding("SLURM", "ok", f"{version or 'SLURM'}, {_allocation(machine, job)}")
+    yield from _interface(machine, f"{listing.output}\n{listing.error}")
+
+
+def _allocation(machine: Machine, job: str | None) -> str:
+    if not job:
+        return "outside any job"
+    names = {"SLURM_JOB_NUM_NODES": "nodes", "SLURM_TASKS_PER_NODE": "tasks a node", "SLURM_JOB_NODELIST": "on"}
+    told = {words: machine.variables.get(name, "?") for name, words in names.items()}
+    return f"job {job}: {told['nodes']} nodes, {told['tasks a node']} tasks a node, on {told['on']}"
+
+
+def _interface(machine: Machine, listed: str) -> Iterator[Finding]:
+    wanted = _INTERFACES.get(machine.mpi.vendor)
+    offered = set(re.findall(r"\b(pmix|pmi2|cray_shasta|none)(?:_v\d+)?\b", listed))
+    if wanted is None:
+        return
+    if wanted in offered:
+        yield Finding("srun", "ok", f"srun --mpi={wanted} starts ranks of {machine.mpi.library}")
+        return
+    install = (
+        "apt-get install libpmix-dev on each node and restart slurmd, or "
+        if wanted == "pmix"
+        else "install SLURM's pmi2 plugin on each node, or "
+    )
+    what = (
+        f"offers {', '.join(sorted(offered)) or 'no interface'}; {machine.mpi.library} needs {wanted}, without it each"
+    )
+    yield Finding(
+        "srun", "warning", f"{what} rank is alone", f"{install}start jobs by mpiparallel run, which needs none"
+    )

@@ -1,0 +1,52 @@
+"""Running checks: side by side, each in its time, whatever they meet."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mpiparallel.launch.doctor.check import Check
+from mpiparallel.launch.doctor.finding import Finding
+from mpiparallel.launch.doctor.machine import Machine
+
+SECONDS = 60.0
+_REPORT = "mpiparallel --debug doctor tells more; please report it"
+
+
+def examine(machine: Machine, checks: Sequence[Check], seconds: float = SECONDS) -> list[Finding]:
+    """Return what ``checks`` find on ``machine``, in their order; each of the two turns takes at most ``seconds``.
+
+    Checks that measure (``alone``) come after the others. A check that fails, or takes too long, is a finding itself.
+    """
+    found: dict[str, list[Finding]] = {}
+    for alone in (False, True):
+        found |= _side_by_side(machine, [check for check in checks if check.alone == alone], seconds)
+    return [replace(finding, group=check.group) for check in checks for finding in found[check.name]]
+
+
+def _side_by_side(machine: Machine, checks: Sequence[Check], seconds: float) -> dict[str, list[Finding]]:
+    done: queue.SimpleQueue[tuple[str, list[Finding]]] = queue.SimpleQueue()
+    for check in checks:
+        # Daemons, because one that a file server keeps would keep the whole program.
+        threading.Thread(target=lambda check=check: done.put((check.name, _run(machine, check))), daemon=True).start()
+    deadline = time.monotonic() + seconds
+    found: dict[str, list[Finding]] = {}
+    while len(found) < len(checks):
+        try:
+            name, findings = done.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        found[name] = findings
+    late = Finding("", "warning", f"has not ended within {seconds:g} s", _REPORT)
+    return {check.name: found.get(check.name, [replace(late, subject=check.name)]) for check in checks}
+
+
+def _run(machine: Machine, check: Check) -> list[Finding]:
+    try:
+        return list(check.find(machine))
+    except Exception as error:
+        # One check that meets what nobody thought of must not cost the answers of the others.
+        return [Finding(check.name, "warning", f"could not be looked at ({type(error).__name__}: {error})", _REPORT)]

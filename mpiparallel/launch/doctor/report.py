@@ -1,0 +1,89 @@
+"""What the doctor has found, as a person reads it in a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from mpiparallel.launch.doctor.finding import STATES, Finding
+from mpiparallel.launch.doctor.hosts import GROUP
+
+_WIDEST = 100
+_NARROWEST = 60
+_SUBJECT = 14
+_INDENT = " " * (2 + 9 + _SUBJECT + 1)
+_ALONE = 8
+
+
+def report(findings: Sequence[Finding], width: int, all_mends: bool = False) -> str:
+    """Return the findings as lines of at most ``width`` characters, group by group, the summary last.
+
+    Warnings and errors are followed by the line that mends them; with ``all_mends``, notes too. Of other hosts only
+    those two states are shown.
+    """
+    width = max(_NARROWEST, min(width, _WIDEST))
+    lines: list[str] = []
+    group = None
+    for finding in _shown(findings):
+        title = GROUP if finding.host else finding.group
+        if title != group:
+            lines += ([""] if lines else []) + [title]
+            group = title
+        lines += _lines(finding, width, all_mends)
+    return "\n".join([*lines, "", *_wrapped(summary(findings), width, "")])
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return one line: how much is wrong, and what to mend first.
+
+    >>> summary([Finding("stack", "warning", "64 KiB", "ulimit -s 8192")])
+    '1 warning; mend it: ulimit -s 8192'
+    """
+    counts = {state: sum(finding.state == state for finding in findings) for state in ("warning", "error")}
+    told = ", ".join(f"{count} {state}{'s' * (count != 1)}" for state, count in counts.items() if count)
+    worst = sorted((finding for finding in findings if finding.state in counts), key=lambda f: -STATES.index(f.state))
+    if not worst:
+        notes = sum(finding.state == "note" for finding in _shown(findings))
+        return f"no errors, no warnings, {notes} notes" if notes != 1 else "no errors, no warnings, 1 note"
+    first = worst[0]
+    which = "it" if len(worst) == 1 else f"the {first.state} first" if counts[first.state] == 1 else "this first"
+    return f"{told}; mend {which}: {f'on {first.host}, ' if first.host else ''}{first.mend}"
+
+
+def _shown(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield all of this machine, then those of the other hosts that answer, then what is wrong with them."""
+    yield from (finding for finding in findings if not finding.host)
+    others = [finding for finding in findings if finding.host]
+    reached = [finding for finding in others if (finding.subject, finding.state) == ("host", "ok")]
+    if len(reached) > _ALONE:
+        yield Finding(
+            "hosts", "ok", f"{len(reached)} answer, from {reached[0].host} to {reached[-1].host}", group=GROUP
+        )
+    else:
+        yield from reached
+    yield from (finding for finding in others if finding.state in ("warning", "error"))
+
+
+def _lines(finding: Finding, width: int, all_mends: bool) -> Iterator[str]:
+    state = finding.state.upper() if finding.state == "error" else finding.state
+    subject = finding.subject
+    what = finding.what
+    if finding.host:
+        subject = finding.host
+        what = what if finding.subject == "host" else f"{finding.subject}: {what}"
+    head = f"  {state:<9}{subject:<{_SUBJECT}} "
+    yield from _wrapped(what, width, head)
+    if finding.mend and (all_mends or finding.state in ("warning", "error")):
+        yield from _wrapped(finding.mend, width, f"{_INDENT}-> ")
+
+
+def _wrapped(text: str, width: int, head: str) -> list[str]:
+    # A path or a command stays whole, so that it can be copied.
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * min(len(head), len(_INDENT) + 3),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,50 @@
+"""What is said on the line: one JSON object a line, bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mpiparallel.errors import LaunchError
+
+HELLO, WELCOME = "hello", "welcome"
+COMPLETED, PREEMPTED, FAILED = "completed", "preempted", "failed"
+SIGNAL = "signal"
+LAST_WORDS = (COMPLETED, PREEMPTED, FAILED)
+
+LONGEST = 256 * 1024
+
+
+def encode(word: str, **fields: Any) -> bytes:
+    """Return a message: its word and its fields."""
+    return json.dumps({"word": word, **fields}).encode() + b"\n"
+
+
+class Inbox:
+    """Puts the bytes that come in together to messages of at most ``longest`` bytes."""
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self.longest = longest
+        self._pending = bytearray()
+
+    def add(self, content: bytes) -> Iterator[Mapping[str, Any]]:
+        """Yield the messages that are whole with ``content``. Raises LaunchError for what is no message."""
+        self._pending += content
+        while (end := self._pending.find(b"\n")) >= 0:
+            line = bytes(self._pending[:end])
+            del self._pending[: end + 1]
+            yield self._decoded(line)
+        if len(self._pending) > self.longest:
+            raise LaunchError(f"a message on the line has more than {self.longest} bytes")
+
+    def _decoded(self, line: bytes) -> Mapping[str, Any]:
+        if len(line) > self.longest:
+            raise LaunchError(f"a message on the line has more than {self.longest} bytes")
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise LaunchError("a message on the line is no JSON") from error
+        if not (isinstance(message, dict) and isinstance(message.get("word"), str)):
+            raise LaunchError("a message on the line has no word")
+        return message

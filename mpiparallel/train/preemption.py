@@ -1,0 +1,135 @@
+"""The end of a training whose machines are wanted back: agreed by all ranks, saved, and known by its exit code.
+
+>>> import tempfile
+>>> from mpiparallel import Model, nn
+>>> from mpiparallel.dataset import NumpySlicesDataset
+>>> from mpiparallel.train import Callback, ModelCheckpoint
+>>> class Notice(Callback):
+...     def step_begin(self, run_context):
+...         run_context.request_preemption()
+>>> def job(folder, *callbacks):
+...     data = NumpySlicesDataset((np.ones((12, 3)), np.ones((12, 1))), ["x", "y"]).batch(6)
+...     network = nn.Dense(3, 1).to_float("float64")
+...     model = Model(network, nn.MSELoss(), nn.Adam(network.trainable_params()))
+...     found = model.resume(folder, data)
+...     model.train(4, data, [ModelCheckpoint("line", folder), *callbacks])
+...     return found.step, model.step
+>>> with tempfile.TemporaryDirectory() as folder:  # doctest: +ELLIPSIS
+...     try:
+...         job(folder, Notice())
+...     except SystemExit as end:
+...         print(end.code)
+...     job(folder)
+Model.resume: ... has no checkpoint, so the training begins at its beginning
+Model.train: preempted by SIGUSR1: step 1 is saved in ...line-1_1.manifest.json; exit code 85: start the job again, ...
+85
+(1, 8)
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.cluster.exit_codes import REQUEUE, SIGNALLED
+from mpiparallel.cluster.preemption_signal import preemption_signals, signal_that_came
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import alone
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.callback.callback import RunContext
+from mpiparallel.train.resume import Resumption
+
+
+class Preempted(SystemExit):
+    """Raised by ``Model.train`` on all ranks when it ends early because a signal has asked for it.
+
+    ``code``, with which the process then ends, is 85 where a checkpoint is saved from which the same program goes on;
+    otherwise 128 and the number of the signal. What a program does in ``finally`` is done.
+    """
+
+    code: int
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(code)
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class Preemption:
+    """What the ranks of one training know together of the signal: ``number`` is 0 until it has come to one of them.
+
+    A callback may request it too; then it counts as the first of the signals that are heeded.
+    """
+
+    def __init__(self, run_context: RunContext) -> None:
+        self._context = run_context
+        self.number = 0
+
+    def comes(self, known: int) -> bool:
+        """Return, on all ranks alike and after each step, whether the training is to end with it.
+
+        ``known`` is the number of one that all ranks know of already, or 0.
+        """
+        number = agreed_signal(self._context.get_preemption_requested()) or known
+        # One that is to stop anyway does so as it always does.
+        self.number = 0 if self._context.get_stop_requested() else number
+        return number > 0
+
+    def ended(self, step: int, resumed: Resumption | None) -> Preempted:
+        """Return how the training ends after ``step``, when the callbacks have saved what they could."""
+        if resumed is not None:
+            self._context.report_saved(resumed.step, resumed.folder)
+        own, where = self._context.get_saved()
+        saved = highest(own, _ranks_together())
+        end = _end(self.number, step, saved, where if own == saved else "files of another rank")
+        if self._context.original_args().rank == 0:
+            print(f"Model.train: {end.why}", flush=True)
+        return end
+
+
+def agreed_signal(requested: bool = False) -> int:
+    """Return the number of the signal that some rank was sent, the same on all ranks that train together; 0 for none.
+
+    All of them call it. ``requested`` counts as the first of the signals that are heeded, or SIGTERM.
+    """
+    number = signal_that_came()
+    if requested and not number:
+        number = int(next(iter(preemption_signals()), signal.SIGTERM))
+    return highest(number, _ranks_together())
+
+
+def _end(number: int, step: int, saved: int, where: Any) -> Preempted:
+    name = signal.Signals(number).name
+    if saved < 0:
+        code = SIGNALLED + number
+        return Preempted(
+            code,
+            f"preempted by {name} after step {step}, and nothing is saved: give Model.train a ModelCheckpoint; exit "
+            f"code {code}",
+        )
+    missed = "" if saved == step else f" after step {step}, which could not be saved"
+    return Preempted(
+        REQUEUE,
+        f"preempted by {name}{missed}: step {saved} is saved in {where}; exit code {REQUEUE}: start the job again, and "
+        "it goes on from there",
+    )
+
+
+def highest(number: int, communicator: Communicator) -> int:
+    """Return the highest of the numbers of all members."""
+    if communicator.size == 1:
+        return number
+    found = np.array(number, np.int64)
+    communicator.all_reduce(found, "max")
+    return int(found)
+
+
+def _ranks_together() -> Communicator:
+    """Return the ranks that go through their steps together: this one alone where it trains a network of its own."""
+    return alone() if current_configuration().mode == ParallelMode.STAND_ALONE else world_or_alone()

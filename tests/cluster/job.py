@@ -1,0 +1,54 @@
+"""A job on the hosts of a cluster that goes on until something happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.hosts import Hosts, Running
+from tests.conformance.mpi_launcher import library
+
+_SCRIPT = Path(__file__).parent / "turning.py"
+_RANKS = 8
+_START_SECONDS = 60.0
+
+
+class Job:
+    """Eight ranks on four hosts, two on each in order, that all-reduce for ever."""
+
+    def __init__(self, cluster: Hosts, interpreter: Path, folder: Path, *options: str) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.mpi = library(interpreter)
+        launcher = [interpreter, "-m", "mpiparallel", "run", "-n", _RANKS, "--hostfile", cluster.hostfile(2)]
+        self.running: Running = cluster.begin([*launcher, *options, _SCRIPT, folder], folder=folder)
+        deadline = time.monotonic() + _START_SECONDS
+        while not all((folder / f"turning_{rank}").exists() for rank in range(_RANKS)):
+            if self.running.process.poll() is not None or time.monotonic() > deadline:
+                cluster.restore()
+                pytest.fail(f"the job did not start:\n{self.running.output}\n{self.running.errors}")
+            time.sleep(0.05)
+
+    def kill_launcher(self, number: int) -> None:
+        """Send a signal to mpiparallel itself."""
+        (pid,) = self.cluster.processes("n0", "mpiparallel run")
+        os.kill(pid, number)
+
+    def kill_daemon(self, host: str) -> None:
+        """Kill what mpirun runs on ``host`` to start ranks there: Open MPI's is two processes."""
+        pids = self.cluster.processes(host, "prted" if self.mpi == "openmpi" else "hydra_pmi_proxy")
+        assert pids
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def kill_rank(self, rank: int) -> None:
+        """Kill a rank, which is told from its neighbour by its environment."""
+        name = "OMPI_COMM_WORLD_RANK" if self.mpi == "openmpi" else "PMI_RANK"
+        wanted = f"{name}={rank}".encode()
+        pids = self.cluster.processes(f"n{rank // 2}", "launch.worker")
+        (pid,) = (pid for pid in pids if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,33 @@
+"""The tables of the page are those of the figures, and a table without new figures stays."""
+
+from __future__ import annotations
+
+from tests.reliability.report import BLOCKS, rewritten
+
+PAGE = "\n".join(f"text {place}\n{block.begin}\nold {place}\n{block.end}" for place, block in enumerate(BLOCKS))
+DEATH = {"event": "kill -9 of a rank", "hosts": 1, "code": 137, "said": "rank 1 | died", "date": "2026-11-22"}
+
+
+def test_each_figure_is_in_its_table_and_the_others_stay() -> None:
+    entries = [
+        DEATH | {"mpi": "mpich", "seconds": 0.2},
+        DEATH | {"mpi": "mpich", "seconds": 0.3},
+        DEATH | {"mpi": "mpich", "seconds": 1.1},
+        DEATH | {"mpi": "openmpi", "seconds": 2.0, "code": -9, "said": ""},
+    ]
+    lines = rewritten(PAGE, entries).splitlines()
+    row = "| kill -9 of a rank | 2.0 s | 0.3 s, at most 1.1 s in 3 jobs | 137 | rank 1 \\| died |"
+    assert lines.index(BLOCKS[1].begin) < lines.index(row) < lines.index(BLOCKS[1].end)
+    assert lines[:4] == ["text 0", BLOCKS[0].begin, "old 0", BLOCKS[0].end]
+    assert lines[-4:] == ["text 2", BLOCKS[2].begin, "old 2", BLOCKS[2].end]
+    assert "old 1" not in lines
+
+
+def test_jobs_on_several_hosts_have_a_table_of_their_own() -> None:
+    text = rewritten(PAGE, [DEATH | {"mpi": "openmpi", "seconds": 3.0, "hosts": 4}])
+    assert "| kill -9 of a rank, 4 hosts | 3.0 s | - | 137 |" in text.partition(BLOCKS[2].begin)[2]
+
+
+def test_counts_of_one_claim_are_summed() -> None:
+    entries = [{"claim": f"kill: {mpi}", "figures": {"kills": 3}, "date": "2026-11-22"} for mpi in ("mpich", "openmpi")]
+    assert "| kill | MPICH; Open MPI | 6 kills |" in rewritten(PAGE, entries)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpiparallel.cluster.fault_plan import KINDS, MOMENTS, STRIKE_FROM_OUTSIDE, FaultPlan, PlannedFault
+from mpiparallel.errors import ConfigurationError
+
+FAULTS = st.builds(
+    PlannedFault, st.sampled_from(list(KINDS)), st.integers(0, 9_999), st.integers(1, 10**11), st.sampled_from(MOMENTS)
+).filter(lambda fault: fault.moment != "in" or fault.kind in STRIKE_FROM_OUTSIDE)
+
+
+def written(fault: PlannedFault) -> str:
+    moment = "" if fault.moment == "at" else f":{fault.moment}"
+    return f"{fault.kind}@{fault.rank}:{fault.collective}{moment}"
+
+
+@given(st.lists(FAULTS, min_size=1, max_size=5))
+def test_faults_are_read_as_they_are_written(faults: list[PlannedFault]) -> None:
+    assert FaultPlan.parse(", ".join(map(written, faults))).faults(10_000) == tuple(faults)
+
+
+@given(st.integers(0, 10**12 - 1), st.integers(1, 5000), st.sets(st.sampled_from(list(KINDS)), min_size=1))
+def test_a_seed_draws_what_is_asked_for_and_always_the_same(seed: int, size: int, kinds: set[str]) -> None:
+    text = f"seed={seed},kinds={'+'.join(sorted(kinds))},collectives=10-200"
+    (fault,) = FaultPlan.parse(text).faults(size)
+    assert (fault,) == FaultPlan.parse(text).faults(size)
+    assert fault.kind in kinds
+    assert 0 <= fault.rank < size
+    assert 10 <= fault.collective <= 200
+    assert fault.moment in (MOMENTS if fault.kind in STRIKE_FROM_OUTSIDE else ("at", "after"))
+
+
+def test_seeds_draw_every_kind_rank_and_moment() -> None:
+    drawn = [FaultPlan.parse(f"seed={seed}").faults(4)[0] for seed in range(600)]
+    assert set(Counter(fault.kind for fault in drawn)) == set(KINDS)
+    assert {fault.rank for fault in drawn} == {0, 1, 2, 3}
+    assert {fault.moment for fault in drawn} == set(MOMENTS)
+    assert len({fault.collective for fault in drawn}) > 300
+
+
+def test_a_seed_draws_the_same_in_every_process() -> None:
+    # The hashes of strings differ from process to process; what is drawn must not.
+    program = "from mpiparallel.cluster.fault_plan import FaultPlan; print(FaultPlan.parse('seed=7').words(8))"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert told == {f"{FaultPlan.parse('seed=7').words(8)}\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("", "write kill@3:418"),
+        ("kill", "write kill@3:418"),
+        ("kil@3:418", "there are kill, segfault"),
+        ("kill@x:418", "write a whole number"),
+        ("kill@3:-1", "write a whole number"),
+        ("kill@3:٣", "write a whole number"),
+        ("kill@3:0", "counted from 1"),
+        ("kill@3:418:before", "write in, after, or nothing"),
+        ("kill@3:418:", "write in, after, or nothing"),
+        ("loop@3:418:in", 'leave ":in" out'),
+        ("kill@8:1", "name one from 0 to 7"),
+        ("seed=", "write a whole number"),
+        ("seed=7,seed=8", "leave one out"),
+        ("seed=7,kinds=kill+stopp", "there are kill, segfault"),
+        ("seed=7,kinds=", "there are kill, segfault"),
+        ("seed=7,collectives=0-9", "write 10-200"),
+        ("seed=7,collectives=9-8", "write 10-200"),
+        ("seed=7,attempts=x", "write 10-200"),
+        ("seed=7,sed=8", "there are seed, kinds"),
+        ("seed=7,folder=", "none of them empty"),
+        ("kinds=kill", "add seed=7"),
+        ("attempts=0-2", "write kill@3:418"),
+        ("kill@3:418,,stop@1:2", "write kill@3:418"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_mend(text: str, mend: str) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        FaultPlan.parse(text).faults(8)
+    assert mend in str(refusal.value)
+    assert str(refusal.value).startswith("--chaos ")
+
+
+PIECES = st.sampled_from([*"@:=,+-37\0é", "kill", "stop", "418", "in", "seed", "kinds", "collectives"])
+
+
+def refusal_of(text: str) -> str:
+    try:
+        faults = FaultPlan.parse(text).faults(8)
+    except ConfigurationError as error:
+        return str(error)
+    assert all(fault.rank < 8 and fault.collective > 0 for fault in faults)
+    return ""
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=14).map("".join)))
+def test_any_text_is_a_plan_or_refused_in_one_line(text: str) -> None:
+    assert len(refusal_of(text)) < 600
+    assert "\n" not in refusal_of(text)

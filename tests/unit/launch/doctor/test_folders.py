@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.doctor.checks.folders import find_environment_folder, find_folders
+from mpiparallel.launch.doctor.mounts import mount_of, mounts
+from tests.unit.launch.doctor.faked_machine import FakedMachine, only
+
+GIB = 1 << 30
+WELL = {"free": 100 * GIB, "size": 200 * GIB, "files": 9999, "has_file_count": True, "seconds": 0.01, "skew": 0.0}
+
+
+def told(folder: Path, **facts: object) -> dict[str, str]:
+    return {"folder": f"echo '{json.dumps({'folder': str(folder), **WELL, 'lock': '', **facts})}'"}
+
+
+def mounted(*lines: tuple[str, str]) -> dict[str, str]:
+    text = "".join(f"36 35 98:0 / {point} rw,relatime shared:1 - {kind} source rw\n" for point, kind in lines)
+    return {"proc/self/mountinfo": text}
+
+
+def test_real_folder_is_written_and_locked(faked: FakedMachine, tmp_path: Path) -> None:
+    findings = list(find_folders(faked()))
+    assert [(finding.subject, finding.state) for finding in findings] == [("logs", "ok"), ("file locks", "ok")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
+
+
+def test_folder_that_is_not_there_yet_is_tried_above(faked: FakedMachine, tmp_path: Path) -> None:
+    finding = only(find_folders(faked(log_dir=tmp_path / "a/b/c")), "logs")
+    assert (finding.state, finding.what.startswith(f"{tmp_path}, ")) == ("ok", True)
+
+
+def test_folder_that_cannot_be_written_is_an_error(faked: FakedMachine) -> None:
+    finding = only(find_folders(faked(log_dir=Path("/proc/self"))), "logs")
+    assert (finding.state, "cannot be written" in finding.what, "--log-dir" in finding.mend) == ("error", True, True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "subject", "state", "what"),
+    [
+        ({"free": GIB // 2}, "logs", "warning", "512 MiB left"),
+        ({"free": 1 << 20}, "logs", "error", "1 MiB left"),
+        ({"files": 12}, "logs", "warning", "room for 12 more files"),
+        ({"seconds": 3.0}, "logs", "warning", "takes 3.0 s"),
+        ({"skew": -4.0}, "logs", "warning", "-4.0 s off"),
+        ({"failure": "Read-only file system"}, "logs", "error", "Read-only file system"),
+        ({"lock": "No locks available"}, "file locks", "warning", "No locks available"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_told_with_its_mend(
+    faked: FakedMachine, tmp_path: Path, facts: dict[str, object], subject: str, state: str, what: str
+) -> None:
+    finding = only(find_folders(faked(probes=told(tmp_path, **facts))), subject)
+    assert (finding.state, what in finding.what, finding.mend != "") == (state, True, True), finding
+
+
+def test_locks_that_do_not_work_do_no_harm_where_hdf5_does_without(faked: FakedMachine, tmp_path: Path) -> None:
+    machine = faked(probes=told(tmp_path, lock="No locks available"), variables={"HDF5_USE_FILE_LOCKING": "FALSE"})
+    assert only(find_folders(machine), "file locks").state == "ok"
+
+
+def test_folder_of_a_file_server_that_is_gone_is_an_error(faked: FakedMachine) -> None:
+    finding = only(find_folders(faked(probes={"folder": "sleep 60"}, patience=0.2)), "logs")
+    assert (finding.state, "has not ended within 0.2 s" in finding.what) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [("nfs4", "ok"), ("nfs4 source rw,soft", "warning"), ("tmpfs", "warning"), ("ext4", "ok")]
+)
+def test_file_system_under_checkpoints(faked: FakedMachine, tmp_path: Path, kind: str, state: str) -> None:
+    folder = tmp_path / "checkpoints"
+    machine = faked(files=mounted(("/", "ext4"), (str(tmp_path), kind)), probes=told(folder), checkpoint_dir=folder)
+    assert only(find_folders(machine), "checkpoints").state == state
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [("ext4", "ok"), ("nfs", "warning"), ("lustre", "warning"), ("fuse.sshfs", "warning")]
+)
+def test_environment_on_a_network_file_system_is_a_warning(
+    faked: FakedMachine, tmp_path: Path, kind: str, state: str
+) -> None:
+    (finding,) = find_environment_folder(faked(files=mounted((str(tmp_path / "venv"), kind))))
+    assert finding.state == state
+
+
+def test_mount_of_a_path_is_the_last_with_the_longest_point() -> None:
+    text = (
+        "1 0 8:1 / / rw - ext4 a rw\n2 1 0:1 / /data rw - nfs b rw\n3 2 0:2 / /data/my\\040own rw - lustre c rw\n"
+        "4 1 0:3 / /data rw - beegfs d rw\nnot a line of it\n5 1 0:3\n - \n"
+    )
+    found = list(mounts(text))
+    kinds = {path: mount.kind for path in ("/x", "/data/y", "/data/my own/z") if (mount := mount_of(Path(path), found))}
+    assert kinds == {"/x": "ext4", "/data/y": "beegfs", "/data/my own/z": "lustre"}
+    assert mount_of(Path("relative"), found) is None

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.doctor.checks.limits import find_limits
+from mpiparallel.launch.doctor.checks.memory import find_shared_memory, find_temporary_folder
+from tests.unit.launch.doctor.faked_machine import FakedMachine, only
+
+HEAD = "Limit                     Soft Limit           Hard Limit           Units     \n"
+GENEROUS = {
+    "Max stack size": "8388608",
+    "Max core file size": "unlimited",
+    "Max processes": "96365",
+    "Max open files": "20000",
+    "Max locked memory": "8388608",
+    "Max address space": "unlimited",
+}
+MIB = 1 << 20
+
+
+def limits(**lower: str) -> dict[str, str]:
+    given = GENEROUS | {f"Max {name.replace('_', ' ')}": value for name, value in lower.items()}
+    lines = (f"{name:<26}{value:<21}unlimited            units" for name, value in given.items())
+    return {"proc/self/limits": HEAD + "\n".join(lines) + "\n"}
+
+
+def test_generous_limits_are_told_in_one_line(faked: FakedMachine) -> None:
+    (finding,) = find_limits(faked(files=limits()))
+    assert finding.state == "ok"
+    assert finding.what == "20,000 open files, 96,365 processes, stack 8 MiB: enough for 2 ranks"
+
+
+@pytest.mark.parametrize(
+    ("lower", "ranks", "user", "subject", "state", "mend"),
+    [
+        ({"open_files": "256"}, 100, 1, "open files", "error", "ulimit -n 4096"),
+        ({"open_files": "800"}, 100, 1, "open files", "warning", "ulimit -n 4096"),
+        ({"processes": "200"}, 2, 1, "processes", "warning", "ulimit -u 4096"),
+        ({"stack_size": "65536"}, 2, 1, "stack", "warning", "ulimit -s 8192"),
+        ({"address_space": "4294967296"}, 2, 1, "address space", "warning", "ulimit -v unlimited"),
+        ({"core_file_size": "0"}, 2, 1, "core files", "note", "ulimit -c unlimited"),
+    ],
+)
+def test_low_limits_are_found(
+    faked: FakedMachine, lower: dict[str, str], ranks: int, user: int, subject: str, state: str, mend: str
+) -> None:
+    finding = only(find_limits(faked(files=limits(**lower), ranks=ranks, user=user)), subject)
+    assert (finding.state, finding.mend) == (state, mend)
+
+
+def test_root_has_no_limit_of_processes(faked: FakedMachine) -> None:
+    (finding,) = find_limits(faked(files=limits(processes="200"), user=0))
+    assert finding.state == "ok"
+
+
+def test_infiniband_needs_locked_memory(faked: FakedMachine) -> None:
+    machine = faked(files={**limits(), "sys/class/infiniband/mlx5_0/uevent": ""})
+    assert only(find_limits(machine), "locked memory").state == "error"
+    machine = faked(files=limits(locked_memory="unlimited"))
+    assert [finding.state for finding in find_limits(machine)] == ["ok"]
+
+
+def test_limits_that_cannot_be_read_are_no_fault(faked: FakedMachine) -> None:
+    assert [finding.state for finding in find_limits(faked())] == ["note"]
+
+
+def room(folder: Path | str, **facts: object) -> str:
+    told = {"folder": str(folder), "free": 100 << 30, "size": 200 << 30, "files": 9999, "has_file_count": True}
+    return f"echo '{json.dumps(told | facts)}'"
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "state", "mend"),
+    [
+        (1024 * MIB, 1024 * MIB, "ok", ""),
+        (60 * MIB, 64 * MIB, "warning", "--shm-size=1024m"),
+        (10 * MIB, 64 * MIB, "error", "--shm-size=1024m"),
+        (10 * MIB, 4096 * MIB, "error", "; rm what dead jobs have left there"),
+    ],
+)
+def test_room_for_shared_memory(
+    faked: FakedMachine, tmp_path: Path, free: int, size: int, state: str, mend: str
+) -> None:
+    probes = {"folder": room(tmp_path / "root/dev/shm", free=free, size=size)}
+    (finding,) = find_shared_memory(faked(probes=probes, ranks=4))
+    assert (finding.state, finding.mend.endswith(mend)) == (state, True)
+
+
+def test_missing_shared_memory_is_an_error(faked: FakedMachine) -> None:
+    (finding,) = find_shared_memory(faked())
+    assert (finding.state, "cannot be written" in finding.what) == ("error", True)
+
+
+def test_temporary_folder_that_is_there_is_well(faked: FakedMachine, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (finding,) = find_temporary_folder(faked(variables={"TMPDIR": "/tmp"}))
+    assert (finding.state, finding.mend) == ("ok", "")
+
+
+@pytest.mark.parametrize("folder", ["absent", "there/is/none"])
+def test_temporary_folder_that_is_not_there_is_an_error(faked: FakedMachine, tmp_path: Path, folder: str) -> None:
+    for path in (tmp_path / folder, folder):
+        (finding,) = find_temporary_folder(faked(variables={"TMPDIR": str(path)}))
+        assert (finding.state, finding.mend) == ("error", "export TMPDIR=/tmp")
+
+
+@pytest.mark.parametrize(
+    ("path", "facts", "mounted", "state"),
+    [
+        ("/scratch", {"free": 1 * MIB}, "ext4", "error"),
+        ("/scratch", {}, "nfs4", "warning"),
+        ("/scratch/" + "x" * 60, {}, "ext4", "warning"),
+        ("/scratch", {"failure": "Read-only file system"}, "ext4", "error"),
+        ("/scratch", {}, "ext4", "ok"),
+    ],
+)
+def test_temporary_folder_is_local_short_and_not_full(
+    faked: FakedMachine, path: str, facts: dict[str, object], mounted: str, state: str
+) -> None:
+    files = {"proc/self/mountinfo": f"36 35 98:0 / /scratch rw - {mounted} source rw\n"}
+    machine = faked(files=files, probes={"folder": room(path, **facts)}, variables={"TMPDIR": path})
+    (finding,) = find_temporary_folder(machine)
+    assert (finding.state, bool(finding.mend)) == (state, state != "ok")

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.doctor.checks.mpi import find_mpi
+from mpiparallel.launch.doctor.checks.root import find_root
+from mpiparallel.launch.doctor.checks.two_ranks import find_start
+from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, only, program
+
+READY = {"launcher": OPENMPI, "mpi_library": 'echo \'{"file": "/lib/libmpi.so.40"}\''}
+OPENMPI_LAUNCHER = {"mpirun": "echo 'mpirun (Open MPI) 5.0.11'"}
+
+
+def test_library_and_its_launcher_are_named(faked: FakedMachine, tmp_path: Path) -> None:
+    findings = list(find_mpi(faked(probes=READY, programs=OPENMPI_LAUNCHER)))
+    assert {finding.state for finding in findings} == {"ok"}
+    assert only(findings, "library").what == "Open MPI v5.0.11, /lib/libmpi.so.40"
+    assert only(findings, "launcher").what == f"Open MPI 5.0.11, {tmp_path}/bin/mpirun"
+
+
+def test_missing_library_is_an_error_with_the_mend_of_the_launcher(faked: FakedMachine) -> None:
+    failure = '{"failure": "mpi4py of python cannot load MPI (no libmpi.so); install it: pip install openmpi"}'
+    finding = only(find_mpi(faked(probes={"launcher": f"echo '{failure}'"})), "library")
+    assert finding.state == "error"
+    assert finding.what == "mpi4py of python cannot load MPI (no libmpi.so)"
+    assert finding.mend == "install it: pip install openmpi"
+
+
+def test_crash_of_the_library_is_an_error(faked: FakedMachine) -> None:
+    finding = only(find_mpi(faked(probes={"launcher": "echo 'symbol lookup error'; kill -SEGV $$"})), "library")
+    assert (finding.state, "SIGSEGV: symbol lookup error" in finding.what) == ("error", True)
+
+
+@pytest.mark.parametrize(("version", "state"), [("5.0.11", "ok"), ("5.0.9", "warning"), ("4.1.6", "error")])
+def test_launcher_of_another_version_than_the_library(faked: FakedMachine, version: str, state: str) -> None:
+    machine = faked(probes=READY, programs={"mpirun": f"echo 'mpirun (Open MPI) {version}'"})
+    finding = only(find_mpi(machine), "launcher")
+    assert finding.state == state
+    assert state == "ok" or (version in finding.what and "LD_LIBRARY_PATH" in finding.mend)
+
+
+def test_both_wheels_in_one_environment_are_an_error(faked: FakedMachine, tmp_path: Path) -> None:
+    for name, version in (("mpich", "5.0.2"), ("openmpi", "5.0.11")):
+        folder = tmp_path / "packages" / f"{name}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    machine = faked(probes=READY, programs=OPENMPI_LAUNCHER, packages=(str(tmp_path / "packages"),))
+    finding = only(find_mpi(machine), "wheels")
+    assert (finding.state, "mpich 5.0.2 and openmpi 5.0.11" in finding.what) == ("error", True)
+    assert finding.mend.startswith("pip uninstall -y openmpi mpich")
+
+
+def test_mpirun_of_another_mpi_first_on_the_path_is_a_warning(faked: FakedMachine, tmp_path: Path) -> None:
+    other = program(tmp_path / "other", "mpirun", "echo 'HYDRA build details: Version: 5.0.2'")
+    machine = faked(
+        probes=READY, programs=OPENMPI_LAUNCHER, variables={"PATH": f"{tmp_path}/other:{tmp_path}/bin:/usr/bin:/bin"}
+    )
+    finding = only(find_mpi(machine), "mpirun")
+    assert (finding.state, finding.what.startswith(f"{other}, the first on the PATH, is MPICH")) == ("warning", True)
+    assert finding.mend == f'export PATH={tmp_path}/bin:"$PATH"'
+
+
+def test_parameters_of_the_mpi_at_hand_are_noted(faked: FakedMachine) -> None:
+    variables = {"OMPI_MCA_btl": "self", "MPIR_CVAR_ENABLE_FT": "1"}
+    finding = only(find_mpi(faked(probes=READY, programs=OPENMPI_LAUNCHER, variables=variables)), "parameters")
+    assert (finding.state, finding.mend) == ("note", "unset OMPI_MCA_btl")
+
+
+@pytest.mark.parametrize(
+    ("user", "variables", "state"),
+    [
+        (1000, {}, "ok"),
+        (0, {}, "note"),
+        (0, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}, "ok"),
+    ],
+)
+def test_root_is_told_what_open_mpi_wants(
+    faked: FakedMachine, user: int, variables: dict[str, str], state: str
+) -> None:
+    (finding,) = find_root(faked(probes=READY, user=user, variables=variables))
+    assert finding.state == state
+    assert state == "ok" or finding.mend == "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "what"),
+    [
+        ("echo '{\"sum\": 2}'", "ok", "2 ranks started"),
+        ("echo '{\"sum\": 1}'", "error", "2 ranks counted 1 ranks, so they do not meet"),
+        ("echo 'no route to host' >&2; exit 3", "error", "ended with exit code 3: no route to host"),
+        ("kill -ABRT $$", "error", "was ended by SIGABRT"),
+        ("true", "error", "mpiparallel run -n 2"),
+    ],
+)
+def test_two_ranks_are_started(faked: FakedMachine, said: str, state: str, what: str) -> None:
+    machine = faked(probes={**READY, "mpiparallel": said})
+    (finding,) = find_start(machine)
+    assert (finding.state, what in finding.what) == (state, True), finding
+    assert bool(finding.mend) == (state != "ok")
+
+
+def test_start_without_a_folder_for_temporary_files_is_an_error(
+    faked: FakedMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    (finding,) = find_start(faked(probes=READY))
+    assert (finding.state, "TMPDIR" in finding.mend) == ("error", True)

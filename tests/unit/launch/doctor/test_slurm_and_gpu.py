@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mpiparallel.launch.doctor.checks.gpu import find_gpu
+from mpiparallel.launch.doctor.checks.slurm import find_slurm
+from tests.unit.launch.doctor.faked_machine import MPICH, OPENMPI, FakedMachine, only
+
+LISTS = """case "$1" in
+--version) echo 'slurm 22.05.8';;
+*) printf 'MPI plugin types are...\\n\\t%s\\n' OFFERED >&2;;
+esac"""
+JOB = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NUM_NODES": "3",
+    "SLURM_TASKS_PER_NODE": "2(x3)",
+    "SLURM_JOB_NODELIST": "n[1-3]",
+}
+GPUS = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-1)'; echo 'GPU 1: NVIDIA H200 (UUID: GPU-2)'"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "offered", "state", "mend"),
+    [
+        (OPENMPI, "none pmi2 pmix pmix_v4", "ok", ""),
+        (OPENMPI, "none pmix_v4", "ok", ""),
+        (OPENMPI, "none pmi2 cray_shasta", "warning", "apt-get install libpmix-dev"),
+        (MPICH, "none pmi2 pmix", "ok", ""),
+        (MPICH, "none pmix", "warning", "install SLURM's pmi2 plugin"),
+    ],
+)
+def test_srun_must_offer_what_the_library_needs(
+    faked: FakedMachine, launcher: str, offered: str, state: str, mend: str
+) -> None:
+    machine = faked(programs={"srun": LISTS.replace("OFFERED", offered)}, probes={"launcher": launcher})
+    finding = only(find_slurm(machine), "srun")
+    assert (finding.state, finding.mend.startswith(mend)) == (state, True)
+
+
+def test_allocation_is_told(faked: FakedMachine) -> None:
+    machine = faked(programs={"srun": LISTS.replace("OFFERED", "pmix")}, probes={"launcher": OPENMPI}, variables=JOB)
+    assert only(find_slurm(machine), "SLURM").what == "slurm 22.05.8, job 7: 3 nodes, 2(x3) tasks a node, on n[1-3]"
+
+
+@pytest.mark.parametrize(
+    ("programs", "variables", "state"),
+    [
+        ({}, {}, "note"),
+        ({}, JOB, "error"),
+        ({"srun": "echo 'srun: fatal: no configuration' >&2; exit 1"}, {}, "note"),
+        ({"srun": "echo 'srun: fatal: no configuration' >&2; exit 1"}, JOB, "error"),
+    ],
+)
+def test_slurm_that_is_not_there_is_an_error_only_in_a_job(
+    faked: FakedMachine, programs: dict[str, str], variables: dict[str, str], state: str
+) -> None:
+    machine = faked(programs=programs, variables={**variables})
+    machine.variables["PATH"] = machine.variables["PATH"].partition(":")[0]  # type: ignore[index]
+    (finding,) = find_slurm(machine)
+    assert finding.state == state
+
+
+def test_no_gpu_is_a_note(faked: FakedMachine) -> None:
+    machine = faked()
+    machine.variables["PATH"] = machine.variables["PATH"].partition(":")[0]  # type: ignore[index]
+    assert [(finding.subject, finding.state) for finding in find_gpu(machine)] == [("GPU", "note")]
+
+
+def test_driver_that_does_not_answer_is_a_warning(faked: FakedMachine) -> None:
+    failing = "echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver'; exit 9"
+    (finding,) = find_gpu(faked(programs={"nvidia-smi": failing}))
+    assert (finding.state, "ended with exit code 9: NVIDIA-SMI has failed" in finding.what) == ("warning", True)
+
+
+def cupy(**facts: object) -> str:
+    told = {"cupy": "14.2.0", "driver": 12080, "runtime": 12090, "devices": 2, "nccl": 22707}
+    return f"echo '{json.dumps(told | facts)}'"
+
+
+@pytest.mark.parametrize(
+    ("said", "subject", "state", "what"),
+    [
+        (cupy(), "CuPy", "ok", "14.2.0, CUDA 12.9, driver for CUDA 12.8, 2 of 2 GPUs add up"),
+        (cupy(), "NCCL", "ok", "version 22707"),
+        (cupy(nccl=0), "NCCL", "note", "CuPy has none"),
+        (cupy(devices=1), "devices", "note", "1 of 2 GPUs may be used; CUDA_VISIBLE_DEVICES is not set"),
+        ('echo \'{"cupy": "14"}\'; kill -SEGV $$', "CuPy", "error", "a sum on each GPU was ended by SIGSEGV"),
+        ("echo \"ModuleNotFoundError: No module named 'cupy'\" >&2; exit 1", "CuPy", "note", "not installed"),
+    ],
+)
+def test_gpus_are_tried_in_a_child(faked: FakedMachine, said: str, subject: str, state: str, what: str) -> None:
+    machine = faked(programs={"nvidia-smi": GPUS}, probes={"gpu": said, "mpi_library": "true", "launcher": OPENMPI})
+    finding = only(find_gpu(machine), subject)
+    assert (finding.state, finding.what.startswith(what)) == (state, True), finding
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "what"),
+    [
+        ("echo '{\"takes_gpu_memory\": true}'", "ok", "takes arrays"),
+        ("echo '{\"takes_gpu_memory\": false}'", "note", "does not take arrays"),
+        ("kill -SEGV $$", "note", "does not say whether"),
+    ],
+)
+def test_mpi_is_asked_whether_it_takes_gpu_memory(faked: FakedMachine, said: str, state: str, what: str) -> None:
+    machine = faked(programs={"nvidia-smi": GPUS}, probes={"gpu": cupy(), "mpi_library": said, "launcher": OPENMPI})
+    finding = only(find_gpu(machine), "CUDA-aware")
+    assert (finding.state, what in finding.what) == (state, True)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mpiparallel.launch.doctor.checks.versions import find_versions
+from tests.unit.launch.doctor.faked_machine import FakedMachine, only
+
+LIBRARIES = ("numpy", "mpi4py", "h5py", "google.protobuf", "threadpoolctl", "xxhash")
+
+
+def told(**other: dict[str, str]) -> str:
+    lines: list[dict[str, str]] = []
+    for module in LIBRARIES:
+        lines += [{"module": module}, {"module": module, "version": "99.1", **other.get(module, {})}]
+    return "; ".join(f"echo '{json.dumps(line)}'" for line in lines)
+
+
+def test_versions_are_told_in_one_line(faked: FakedMachine) -> None:
+    findings = list(find_versions(faked(probes={"libraries": told(h5py={"hdf5": "2.0.0"})})))
+    assert {finding.state for finding in findings} == {"ok"}
+    assert "protobuf 99.1" in only(findings, "libraries").what
+    assert only(findings, "HDF5").what.startswith("2.0.0")
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        ({"version": "1.21.6"}, "1.21.6 is too old, 1.26 is needed"),
+        ({"failure": "ImportError: libblas.so.3"}, "cannot be imported (ImportError: libblas.so.3)"),
+    ],
+)
+def test_library_that_does_not_load_or_is_too_old_is_an_error(
+    faked: FakedMachine, found: dict[str, str], what: str
+) -> None:
+    findings = list(find_versions(faked(probes={"libraries": told(numpy=found)})))
+    finding = only(findings, "numpy")
+    assert (finding.state, finding.what) == ("error", f"numpy {what}")
+    assert finding.mend.endswith("-m pip install --force-reinstall 'numpy>=1.26'")
+    assert "numpy" not in only(findings, "libraries").what
+
+
+def test_library_that_crashes_is_named_and_those_after_it_were_not_tried(faked: FakedMachine) -> None:
+    crash = told().partition('; echo \'{"module": "h5py", "version"')[0] + "; kill -SEGV $$"
+    findings = list(find_versions(faked(probes={"libraries": crash})))
+    assert "was ended by SIGSEGV" in only(findings, "h5py").what
+    assert [finding.subject for finding in findings if finding.state == "error"] == ["h5py"]
+    assert only(findings, "others").state == "note"
+
+
+def test_the_running_python_has_what_is_needed(faked: FakedMachine) -> None:
+    assert {finding.state for finding in find_versions(faked())} == {"ok"}
