@@ -55,7 +55,7 @@ def _waits(by_rank: Mapping[int, Recording]) -> list[_Wait]:
     calls: dict[tuple[str, int, str, int | None], Call] = {}
     for rank, recording in by_rank.items():
         call = recording.inside
-        if call is None or recording.state in ("ended", "failed"):
+        if call is None:
             continue
         key = (call.group.name, call.sequence, call.name, call.peer)
         found.setdefault(key, []).append(rank)
@@ -83,7 +83,7 @@ def _wait(call: Call, ranks: tuple[int, ...], by_rank: Mapping[int, Recording]) 
 def _order(wait: _Wait, waiting: set[int]) -> tuple[bool, int, int]:
     """Sort first the waits for ranks that wait for nobody, then those of many ranks."""
     culprits = set(wait.missing or wait.mismatched)
-    return (not culprits or culprits <= waiting, -len(wait.ranks), wait.call.sequence)
+    return (not culprits or bool(culprits & waiting), -len(wait.ranks), wait.call.sequence)
 
 
 def _has_gone(recording: Recording | None, state_of: Callable[[Recording], str]) -> bool:
@@ -127,7 +127,8 @@ def _described(
 def _whereabouts(recording: Recording | None, last_beat: float, state_of: Callable[[Recording], str]) -> str:
     if recording is None:
         return "left no recording"
-    last = next((call for call in reversed(recording.calls) if call.left is not None and call.peer is None), None)
+    ended = (call for call in reversed(recording.calls) if call.left is not None and call.peer is None)
+    last = next((call for call in ended if len(call.group.ranks) != 1), None)
     after = f" after {last}" if last else " before its first collective"
     if recording.state in ("ended", "failed"):
         return f"has {recording.state}{after}"

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from mpiparallel.cluster.exit_codes import REFUSED, SIGNALLED
 from mpiparallel.errors import MpiParallelError
-from mpiparallel.launch import run
+from mpiparallel.launch import postmortem, run
 from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import command as doctor
 from mpiparallel.launch.plan import command as plan
 from mpiparallel.launch.ranktable import command as ranktable
+from mpiparallel.launch.slurm import command as slurm
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Command(Protocol):
         """Do what the parsed ``arguments`` ask for; return the exit code."""
 
 
-COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt, ranktable, doctor)
+COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt, ranktable, slurm, doctor, postmortem)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

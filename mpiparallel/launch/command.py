@@ -14,6 +14,12 @@ from mpiparallel.launch.placement import Placement
 from mpiparallel.launch.script import Script
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# Its daemons end about 10 s after their network is cut; without these they never do.
+_CUT_NETWORK = {
+    "PRTE_MCA_oob_tcp_keepalive_time": "3",
+    "PRTE_MCA_oob_tcp_keepalive_intvl": "1",
+    "PRTE_MCA_oob_tcp_keepalive_probes": "7",
+}
 # What belongs to the host that starts the job, or is handed on by mpirun itself.
 _HOST_VARIABLES = (
     "_",
@@ -118,6 +124,8 @@ def _openmpi_defaults(job: Job) -> dict[str, str]:
         # osc/ucx prints errors for each window where there is no UCX device.
         "OMPI_MCA_osc": "^ucx",
     }
+    if job.placement.spans_hosts:
+        defaults |= _CUT_NETWORK
     if job.placement.local_ranks >= job.cores:
         defaults["OMPI_MCA_mpi_yield_when_idle"] = "1"
     return defaults

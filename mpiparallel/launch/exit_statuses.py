@@ -39,7 +39,7 @@ def exit_statuses(output: str, size: int) -> Mapping[int, int]:
         codes = _MPICH_HOST.sub(",", listed).replace(" ", "").strip(",").split(",")
         codes = [code for code in codes if code]
         if len(codes) == size and all(code.isdigit() for code in codes):
-            found |= {process: _of_wait(int(code)) for process, code in enumerate(codes)}
+            found |= {process: of_wait(int(code)) for process, code in enumerate(codes)}
     return {process: code for process, code in found.items() if process < size and 0 <= code < 256}
 
 
@@ -56,6 +56,7 @@ def fatal_signal(folder: RankFolder) -> int | None:
     return SIGNALLED + number if number else None
 
 
-def _of_wait(status: int) -> int:
+def of_wait(status: int) -> int:
+    """Return the exit code for a ``status`` of wait(2)."""
     number = status & 0x7F
     return SIGNALLED + number if number else status >> 8 & 0xFF

@@ -60,7 +60,7 @@ class Fate:
     @property
     def has_begun(self) -> bool:
         """Whether its worker was started."""
-        return self.entry.called_at is not None or self.folder.log.exists()
+        return self.entry.called_at is not None or self.ended_well or self.folder.log.exists()
 
     @property
     def is_consequence(self) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
-from mpiparallel.launch.exit_statuses import exit_statuses, fatal_signal
+from mpiparallel.launch.death import Death
+from mpiparallel.launch.exit_statuses import exit_statuses
 from mpiparallel.launch.fate import Fate, first_cause
 from mpiparallel.launch.rank_folder import RankFolder
 from mpiparallel.launch.roll import Roll
@@ -95,6 +96,10 @@ def _no_cause(fates: Sequence[Fate], launch: Launch) -> Outcome:
     if launch.signal_number is not None:
         code = SIGNALLED + launch.signal_number
         return Outcome(code, f"ended by {name_of(launch.signal_number)}")
+    named = exit_statuses(launch.output, len(fates))
+    culprits = [fate for fate in missing if len(named) == 1 and named.get(fate.process)]
+    if culprits:
+        return _died(culprits[0], fates, launch)
     return _incomplete(missing, fates, launch)
 
 
@@ -131,33 +136,8 @@ def _failed(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
 
 
 def _died(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
-    statuses = exit_statuses(launch.output, len(fates))
-    status = statuses.get(cause.process)
-    if status is None:
-        # Open MPI names one of several that died at the same moment.
-        status = fatal_signal(cause.folder) or next((code for code in statuses.values() if code), None)
-    text = Summary(_death(cause, fates, status), fates, launch).of_death(cause)
-    return Outcome(status or FAILED, text)
-
-
-def _death(cause: Fate, fates: Sequence[Fate], status: int | None) -> str:
-    together = [fate for fate in fates if fate.host == cause.host and fate.has_died]
-    of_host = [fate for fate in fates if fate.host == cause.host]
-    is_host = len({fate.host for fate in fates}) > 1 and len(together) == len(of_host) and status is None
-    if is_host and max(fate.time for fate in together) - cause.time < _SAME_MOMENT_SECONDS:
-        ranks = ", ".join(str(fate.rank) for fate in together)
-        return f"host {cause.host} was lost first, with rank{'s' * (len(together) > 1)} {ranks} of {len(fates)}"
-    return f"rank {cause.rank} of {len(fates)} died first: {_how(status)}"
-
-
-def _how(status: int | None) -> str:
-    if status is None:
-        return "it was killed, or left by os._exit"
-    if status == SIGNALLED + 9:
-        return "killed by SIGKILL (where nobody did: the kernel, for want of memory; see dmesg)"
-    if status > SIGNALLED:
-        return f"killed by {name_of(status - SIGNALLED)}"
-    return f"it left with exit code {status} in the middle of the job, without an exception"
+    death = Death.of(cause, fates, launch.output)
+    return Outcome(death.code, Summary(death.headline(len(fates)), fates, launch).of_death(death.fate))
 
 
 def _incomplete(missing: Sequence[Fate], fates: Sequence[Fate], launch: Launch) -> Outcome:

@@ -15,7 +15,7 @@ class Entry:
     """One rank: the MPI process it is, where it runs, its last word, and when it was lost.
 
     Times are in seconds since 1970 by the launcher's clock; None is what has not happened. ``process`` is the number
-    that mpirun calls it by.
+    that mpirun calls it by. It ``is_unreachable`` where the network to it, not the process, was seen to end.
     """
 
     rank: int
@@ -27,6 +27,7 @@ class Entry:
     failure: Failure | None = None
     said_at: float | None = None
     lost_at: float | None = None
+    is_unreachable: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -78,6 +79,7 @@ class Roll:
             return
         entry.last_word, entry.failure, entry.said_at = word, failure, time.time()
 
-    def lose(self, rank: int) -> None:
+    def lose(self, rank: int, is_unreachable: bool = False) -> None:
         """Note that ``rank`` is no longer on the line."""
         self.entries[rank].lost_at = time.time()
+        self.entries[rank].is_unreachable = is_unreachable

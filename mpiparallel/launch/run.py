@@ -15,19 +15,18 @@ from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.exit_codes import COMPLETED, REQUEUE
 from mpiparallel.cluster.fault_plan import FaultPlan
 from mpiparallel.cluster.hostfile import Hostfile
-from mpiparallel.cluster.preemption_signal import VARIABLE as PREEMPTION_VARIABLE
 from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, RankTableError
-from mpiparallel.flight.watchdog import SECONDS_VARIABLE, watchdog_seconds
-from mpiparallel.launch import ranked
+from mpiparallel.launch import msrun, ranked
 from mpiparallel.launch.attempts import ABORT, SHRINK, Attempts, OnFailure
 from mpiparallel.launch.command import Command, Job, build
 from mpiparallel.launch.installation import LAUNCHERS, Installation, find_installation
 from mpiparallel.launch.mapping import mapping
 from mpiparallel.launch.outcome import Outcome
-from mpiparallel.launch.placement import place
+from mpiparallel.launch.placement import allocated_ranks, place
+from mpiparallel.launch.rank_settings import CHAOS_VARIABLE, rank_settings
 from mpiparallel.launch.script import Script
 from mpiparallel.launch.starter import Starter
 from mpiparallel.launch.supervise import supervise
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 NAME = "run"
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
-_CHAOS_VARIABLE = "MPIPARALLEL_CHAOS"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -70,6 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="print which rank runs where, the command and its environment, and start nothing",
     )
+    msrun.add_arguments(parser)
     Script.add_arguments(parser)
 
 
@@ -103,6 +102,10 @@ def execute(arguments: argparse.Namespace) -> int:
     starter = Starter.of(os.environ)
     if starter:
         return ranked.execute(arguments, starter)
+    for line in msrun.adopt(arguments, os.environ):
+        _say(line)
+    if not msrun.starts_here(arguments):
+        return COMPLETED
     on_failure = OnFailure.parse(arguments.on_failure or os.environ.get(_ON_FAILURE_VARIABLE) or ABORT)
     job = _job(arguments)
     installation = _installation(arguments)
@@ -128,11 +131,11 @@ def _supervised(job: Job, command: Command, on_failure: OnFailure, arguments: ar
     terms = Terms(
         arguments.timeout, _shown(arguments, job.ranks), job.placement.spans_hosts, job.survives_deaths, preemption
     )
-    deadline = time.monotonic() + (arguments.timeout or float("inf"))
+    begin = time.monotonic()
 
     def start(attempt: int) -> Outcome:
-        left = None if arguments.timeout is None else max(deadline - time.monotonic(), 0.0)
-        return supervise(command, job.ranks, job.log_dir, replace(terms, timeout=left, attempt=attempt))
+        spent = time.monotonic() - begin
+        return supervise(command, job.ranks, job.log_dir, replace(terms, attempt=attempt, spent=spent))
 
     return Attempts(on_failure.restarts, _say, preemption).run(start)
 
@@ -160,6 +163,10 @@ def _job(arguments: argparse.Namespace) -> Job:
         _say(f"warning: {path}: {warning}")
     hostfile = Hostfile.load(arguments.hostfile) if arguments.hostfile else None
     _shown(arguments, ranks)
+    settings = rank_settings(arguments, os.environ)
+    chaos = settings.get(CHAOS_VARIABLE) or os.environ.get(CHAOS_VARIABLE)
+    if chaos:
+        _say(FaultPlan.parse(chaos).words(ranks))
     return Job(
         ranks=ranks,
         script=script,
@@ -170,31 +177,16 @@ def _job(arguments: argparse.Namespace) -> Job:
         core_type=read_core_type(os.environ),
         debug=arguments.debug,
         rank_table=path.absolute() if path else None,
-        settings=_settings(arguments, ranks),
+        settings=settings,
     )
-
-
-def _settings(arguments: argparse.Namespace, ranks: int) -> dict[str, str]:
-    """Return what the options say to the ranks, as variables; raise ConfigurationError for what they would refuse."""
-    given = {
-        SECONDS_VARIABLE: arguments.watchdog,
-        PREEMPTION_VARIABLE: arguments.preemption_signal,
-        _CHAOS_VARIABLE: arguments.chaos,
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
-    variables = {**os.environ, **settings}
-    watchdog_seconds(variables)
-    preemption_signals(variables)
-    if variables.get(_CHAOS_VARIABLE):
-        _say(FaultPlan.parse(variables[_CHAOS_VARIABLE]).words(ranks))
-    return settings
 
 
 def _rank_count(asked: int | None, table: RankTable | None, path: Path | None) -> int:
     if table is None:
-        if asked is None:
+        ranks = asked or allocated_ranks(os.environ)
+        if ranks is None:
             raise LaunchError("how many ranks? give -n N, or a --rank-table")
-        return asked
+        return ranks
     if asked not in (None, table.rank_count):
         raise RankTableError(
             f"{path}: the rank table has {table.rank_count} ranks, -n asks for {asked}; "

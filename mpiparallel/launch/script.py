@@ -33,6 +33,8 @@ class Script:
     def parsed(cls, arguments: argparse.Namespace) -> Script:
         """Return the script of parsed ``arguments``; raise `LaunchError` if they name none."""
         words = arguments.module or arguments.script
+        if words and words[0] == "--":
+            words = words[1:]
         if not words:
             raise LaunchError("no script to run; give a script.py, or -m and a module, after the options")
         return cls(words[0], tuple(words[1:]), is_module=bool(arguments.module))

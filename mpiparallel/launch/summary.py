@@ -73,7 +73,7 @@ class Summary:
         return "\n".join([self._headline, *body, *self._facts(cause)])
 
     def _facts(self, cause: Fate) -> list[str]:
-        facts = [f"  {self._when(cause)}"]
+        facts = [f"  {self._when(cause)}"] if cause.time < float("inf") else []
         others = [fate for fate in self._fates if not fate.ended_well and fate.rank != cause.rank]
         ended = [fate for fate in others if fate.time >= cause.time]
         if ended:

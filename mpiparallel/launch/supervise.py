@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,10 +58,18 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
             ended_at=watch.ended_at,
             over_at=watch.over_at,
             sentence=watch.sentence,
-            shown=frozenset(agreed.shown.ranks),
+            shown=frozenset(agreed.shown.ranks if _is_read_together() else ()),
             survives_deaths=agreed.survives_deaths,
         )
         return judge(folders, launch, roll)
+
+
+def _is_read_together() -> bool:
+    """Return whether stdout and stderr go to one place, so that what was shown is not to be said again."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

@@ -14,7 +14,7 @@ class Terms:
 
     After ``timeout`` seconds it is stopped. The signals ``preemption`` are passed on to the ranks. Where it
     ``survives_deaths``, a rank that dies ends only itself; where it ``spans_hosts``, other hosts may call the launcher.
-    ``attempt`` counts the starts of the job, from 0.
+    ``attempt`` counts the starts of the job, from 0; those before took ``spent`` seconds of its time.
     """
 
     timeout: float | None = None
@@ -23,3 +23,4 @@ class Terms:
     survives_deaths: bool = False
     preemption: tuple[signal.Signals, ...] = (signal.SIGUSR1,)
     attempt: int = 0
+    spent: float = 0.0

@@ -22,11 +22,11 @@ _TIMEOUT_GRACE_SECONDS = 5.0
 # mpirun ends the other ranks when one has failed; Open MPI's was seen not to when all fail at one moment.
 _FAILURE_GRACE_SECONDS = 2.0
 _KILL_GRACE_SECONDS = 1.0
-_SIGNAL_GRACE_SECONDS = 30.0
+_SIGNAL_GRACE_SECONDS = 2.0
 _LAST_WORDS_SECONDS = 1.0
 _OVER_GRACE_SECONDS = 5.0
 _FINALIZING_SECONDS = 60.0
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Watch:
@@ -57,11 +57,14 @@ class Watch:
         self._all_over_at: float | None = None
         self._next_look = 0.0
         self._is_ending = False
-        self._deadline = time.monotonic() + (float("inf") if terms.timeout is None else terms.timeout)
+        self._was_told = 0
+        self._deadline = time.monotonic() + (float("inf") if terms.timeout is None else terms.timeout - terms.spent)
 
     def to_end(self) -> None:
         """Return when mpirun has ended; nothing of its process group is left then, and all last words are heard."""
-        watched = {*_ENDING_SIGNALS, *self._terms.preemption}
+        # What is ignored, as nohup does with SIGHUP, stays so.
+        ending = (number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN)
+        watched = {*ending, *self._terms.preemption}
         handlers = {number: signal.signal(number, self._on_signal) for number in watched}
         try:
             while self.process.poll() is None:
@@ -134,19 +137,24 @@ class Watch:
             self._exchange.pass_signal(number)
         elif self.signal_number is None:
             self.signal_number = number
-            self._end(number, _SIGNAL_GRACE_SECONDS)
+            # Open MPI's mpirun takes SIGHUP for its own to die of.
+            self._end(signal.SIGTERM if number == signal.SIGHUP else number, _SIGNAL_GRACE_SECONDS)
         else:
             self._kill()
 
     def _on_deadline(self) -> None:
-        if self._is_ending:
-            self._kill()
-        else:
+        if not self._is_ending:
             self.timed_out = True
             self._end(signal.SIGTERM, _TIMEOUT_GRACE_SECONDS)
+        elif self._was_told == signal.SIGINT:
+            # A rank in a long call of MPI never comes to see it.
+            self._end(signal.SIGTERM, _SIGNAL_GRACE_SECONDS)
+        else:
+            self._kill()
 
     def _end(self, number: int, grace: float) -> None:
         self._is_ending = True
+        self._was_told = number
         self.ended_at = min(self.ended_at, time.time())
         self._deadline = time.monotonic() + grace
         self.process.send_signal(number)

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -83,17 +83,22 @@ def run_rank(assignment: Assignment) -> None:
     them.
     """
     die_with_parent()
-    is_launched = VARIABLE in os.environ
+    # The script's own children must not call the launcher, and logs must not hold the token.
+    line = os.environ.pop(VARIABLE, None)
+    caller = None
     try:
-        ending = _prepare(assignment)
+        heed_preemption()
+        environment, process = _identity(assignment)
+        caller = _call(line, environment.rank, process) if line else None
+        ending = _prepare(assignment, environment, caller)
     except MpiParallelError as error:
-        _refuse(error)
+        _refuse(error, caller, assignment.unwatched)
     try:
         assignment.script.run()
     except SystemExit as end:
         if end.code == REQUEUE:
             ending.word = message.PREEMPTED
-            if not is_launched:
+            if not line:
                 raise
         elif end.code not in (None, 0):
             _fail(ending, end, _exit_code(end), assignment.debug)
@@ -102,8 +107,15 @@ def run_rank(assignment: Assignment) -> None:
         _fail(ending, error, code, assignment.debug)
 
 
-def _refuse(error: MpiParallelError) -> NoReturn:
-    print(f"mpiparallel: error: {error}", file=sys.stderr, flush=True)
+def _refuse(error: MpiParallelError, caller: Caller | None = None, unwatched: Unwatched | None = None) -> NoReturn:
+    """Say why this rank cannot begin, and leave: the others would wait for it in MPI_Init."""
+    words = f"mpiparallel: error: {error}"
+    if caller:
+        failure = Failure(0, time.time(), str(error), words, REFUSED)
+        caller.say(message.FAILED, failure=asdict(failure))
+    if unwatched:
+        unwatched.fail(words, REFUSED)
+    print(words, file=sys.stderr, flush=True)
     sys.exit(REFUSED)
 
 
@@ -118,43 +130,49 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _prepare(assignment: Assignment) -> Ending:
-    heed_preemption()
-    seconds = watchdog_seconds(os.environ)
+def _identity(assignment: Assignment) -> tuple[Environment, int]:
+    """Return who this rank is, and the number that MPI's launcher calls it by."""
     environment = Environment.read()
     if environment.size != assignment.ranks:
         raise LaunchError(
             f"this rank is one of {environment.size}, the job has {assignment.ranks}: mpirun and the MPI library of "
             "mpi4py do not belong together; install one MPI only"
         )
-    process = environment.rank
     if assignment.order:
-        environment = in_order(environment, assignment.order)
+        return in_order(environment, assignment.order), environment.rank
+    return environment, environment.rank
+
+
+def _prepare(assignment: Assignment, environment: Environment, caller: Caller | None) -> Ending:
+    seconds = watchdog_seconds(os.environ)
     table = RankTable.load(assignment.rank_table) if assignment.rank_table else None
     name_rank(os.environ, environment, table)
-    folder = _folder(assignment.log_dir, environment.rank)
-    # The script's own children must not call the launcher, and logs must not hold the token.
-    line = os.environ.pop(VARIABLE, None)
-    folder.environment.write_text(
-        "".join(f"{name}={value}\n" for name, value in sorted(os.environ.items())), errors="surrogateescape"
-    )
-    stack = _keep_output(folder)
+    folder = RankFolder(assignment.log_dir, environment.rank)
+    try:
+        _fill(folder)
+        stack = _keep_output(folder)
+    except OSError as error:
+        raise LaunchError(
+            f"--log-dir {assignment.log_dir} on {os.uname().nodename}: {error.strerror}; give a folder that every host "
+            "can write"
+        ) from error
     if assignment.unwatched:
         assignment.unwatched.begin(folder.log)
-    ending = Ending(folder, environment.size, _recorder(folder, environment), unwatched=assignment.unwatched)
-    ending.caller = _call(line, environment.rank, process) if line else None
+    ending = Ending(folder, environment.size, _recorder(folder, environment), caller, assignment.unwatched)
     watchdog = _watch(ending, seconds, stack)
     _say_at_exit(ending, watchdog)
     return ending
 
 
-def _folder(log_dir: Path, rank: int) -> RankFolder:
-    folder = RankFolder(log_dir, rank)
+def _fill(folder: RankFolder) -> None:
+    """Make the folder of this rank, and write down its environment there."""
     folder.path.mkdir(parents=True, exist_ok=True)
     attempt = os.environ.get(ATTEMPT_VARIABLE, "0")
     folder.begin(int(attempt) if attempt.isascii() and attempt.isdigit() else 0)
     os.environ[FILE_VARIABLE] = str(folder.flight)
-    return folder
+    folder.environment.write_text(
+        "".join(f"{name}={value}\n" for name, value in sorted(os.environ.items())), errors="surrogateescape"
+    )
 
 
 def _recorder(folder: RankFolder, environment: Environment) -> FlightRecorder:

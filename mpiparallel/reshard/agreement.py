@@ -18,8 +18,16 @@ from mpiparallel.reshard.planning.plan import LayoutPair, plan_digest
 _DTYPE_NAME_BYTES = 24
 
 
-def agree_on_layouts(layouts: Mapping[str, LayoutPair], options: ReshardOptions, communicator: Communicator) -> None:
-    """Raise ReshardError on every rank unless all were given equal layouts and options, of ranks that are members."""
+def agree_on_layouts(
+    layouts: Mapping[str, LayoutPair],
+    options: ReshardOptions,
+    communicator: Communicator,
+    absent: frozenset[int] = frozenset(),
+) -> None:
+    """Raise ReshardError on every rank unless all were given equal layouts and options, of ranks that are members.
+
+    ``absent`` ranks of the source need not be.
+    """
     given = sha256(plan_digest(layouts) + repr(options).encode()).digest()
     digest = np.frombuffer(given, np.uint64)
     _, equal = _compare(digest, communicator)
@@ -31,15 +39,16 @@ def agree_on_layouts(layouts: Mapping[str, LayoutPair], options: ReshardOptions,
             f"ranks {unlike} were given other layouts or options than rank {communicator.ranks[0]}; nothing was moved: "
             "give every rank the same tensors, source layouts, target layouts and options"
         )
-    _check_ranks(layouts, communicator)
+    _check_ranks(layouts, communicator, absent)
     _check_parts(layouts)
 
 
-def _check_ranks(layouts: Mapping[str, LayoutPair], communicator: Communicator) -> None:
+def _check_ranks(layouts: Mapping[str, LayoutPair], communicator: Communicator, absent: frozenset[int]) -> None:
     members = set(communicator.ranks)
-    matrices = {layout.devices: tensor for tensor, pair in sorted(layouts.items(), reverse=True) for layout in pair}
-    for devices, tensor in matrices.items():
-        if not members.issuperset(devices.members):
+    named = sorted(layouts.items(), reverse=True)
+    matrices = {(layout.devices, side): tensor for tensor, pair in named for side, layout in enumerate(pair)}
+    for (devices, side), tensor in matrices.items():
+        if not members.issuperset(devices.members if side else set(devices.members) - absent):
             raise ReshardError(
                 f"{tensor}: its layout is over ranks {devices.ranks_text}, the communicator over "
                 f"{list(communicator.ranks)}; call reshard on a communicator of all ranks before and after"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -44,6 +44,9 @@ class Movement:
     mapping that was given is itself kept up to date, so that no reference keeps old arrays alive, and an error leaves
     some tensors moved and the others not: ``forward`` goes on from there, ``back`` returns to the source.
 
+    Ranks of the source that are ``absent``, because they have died, are no members: who holds the same gives it. Then
+    there is no way back.
+
     Raises ReshardError on every rank, before a byte moves, when ranks disagree on layouts, options or dtypes, or an
     array does not fit its layout. Plans are taken from ``plans``, if given, and kept there.
     """
@@ -56,14 +59,16 @@ class Movement:
         communicator: Communicator,
         options: ReshardOptions | None = None,
         plans: PlanCache | None = None,
+        absent: Collection[int] = (),
     ) -> None:
         self._communicator = communicator
+        self._absent = frozenset(absent)
         self._rank = communicator.ranks[communicator.rank]
         self._options = options or ReshardOptions()
         self._plans = plans or PlanCache()
         raise_together(_unlike_names(source, target), communicator, ReshardError)
         pairs = {tensor: (layout, target[tensor]) for tensor, layout in source.items()}
-        agree_on_layouts(pairs, self._options, communicator)
+        agree_on_layouts(pairs, self._options, communicator, self._absent)
         problem = _unchangeable(arrays, self._options) or misfit(arrays, pairs, self._rank)
         raise_together(problem, communicator, ReshardError)
         self._dtypes = agree_on_dtypes(arrays, sorted(pairs), communicator)
@@ -131,7 +136,7 @@ class Movement:
         communicator, options = self._communicator, self._options
         with failing_together(communicator, ReshardError):
             sizes = {tensor: self._itemsizes[tensor] for tensor in pairs}
-            plan = self._plans.plan(pairs, self._rank, sizes, self._hosts)
+            plan = self._plans.plan(pairs, self._rank, sizes, self._hosts, absent=self._absent)
         # What checksums need is taken from the windows.
         for_checksums = min(PORTION_BYTES, options.scratch_bytes // 4) if options.verify else 0
         for_windows = options.scratch_bytes - for_checksums

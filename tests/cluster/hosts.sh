@@ -74,7 +74,8 @@ boot() {
         daemons "$h"
         echo "trap 'exit 0' TERM; while :; do wait -n || sleep .2; done"
     } >"$D/$h/init.sh"
-    setsid ip netns exec "$P-$h" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child \
+    # A shell has what it starts with & ignore SIGINT; services and their ranks would inherit that.
+    setsid env --default-signal ip netns exec "$P-$h" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child \
         bash "$D/$h/init.sh" </dev/null >"$D/$h/init.log" 2>&1 &
     echo $! >"$D/$h/outer.pid"
 }
@@ -102,7 +103,8 @@ run() {
         h=$2
         shift 2
     fi
-    HOME="$D/home" TMPDIR="$D/tmp" nsenter -t "$(init_of "$h")" -m -u -i -n -p --wd="$PWD" -- "$@" <&0 &
+    HOME="$D/home" TMPDIR="$D/tmp" nsenter -t "$(init_of "$h")" -m -u -i -n -p --wd="$PWD" -- \
+        env --default-signal "$@" <&0 &
     inside=$!
     # nsenter does not hand signals on to the command that it has started inside.
     for name in INT TERM HUP QUIT USR1 USR2; do
@@ -118,9 +120,9 @@ run() {
 }
 
 hold() { # up, until stdin ends: however its starter ends, nothing is left
-    trap '' INT HUP TERM
     trap 'cat "$D.log" 2>/dev/null || true; rm -f "$D.log"; down' EXIT
     up "$@" >"$D.log" 2>&1 </dev/null
+    trap '' INT HUP TERM
     rm "$D.log"
     echo "up: $*"
     exec >/dev/null 2>&1 # nobody may read when the hosts are killed, and bash says so

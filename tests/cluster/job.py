@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,24 +14,36 @@ from tests.cluster.hosts import Hosts, Running
 from tests.conformance.mpi_launcher import library
 
 _SCRIPT = Path(__file__).parent / "turning.py"
-_RANKS = 8
+RANKS = 8
 _START_SECONDS = 60.0
 
 
 class Job:
-    """Eight ranks on four hosts, two on each in order, that all-reduce for ever."""
+    """Eight ranks on four hosts, two on each in order, under ``mpiparallel run`` with ``options``."""
 
-    def __init__(self, cluster: Hosts, interpreter: Path, folder: Path, *options: str) -> None:
+    def __init__(
+        self, cluster: Hosts, interpreter: Path, folder: Path, script: Sequence[object], *options: str
+    ) -> None:
         self.cluster = cluster
         self.folder = folder
         self.mpi = library(interpreter)
-        launcher = [interpreter, "-m", "mpiparallel", "run", "-n", _RANKS, "--hostfile", cluster.hostfile(2)]
-        self.running: Running = cluster.begin([*launcher, *options, _SCRIPT, folder], folder=folder)
+        launcher = [interpreter, "-m", "mpiparallel", "run", "-n", RANKS, "--hostfile", cluster.hostfile(2)]
+        self.running: Running = cluster.begin([*launcher, *options, *script], folder=folder)
+
+    @classmethod
+    def turning(cls, cluster: Hosts, interpreter: Path, folder: Path, *options: str) -> Job:
+        """Start ranks that all-reduce for ever, and wait until all do; turning.py says what they heed."""
+        job = cls(cluster, interpreter, folder, [_SCRIPT, folder], *options)
+        job.wait_until(lambda: all((folder / f"turning_{rank}").exists() for rank in range(RANKS)))
+        return job
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so; the test fails if the job ends before, or it takes for ever."""
         deadline = time.monotonic() + _START_SECONDS
-        while not all((folder / f"turning_{rank}").exists() for rank in range(_RANKS)):
+        while not is_so():
             if self.running.process.poll() is not None or time.monotonic() > deadline:
-                cluster.restore()
-                pytest.fail(f"the job did not start:\n{self.running.output}\n{self.running.errors}")
+                self.cluster.restore()
+                pytest.fail(f"the job is not as far as it should be:\n{self.running.output}\n{self.running.errors}")
             time.sleep(0.05)
 
     def kill_launcher(self, number: int) -> None:

@@ -28,7 +28,6 @@ Host *
   UserKnownHostsFile /dev/null
   LogLevel ERROR
   BatchMode yes
-  ConnectTimeout 5
 C
     for h in "$@"; do
         mkdir -p "$D/$h"

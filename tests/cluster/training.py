@@ -1,6 +1,6 @@
-"""A small training, cut over however many ranks there are: ``training.py CHECKPOINTS [--seconds PAUSE]``.
+"""A small training, cut over however many ranks there are, from the newest of its checkpoints.
 
-Rank 0 prints the loss of each step in full, each rank what it is and where; every other step is saved.
+Each rank prints what it is and where, and the loss of each step to the last bit; every other step is saved.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def main() -> None:
     network = Network(get_group_size() // mp, mp)
     model = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.05, 0.9))
     model.build(data)
+    model.resume(arguments.checkpoints, data)
     config = CheckpointConfig(save_checkpoint_steps=2, keep_checkpoint_max=3)
     callbacks = [Told(arguments.pause), ModelCheckpoint("net", str(arguments.checkpoints), config)]
     model.train(EPOCHS, data, callbacks, dataset_sink_mode=False)

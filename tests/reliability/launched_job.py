@@ -11,7 +11,7 @@ import subprocess
 import termios
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class LaunchedJob:
     """``mpiparallel run`` with ``size`` ranks of a module, which gets ``notes`` and the other arguments.
 
     As a context it leaves no process behind. With ``terminal`` it runs in one of its own, which ``strike`` closes.
+    ``variables`` are added to its environment.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class LaunchedJob:
         *args: object,
         options: tuple[str, ...] = (),
         terminal: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.notes = notes
         self._mark = uuid.uuid4().hex
+        self._variables = dict(variables or {})
         self._terminal = pty.openpty() if terminal else ()
         words = ["-m", "mpiparallel", "run", "-n", str(size), "--log-dir", str(notes / "logs"), *options]
         with (notes / "output").open("wb") as output, (notes / "errors").open("wb") as errors:
@@ -147,7 +150,7 @@ class LaunchedJob:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
-        return kept | {"PYTHONPATH": str(ROOT), MARK: self._mark}
+        return kept | self._variables | {"PYTHONPATH": str(ROOT), MARK: self._mark}
 
     def _is_marked(self, process: Path) -> bool:
         try:

@@ -1,7 +1,6 @@
-"""Ranks of which one calls another collective than the others: ``notes kind victim caught``.
+"""Ranks of which one calls another collective than the others: ``notes kinds victim caught``.
 
-With ``caught`` 1 each rank catches the error, looks at its arrays and says so, and all go on to the next kind: ``kind``
-is then "all".
+With ``caught`` 1 each rank catches the error, looks at its arrays and says so, and all go on to the next kind.
 """
 
 from __future__ import annotations
@@ -32,12 +31,13 @@ class Model:
     def __init__(self, rank: int) -> None:
         self.parameters = [np.full(COUNT * size, 7, np.float32) for size in (1, 2)]
         self.gradients = [np.full(COUNT * size, 1 + rank, np.float32) for size in (1, 2)]
+        self.more = self.gradients[0].copy()
         self.trained: list[ms.Parameter] = []
         self.before = self.content
 
     @property
     def content(self) -> list[bytes]:
-        return [array.tobytes() for array in (*self.parameters, *self.gradients, *self.tensors())]
+        return [array.tobytes() for array in (*self.parameters, *self.gradients, self.more, *self.tensors())]
 
     def tensors(self) -> list[NDArray[Any]]:
         return [parameter.asnumpy() for parameter in self.trained]
@@ -113,6 +113,16 @@ def broadcast_from_another_root(world: Communicator, model: Model) -> None:
     world.broadcast(model.gradients[0], world.size - 1)  # root
 
 
+def others_reduce_equals(world: Communicator, model: Model) -> None:
+    world.all_reduce(model.gradients[0])
+    world.all_reduce(model.more)
+
+
+def reduce_equals_in_another_order(world: Communicator, model: Model) -> None:
+    world.all_reduce(model.more)  # strict
+    world.all_reduce(model.gradients[0])
+
+
 Call = Callable[[Communicator, Model], None]
 # What the others call, and what the one calls.
 KINDS: Mapping[str, tuple[Call, Call]] = {
@@ -124,19 +134,23 @@ KINDS: Mapping[str, tuple[Call, Call]] = {
     "order": (others_reduce, reduce_in_another_order),
     "network": (others_train, train_another_network),
 }
+# What only the lines of the program tell apart, MPIPARALLEL_FINGERPRINTS=strict.
+STRICT_KINDS: Mapping[str, tuple[Call, Call]] = {
+    "strict": (others_reduce_equals, reduce_equals_in_another_order),
+}
 
 
 def main() -> None:
-    notes, kind, victim, caught = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "1"
+    notes, kinds, victim, caught = Path(sys.argv[1]), sys.argv[2].split(","), int(sys.argv[3]), sys.argv[4] == "1"
     init()
     world = current()
     ms.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
-    for name in KINDS if kind == "all" else [kind]:
+    for name in kinds:
         world.barrier()
         if world.rank == victim:
             (notes / "struck").write_text(f"{time.time()}")
         model = Model(world.rank)
-        usual, other = KINDS[name]
+        usual, other = {**KINDS, **STRICT_KINDS}[name]
         try:
             (other if world.rank == victim else usual)(world, model)
             model.update()

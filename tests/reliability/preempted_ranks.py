@@ -37,6 +37,7 @@ def main() -> None:
 
     init()
     rank = get_rank()
+    (notes / f"segments_{rank}").write_text("\n".join(segments()))
     code: Any = 0
     model, sharded = prepared(folder, kind)
     (notes / "going").touch()
@@ -53,6 +54,12 @@ def main() -> None:
 
     arrays, _ = state_of(sharded) if model.active else ({}, {})
     np.savez(notes / f"state_{rank}.npz", **arrays)
+
+
+def segments() -> set[str]:
+    """Return the shared memory of MPI that this process has, as the kernel lists it."""
+    named = {line.partition("/dev/shm/")[2] for line in Path("/proc/self/maps").read_text().splitlines()}
+    return {f"/dev/shm/{name}" for name in named if name and "/" not in name and "(deleted)" not in name}
 
 
 def prepared(folder: Path, kind: dict[str, Any]) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""A training that a fault strikes on purpose, and that the launcher restarts, ends as if nothing had been, to the bit."""
+"""A training that a fault strikes on purpose, and that the launcher restarts, ends, to the bit, as if nothing were."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -25,8 +26,17 @@ Result = TypeVar("Result")
 OPERATIONS: dict[Reduction, MPI.Op] = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
 
 
-DEATHS = frozenset((MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED))
-"""The classes of errors that say that a rank has died, or that another rank has found out (ULFM, MPI 5.0 proposal)."""
+SURVIVES = os.environ.get("OMPI_MCA_mpi_ft_enable", "0").lower() in ("1", "true")
+"""Whether the launcher lets ranks go on after one has died (ULFM of Open MPI 5)."""
+_DEATHS = frozenset((MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED))
+# What a collective of Open MPI 5.0 raises at times where a peer has died amid it.
+_UNNAMED = frozenset((MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN))
+
+
+def is_death(error: MPI.Exception) -> bool:
+    """Return whether an error of MPI says that a rank has died, or that another rank has found out."""
+    found = error.Get_error_class()
+    return found in _DEATHS or (SURVIVES and found in _UNNAMED)
 
 
 def reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -37,7 +47,7 @@ def reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         try:
             return method(*args, **kwargs)
         except MPI.Exception as error:
-            if error.Get_error_class() in DEATHS:
+            if is_death(error):
                 raise RankFailureError(
                     f"{method.__name__}: a rank that takes part has died ({error.Get_error_string()})"
                 ) from error

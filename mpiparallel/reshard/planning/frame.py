@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 from itertools import product
 
+from mpiparallel.errors import ReshardError
 from mpiparallel.layout.cut import Cut
 from mpiparallel.layout.layout import Layout
 
@@ -15,10 +16,14 @@ _Steps = list[tuple[int, int]]
 
 
 class Frame:
-    """The ranks and parts of all layouts that differ in their global shape alone; all questions are answered once."""
+    """The ranks and parts of all layouts that differ in their global shape alone; all questions are answered once.
 
-    def __init__(self, layout: Layout) -> None:
+    ``absent`` ranks hold nothing, whatever the layout says.
+    """
+
+    def __init__(self, layout: Layout, absent: frozenset[int] = frozenset()) -> None:
         self._layout = layout
+        self._absent = absent
         self.devices = layout.devices
         self.cuts: tuple[Cut, ...] = layout.dim_cuts
         self.replica_count = layout.replica_count
@@ -31,14 +36,23 @@ class Frame:
     def parts(self, rank: int) -> Parts | None:
         """Return the parts that ``rank`` holds, None where it holds nothing."""
         if rank not in self._parts:
-            self._parts[rank] = self._layout.parts(rank) if rank in self.devices else None
+            holds = rank in self.devices and rank not in self._absent
+            self._parts[rank] = self._layout.parts(rank) if holds else None
         return self._parts[rank]
 
     def replica(self, rank: int) -> int:
         """Return which of the holders of its parts ``rank`` is."""
         if rank not in self._replicas:
-            self._replicas[rank] = self._layout.replica(rank)
+            replica = self._layout.replica(rank)
+            self._replicas[rank] = self.holders(self._layout.parts(rank)).index(rank) if self._absent else replica
         return self._replicas[rank]
+
+    def only_holder(self, parts: Parts) -> int:
+        """Return the rank that holds ``parts`` where there are no replicas; raise ReshardError if it is absent."""
+        rank = self.first_holder(parts)
+        if rank in self._absent:
+            raise ReshardError(f"rank {rank} alone held part {parts} of a tensor, and it is absent")
+        return rank
 
     def first_holder(self, parts: Parts) -> int:
         """Return the rank of replica 0 of ``parts``."""
@@ -51,7 +65,10 @@ class Frame:
         if parts not in self._holders:
             place = sum(self._place(dim, part) for dim, part in enumerate(parts))
             members = self.devices.members
-            self._holders[parts] = tuple(members[place + offset] for offset in self._replica_places)
+            everyone = (members[place + offset] for offset in self._replica_places)
+            self._holders[parts] = tuple(rank for rank in everyone if rank not in self._absent)
+            if not self._holders[parts]:
+                raise ReshardError(f"all ranks that held part {parts} of a tensor are absent")
         return self._holders[parts]
 
     def holder_set(self, parts: Parts) -> frozenset[int]:

@@ -43,7 +43,7 @@ class Overlaps:
             if parts == held:
                 self.copy = box
             elif source.replica_count == 1:
-                self.arrivals.append((source.first_holder(parts), box))
+                self.arrivals.append((source.only_holder(parts), box))
             else:
                 self.lacking.append((parts, box))
 

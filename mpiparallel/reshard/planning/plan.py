@@ -66,6 +66,7 @@ def plan_reshard(
     rank: int,
     itemsizes: Mapping[str, int] | None = None,
     hosts: Hosts | None = None,
+    absent: frozenset[int] = frozenset(),
 ) -> ReshardPlan:
     """Return the part of ``rank`` in moving each tensor from its source to its target layout.
 
@@ -78,12 +79,14 @@ def plan_reshard(
     and there is one; else all holders take turns, balanced over all tensors by their bytes: ``itemsizes`` has the bytes
     of an element of each tensor, the same for all where it is left out.
 
+    ``absent`` ranks give nothing, so that others that hold the same must: ranks that have died.
+
     The work is that of the overlaps of this rank's boxes, whatever the number of ranks. Only where a source has
     replicas, and strides do not tell that all who want a part hold it, its takers are walked over, once for all tensors
     that are cut alike.
 
     Raises ReshardError when the global shapes of a tensor differ, one of its layouts is partial, the parts of its
-    source overlap or its itemsize is missing; RankTableError when the host of a rank is not known.
+    source overlap, its itemsize is missing or all who hold a part of it are absent; RankTableError when the host of a rank is not known.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> halves = Layout((6,), DeviceMatrix((2,)), ((0,),))
@@ -95,13 +98,17 @@ def plan_reshard(
     [(0, (2,))]
     """
     with collector_paused():
-        return _plan(layouts, rank, itemsizes, hosts)
+        return _plan(layouts, rank, itemsizes, hosts, absent)
 
 
 def _plan(
-    layouts: Mapping[str, LayoutPair], rank: int, itemsizes: Mapping[str, int] | None, hosts: Hosts | None
+    layouts: Mapping[str, LayoutPair],
+    rank: int,
+    itemsizes: Mapping[str, int] | None,
+    hosts: Hosts | None,
+    absent: frozenset[int],
 ) -> ReshardPlan:
-    moves = _moves(layouts)
+    moves = _moves(layouts, absent)
     if itemsizes is not None and not moves.keys() <= itemsizes.keys():
         missing = min(moves.keys() - itemsizes.keys())
         raise ReshardError(f"{missing}: itemsizes has no entry for it; give the bytes of an element of each tensor")
@@ -166,7 +173,7 @@ class _Planner:
         return ReshardPlan(self._rank, sends, receives, tuple(self._copies), tuple(self._kept))
 
 
-def _moves(layouts: Mapping[str, LayoutPair]) -> dict[str, TensorMove]:
+def _moves(layouts: Mapping[str, LayoutPair], absent: frozenset[int]) -> dict[str, TensorMove]:
     """Return what moves each tensor, by name, ascending; tensors that are alike share it."""
     frames: dict[Hashable, Frame] = {}
     pairs: dict[tuple[Frame, Frame], FramePair] = {}
@@ -180,7 +187,7 @@ def _moves(layouts: Mapping[str, LayoutPair]) -> dict[str, TensorMove]:
             key = (layout.devices, layout.tensor_map, layout.optimizer_axes, layout.bounds)
             frame = frames.get(key)
             if frame is None:
-                frame = frames[key] = Frame(layout)
+                frame = frames[key] = Frame(layout, absent)
             ends.append(frame)
         before, after = ends
         pair = pairs.get((before, after))

@@ -46,15 +46,16 @@ class PlanCache:
         itemsizes: Mapping[str, int] | None = None,
         hosts: Hosts | None = None,
         digest: bytes | None = None,
+        absent: frozenset[int] = frozenset(),
     ) -> ReshardPlan:
         """Return what ``plan_reshard`` returns; ``digest`` is the ``plan_digest`` of ``layouts`` where it is known."""
-        key = (digest or plan_digest(layouts), rank, hosts, _digest_of_sizes(itemsizes))
+        key = (digest or plan_digest(layouts), rank, hosts, _digest_of_sizes(itemsizes), absent)
         with self._lock:
             plan = self._plans.get(key)
             if plan is not None:
                 self._plans.move_to_end(key)
                 return plan
-        plan = plan_reshard(layouts, rank, itemsizes, hosts)
+        plan = plan_reshard(layouts, rank, itemsizes, hosts, absent)
         with self._lock:
             self._keep(key, plan)
         return plan

@@ -66,6 +66,11 @@ class ModelCheckpoint(Callback):
         """``last_checkpoint`` as text, empty before the first; MindSpore's name."""
         return str(self.last_checkpoint or "")
 
+    @property
+    def committed(self) -> tuple[Path, str] | None:
+        """Folder and prefix of its checkpoints once one of them is committed."""
+        return None if self.last_manifest is None else (self._folder.path, self._folder.prefix)
+
     def begin(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()

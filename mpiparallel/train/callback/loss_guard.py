@@ -12,9 +12,13 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError, NonFiniteError
+from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
+from mpiparallel.train.callback.checkpoint import ModelCheckpoint
+from mpiparallel.train.resume import Resumption, resume
+from mpiparallel.train.training_record import facts_of
 
-POLICIES: Final = ("stop", "skip", "warn", "off")
+POLICIES: Final = ("stop", "skip", "rollback", "warn", "off")
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,21 @@ class LossGuard(Callback):
 
     "stop" raises NonFiniteError on all ranks; weights, optimizer states and moving averages are those from before the
     step, and checkpoints stay as they are. "skip" leaves the update out, says so, and goes on; after ``limit`` such
-    steps in a row it stops. "warn" makes the update and says so. "off" does not look. The message names step, ranks,
-    and the first weight whose gradient is concerned. All ranks decide alike, by one small AllReduce in the program.
+    steps in a row it stops. "rollback" goes back to the state that a ModelCheckpoint has committed last, and on with the
+    batches that follow, likewise up to ``limit`` times in a row; it stops where nothing is committed. "warn" makes the
+    update and says so. "off" does not look. The message names step, ranks, and the first weight whose gradient is
+    concerned. All ranks decide alike, by one small AllReduce in the program.
 
     A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
-    "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of it, and only a
+    "rollback" and "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of it, and only a
     loss that is not finite itself counts, or an overflow at the lowest scale. Over several batches a step, moving
-    averages are not held back. ``skipped_steps`` are the steps left out. A training whose loss is scaled has a guard
+    averages are not held back. ``skipped_steps`` are the steps found unsound and left out. A training whose loss is scaled has a guard
     that skips, with a limit of 100, unless it is given one.
 
     >>> LossGuard("ignore")
     Traceback (most recent call last):
     ...
-    mpiparallel.errors.ConfigurationError: LossGuard: policy 'ignore' is not one of 'stop', 'skip', 'warn', 'off'
+    mpiparallel.errors.ConfigurationError: LossGuard: policy 'ignore' is not one of 'stop', 'skip', 'rollback', 'warn', 'off'
     """
 
     on_all_ranks = True
@@ -78,7 +84,7 @@ class LossGuard(Callback):
             self._say(parameters, f"{message}; the update was made (LossGuard('warn'))")
             return
         check = parameters.train_network.finite_check
-        if self.policy == "stop" or not check.judges:
+        if self.policy == "stop" or not (check.judges or self.policy == "rollback"):
             raise NonFiniteError(f"{message}; {_before(parameters)}. {_MEND}")
         self.skipped_steps.append(parameters.cur_step_num)
         if self._in_a_row >= self.limit:
@@ -86,7 +92,25 @@ class LossGuard(Callback):
                 f"{message}; that is {self._in_a_row} steps in a row (LossGuard's limit); {_before(parameters)}. "
                 f"{_MEND}"
             )
-        self._say(parameters, f"{message}; the update is left out, {len(self.skipped_steps)} so far")
+        if self.policy == "rollback":
+            self._say(parameters, f"{message}; gone back to {self._gone_back(message, parameters)}")
+        else:
+            self._say(parameters, f"{message}; the update is left out, {len(self.skipped_steps)} so far")
+
+    def _gone_back(self, message: str, parameters: CallbackParameters) -> Resumption:
+        """Load the state that was committed last; raise NonFiniteError, on all ranks, where there is none."""
+        savers = (callback for callback in parameters.list_callback if isinstance(callback, ModelCheckpoint))
+        committed = [saver.committed for saver in savers if saver.committed is not None]
+        if parameters.resumed is not None:
+            committed.append((parameters.resumed.folder, parameters.resumed.prefix))
+        if not committed:
+            raise NonFiniteError(f"{message}; nothing is committed to go back to; {_before(parameters)}. {_MEND}")
+        facts = facts_of(parameters.train_network, parameters.train_dataset, parameters.pieces)
+        folder, prefix = committed[0]
+        found = resume(folder, prefix, parameters.sharded, facts, True, world_or_alone())
+        if found is None:
+            raise NonFiniteError(f"{message}; what was committed in {folder} is gone; {_before(parameters)}. {_MEND}")
+        return found
 
     def resharded(self, run_context: RunContext) -> None:
         # A rank that has joined has not counted with the others, and all must come to the limit together.

@@ -37,6 +37,9 @@ def main() -> None:
         ranks = team.ranks
         half = [rank for rank in ranks if rank % 2 == number % 2]
         turned = team.world_of(ranks[::-1])
+        team.group(half)
+        # Open MPI does not survive a death while a communicator is made.
+        team.barrier()
         for step in range(ROUNDS):
             group = team.group(half)
             for communicator, expected in ((team, sum(ranks)), (group, sum(half)), (turned, sum(ranks))):
@@ -71,6 +74,8 @@ def main() -> None:
     living = [rank for rank in range(size) if rank not in fates]
     assert set(living) <= set(everyone.ranks), (everyone.ranks, fates)
     sys.stdout.write(f"rank {number} ends among {list(everyone.ranks)}, {time.perf_counter() - begun:.1f} s\n")
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

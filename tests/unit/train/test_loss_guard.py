@@ -111,6 +111,55 @@ def test_skip_stops_after_its_limit_of_steps_in_a_row() -> None:
     assert model.step == 4
 
 
+def rolled_back(communicator, mode, folder):
+    set_up(communicator, mode)
+    model, stream = make_model(), io.StringIO()
+    guard = LossGuard("rollback", stream=stream)
+    saver = ModelCheckpoint("net", folder, CheckpointConfig(2, keep_checkpoint_max=9))
+    model.train(1, dataset(communicator, mode, [BAD_ROW + BATCH]), [guard, saver], dataset_sink_mode=False)
+    good = make_model()
+    good.train_network.set_train()
+    for number, columns in enumerate(dataset(communicator, mode, []).iterate(), 1):
+        if number in (1, 2, 5):
+            good.run_step(list(columns.values()))
+    return guard.skipped_steps, stream.getvalue(), state(model), state(good), model.step
+
+
+@pytest.mark.parametrize(("mode", "ranks"), PLACES)
+def test_rollback_goes_on_from_the_last_commit_with_the_batches_that_follow(mode, ranks, tmp_path) -> None:
+    for rank, (steps, said, found, wanted, made) in enumerate(run_world(ranks, rolled_back, mode, tmp_path)):
+        assert (steps, made) == ([BAD_STEP + 1], 5)
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(found[name], array, err_msg=name)
+        if rank == 0:
+            assert said.splitlines()[0].endswith(f"; gone back to {tmp_path}/net-1_2: step 2, saved by {_said(ranks)}")
+            assert said.startswith("LossGuard: step 4 (epoch 1, step 4): the loss is not finite")
+
+
+def _said(ranks):
+    return "1 rank" if ranks == 1 else f"{ranks} ranks"
+
+
+def test_rollback_stops_where_nothing_is_committed_and_after_its_limit(tmp_path) -> None:
+    model = make_model()
+    with pytest.raises(NonFiniteError, match="step 3 .*; nothing is committed to go back to; weights, optimizer"):
+        model.train(1, dataset(None, "", [BAD_ROW]), LossGuard("rollback", stream=io.StringIO()))
+    callbacks = [LossGuard("rollback", limit=3, stream=io.StringIO()), ModelCheckpoint("net", tmp_path)]
+    model = make_model()
+    with pytest.raises(NonFiniteError, match=r"that is 3 steps in a row"):
+        model.train(1, dataset(None, "", slice(BATCH, None)), callbacks, dataset_sink_mode=False)
+    assert model.step == 4
+
+
+def test_rollback_undoes_the_update_of_a_step_with_a_construct_of_its_own(tmp_path) -> None:
+    network = nn.SequentialCell(nn.Flatten(), nn.Dense(48, 4))
+    model = Model(OwnStep(nn.WithLossCell(network, nn.MSELoss()), nn.SGD(network.trainable_params(), 0.1)))
+    callbacks = [LossGuard("rollback", stream=io.StringIO()), ModelCheckpoint("net", tmp_path)]
+    with np.errstate(all="ignore"):
+        model.train(1, dataset(None, "", [BAD_ROW]), callbacks, dataset_sink_mode=False)
+    assert all(np.isfinite(array).all() for array in state(model).values())
+
+
 def test_warn_makes_the_update_and_off_does_not_look() -> None:
     for policy, lines in (("warn", 3), ("off", 0)):
         model, stream = make_model(), io.StringIO()
@@ -224,7 +273,7 @@ def test_a_step_with_a_construct_of_its_own_stops_by_its_loss() -> None:
 
 
 def test_wrong_use_is_refused_with_the_mend() -> None:
-    with pytest.raises(ConfigurationError, match="policy 'ignore' is not one of 'stop', 'skip', 'warn', 'off'"):
+    with pytest.raises(ConfigurationError, match="policy 'ignore' is not one of 'stop', 'skip', 'rollback', 'warn', 'off'"):
         LossGuard("ignore")
     with pytest.raises(ConfigurationError, match="limit 0 must be an integer of at least 1"):
         LossGuard(limit=0)

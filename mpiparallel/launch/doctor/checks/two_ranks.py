@@ -17,12 +17,19 @@ def find_start(machine: Machine) -> Iterator[Finding]:
     if machine.mpi.failure:
         yield Finding("start", "note", "2 ranks were not started, as MPI is not ready")
         return
+    if "SLURM_STEP_ID" in machine.variables:
+        # Hydra starts its proxies by srun, and a step within a step waits for the cores of the outer one.
+        what = "2 ranks were not started, as srun holds the cores of this step"
+        yield Finding("start", "note", what, "run the doctor in a batch script, or by salloc, without srun")
+        return
+    # Not in TMPDIR: in an allocation the ranks may run on other hosts.
+    folder = next(path for path in (machine.log_dir, *machine.log_dir.parents) if path.is_dir())
     try:
-        with tempfile.TemporaryDirectory(prefix="mpiparallel_doctor_", ignore_cleanup_errors=True) as folder:
-            yield _started(machine, folder)
+        with tempfile.TemporaryDirectory(prefix=".mpiparallel_doctor_", dir=folder, ignore_cleanup_errors=True) as logs:
+            yield _started(machine, logs)
     except OSError as error:
-        mend = "export TMPDIR=/tmp, or another folder that can be written"
-        yield Finding("start", "error", f"no folder for temporary files can be made ({error.strerror})", mend)
+        what = f"2 ranks were not started, as their logs cannot go to {folder} ({error.strerror})"
+        yield Finding("start", "error", what, "mpiparallel doctor --log-dir DIR, a folder that can be written")
 
 
 def _started(machine: Machine, folder: str) -> Finding:

@@ -53,7 +53,7 @@ def fake(
     modules = {name if name == "mpiparallel" else f"*probes.{name}": shell for name, shell in (probes or {}).items()}
     cases = "".join(f"{name}) {shell};;\n" for name, shell in modules.items())
     python = program(folder / "bin", "python", f'case "$2" in\n{cases}*) exec {sys.executable} "$@";;\nesac')
-    environment = {"PATH": f"{folder}/bin:/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(sys.path), **(variables or {})}
+    paths = {"PATH": f"{folder}/bin:/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(folder)}
     arguments: dict[str, Any] = {
         "ranks": 2,
         "log_dir": folder,
@@ -65,7 +65,7 @@ def fake(
         "user": 1000,
         "root": folder / "root",
     }
-    return Machine(environment, **(arguments | given))
+    return Machine({**paths, **(variables or {})}, **(arguments | given))
 
 
 def only(findings: Iterable[Finding], subject: str) -> Finding:

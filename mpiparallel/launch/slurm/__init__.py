@@ -1,0 +1,1 @@
+"""``mpiparallel slurm``: batch scripts."""

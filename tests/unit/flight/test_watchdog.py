@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.flight import format as layout
+from mpiparallel.flight.diagnosis import Diagnosis
+from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
+
+PATIENCE = 30.0
+
+
+def paths(folder: Path) -> dict[int, Path]:
+    return {rank: folder / f"flight{rank}.bin" for rank in range(2)}
+
+
+def barked(
+    folder: Path, seconds: float | None, meanwhile: Callable[[FlightRecorder], None], patience: float, **options: bool
+) -> Diagnosis | None:
+    """Let rank 0 wait for rank 1 under a watchdog, and return what it says within a time."""
+    heard: list[Diagnosis] = []
+    rang = threading.Event()
+
+    def ring(diagnosis: Diagnosis) -> None:
+        heard.append(diagnosis)
+        rang.set()
+
+    recorders = [FlightRecorder(path, rank, 2) for rank, path in paths(folder).items()]
+    waiting, other = recorders
+    waiting.enter(waiting.group([0, 1]), waiting.text("barrier"), 0, 0)
+    meanwhile(other)
+    with (folder / "stack0.log").open("wb") as stack:
+        watchdog = Watchdog(waiting, seconds, ring, stack.fileno(), {1: paths(folder)[1]}, **options)
+        watchdog.start()
+        rang.wait(patience)
+        watchdog.stop()
+    return heard[0] if heard else None
+
+
+def test_a_rank_that_waits_too_long_leaves_its_stacks_and_is_told_for_whom_it_waits(tmp_path: Path) -> None:
+    diagnosis = barked(tmp_path, 1.5, lambda other: other.change_state(layout.RUNNING), PATIENCE)
+    assert diagnosis is not None
+    assert diagnosis.culprits == (1,)
+    assert "test_watchdog.py" in (tmp_path / "stack0.log").read_text()
+
+
+def test_a_rank_whose_peer_has_ended_need_not_wait_for_the_time_to_pass(tmp_path: Path) -> None:
+    diagnosis = barked(tmp_path, 3600.0, lambda other: other.change_state(layout.ENDED), PATIENCE)
+    assert diagnosis is not None
+    assert "rank 1, which has ended" in diagnosis.sentence
+
+
+def test_where_deaths_are_survived_only_the_time_counts(tmp_path: Path) -> None:
+    ended = barked(tmp_path, None, lambda other: other.change_state(layout.FAILED), 4.0, deaths_are_survived=True)
+    assert ended is None
+
+
+def test_a_rank_that_waits_for_one_that_computes_is_left_alone(tmp_path: Path) -> None:
+    assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.RUNNING), 4.0) is None
+
+
+@pytest.mark.parametrize("words", ["soon", "-1", "nan", "inf"])
+def test_a_time_that_is_none_is_refused(words: str) -> None:
+    with pytest.raises(ConfigurationError, match="MPIPARALLEL_WATCHDOG"):
+        watchdog_seconds({"MPIPARALLEL_WATCHDOG": words})

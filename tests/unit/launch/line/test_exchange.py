@@ -1,0 +1,277 @@
+"""The line between launcher and ranks, both ends in this process or in a child of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.line.address import LineAddress
+from mpiparallel.launch.line.caller import Caller
+from mpiparallel.launch.line.exchange import Exchange
+from mpiparallel.launch.roll import Roll
+
+LIMIT = 20.0
+ROOT = Path(__file__).parents[4]
+FAILURE = {"rank": 0, "time": 1.0, "exception": "ValueError: odd", "traceback": "T", "exit_code": 3}
+
+
+@pytest.fixture
+def roll() -> Roll:
+    return Roll(4)
+
+
+@pytest.fixture
+def exchange(roll: Roll) -> Iterator[Exchange]:
+    with Exchange(roll, spans_hosts=False) as made:
+        yield made
+
+
+def until(exchange: Exchange, happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not happened():
+        assert time.monotonic() < deadline
+        exchange.listen(0.01)
+
+
+def connect(exchange: Exchange) -> socket.socket:
+    return socket.create_connection((exchange.address.hosts[0], exchange.address.port), LIMIT)
+
+
+def hello(exchange: Exchange, rank: object = 1, **changed: object) -> bytes:
+    fields = {"word": "hello", "token": exchange.address.token, "rank": rank, "process": rank, "pid": 7, "host": "n1"}
+    return json.dumps({**fields, **changed}).encode() + b"\n"
+
+
+def called(exchange: Exchange, rank: int = 1, **changed: object) -> socket.socket:
+    stream = connect(exchange)
+    stream.sendall(hello(exchange, rank, **changed))
+    until(exchange, lambda: bool(select.select([stream], [], [], 0)[0]))
+    assert json.loads(stream.recv(4096).splitlines()[0])["word"] == "welcome"
+    return stream
+
+
+def test_rank_that_vanishes_without_a_word_has_died(exchange: Exchange, roll: Roll) -> None:
+    stream = called(exchange, process=3)
+    entry = roll.entries[1]
+    assert (entry.host, entry.pid, entry.process, entry.is_over) == ("n1", 7, 3, False)
+    stream.close()
+    until(exchange, lambda: entry.has_died)
+    assert not exchange.connected
+
+
+@pytest.mark.parametrize(
+    ("word", "fields", "ends_well"),
+    [("completed", {}, True), ("preempted", {}, True), ("failed", {"failure": FAILURE}, False)],
+)
+def test_last_word_tells_how_it_ended(exchange: Exchange, roll: Roll, word: str, fields: dict, ends_well: bool) -> None:
+    with called(exchange) as stream:
+        stream.sendall(json.dumps({"word": word, **fields}).encode() + b"\n")
+    until(exchange, lambda: roll.entries[1].lost_at is not None)
+    assert (roll.entries[1].ended_well, roll.entries[1].has_died) == (ends_well, False)
+    if not ends_well:
+        assert roll.entries[1].failure.exit_code == 3
+        assert roll.entries[1].failure.rank == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 3000 + b"\n",
+        b"[" * 4000 + b"\n",
+        b"x" * 100_000,
+        b"{}\n",
+        b'{"word": 3}\n',
+        b'{"word": "hello"}\n',
+        b'{"word": "hello", "token": "\\ud800", "rank": 1}\n',
+        b'{"word": "completed"}\n',
+    ],
+)
+def test_stranger_is_hung_up_on_and_changes_nothing(exchange: Exchange, roll: Roll, content: bytes) -> None:
+    with connect(exchange) as stream:
+        stream.sendall(content)
+        stream.setblocking(False)
+        gone = []
+
+        def is_gone() -> bool:
+            try:
+                gone.append(stream.recv(100))
+            except BlockingIOError:
+                return False
+            except ConnectionError:
+                gone.append(b"")
+            return gone[-1] == b""
+
+        until(exchange, is_gone)
+    assert not roll.anyone_called
+    with called(exchange):
+        assert roll.anyone_called
+
+
+@pytest.mark.parametrize("rank", [4, -1, "1", 1.0, True, None, 10**30])
+def test_rank_that_is_not_of_the_job_is_hung_up_on(exchange: Exchange, roll: Roll, rank: object) -> None:
+    with connect(exchange) as stream:
+        stream.sendall(hello(exchange, rank))
+        stream.settimeout(0.01)
+        for _ in range(100):
+            exchange.listen(0.01)
+        assert stream.recv(10) == b""
+    assert not roll.anyone_called
+
+
+def test_crowd_of_silent_strangers_keeps_no_rank_out(exchange: Exchange) -> None:
+    crowd = [connect(exchange) for _ in range(200)]
+    with called(exchange, 2):
+        assert exchange.connected == {2}
+    for stream in crowd:
+        stream.close()
+
+
+@pytest.mark.parametrize("content", [b"x" * 300_000, b"no json\n", b"\xff\xfe\n"])
+def test_rank_that_talks_nonsense_is_lost(exchange: Exchange, roll: Roll, content: bytes) -> None:
+    with called(exchange) as stream:
+        threading.Thread(target=_send, args=(stream, content)).start()
+        until(exchange, lambda: roll.entries[1].has_died)
+
+
+def _send(stream: socket.socket, content: bytes) -> None:
+    try:
+        stream.sendall(content)
+    except OSError:
+        return
+
+
+@pytest.mark.parametrize(
+    "changed", [{"exit_code": 0}, {"exit_code": 256}, {"time": "now"}, {"traceback": None}, {"exception": 3}]
+)
+def test_failure_that_cannot_be_is_no_last_word(exchange: Exchange, roll: Roll, changed: dict) -> None:
+    with called(exchange) as stream:
+        stream.sendall(json.dumps({"word": "failed", "failure": {**FAILURE, **changed}}).encode() + b"\n")
+    until(exchange, lambda: roll.entries[1].has_died)
+
+
+def test_rank_that_calls_again_is_not_lost_by_its_first_call(exchange: Exchange, roll: Roll) -> None:
+    first = called(exchange)
+    second = called(exchange)
+    first.close()
+    for _ in range(20):
+        exchange.listen(0.01)
+    assert exchange.connected == {1}
+    assert not roll.entries[1].is_over
+    second.close()
+
+
+def test_job_of_one_host_is_heard_from_that_host_only(exchange: Exchange) -> None:
+    assert exchange.address.hosts == ("127.0.0.1",)
+    assert exchange._listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_job_of_several_hosts_is_called_at_every_address_of_this_one(roll: Roll) -> None:
+    with Exchange(roll, spans_hosts=True) as made:
+        assert made.address.hosts[-1] == "127.0.0.1"
+        for host in made.address.hosts:
+            socket.create_connection((host, made.address.port), LIMIT).close()
+        assert LineAddress.parse(str(made.address)) == made.address
+
+
+class Ends:
+    """What the two calls of a caller are for."""
+
+    def __init__(self) -> None:
+        self.lost = threading.Event()
+        self.reasons: list[str] = []
+
+
+def caller(address: LineAddress, ends: Ends, rank: int = 1) -> Caller:
+    about = {"rank": rank, "process": rank, "pid": os.getpid(), "host": "here"}
+    return Caller(address, about, ends.lost.set, ends.reasons.append)
+
+
+def test_rank_sees_at_once_that_the_launcher_is_gone(roll: Roll) -> None:
+    ends = Ends()
+    with Exchange(roll, spans_hosts=False) as exchange:
+        caller(exchange.address, ends)
+        until(exchange, lambda: 1 in exchange.connected)
+        assert not ends.lost.is_set()
+    assert ends.lost.wait(LIMIT)
+
+
+def test_signal_reaches_ranks_on_the_line_and_those_that_call_later(exchange: Exchange) -> None:
+    told: list[int] = []
+    former = signal.signal(signal.SIGUSR1, lambda number, frame: told.append(number))
+    try:
+        caller(exchange.address, Ends(), rank=0)
+        until(exchange, lambda: 0 in exchange.connected)
+        exchange.pass_signal(signal.SIGUSR1)
+        until(exchange, lambda: len(told) == 1)
+        caller(exchange.address, Ends(), rank=1)
+        until(exchange, lambda: len(told) == 2)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+
+
+def test_what_is_said_right_after_the_start_is_heard(exchange: Exchange, roll: Roll) -> None:
+    speaker = caller(exchange.address, Ends())
+    threading.Thread(target=speaker.say, args=("completed",)).start()
+    until(exchange, lambda: roll.entries[1].ended_well)
+
+
+def test_rank_goes_on_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpiparallel.launch.line.caller._TRYING_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+    ends = Ends()
+    caller(LineAddress(("127.0.0.1",), port, "t"), ends).say("completed")
+    assert "127.0.0.1" in ends.reasons[0]
+    assert not ends.lost.is_set()
+
+
+def test_what_does_not_welcome_is_not_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpiparallel.launch.line.caller._TRYING_SECONDS", 0.3)
+    ends = Ends()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=_answer, args=(other, b"SSH-2.0-OpenSSH\r\n"), daemon=True).start()
+        caller(LineAddress(("127.0.0.1",), other.getsockname()[1], "t"), ends).say("completed")
+    assert ends.reasons
+
+
+def _answer(listener: socket.socket, content: bytes) -> None:
+    try:
+        while True:
+            stream, _ = listener.accept()
+            stream.sendall(content)
+    except OSError:
+        return
+
+
+FORKING = """
+import os, sys, time
+from mpiparallel.launch.line.address import LineAddress
+from mpiparallel.launch.line.caller import Caller
+caller = Caller(LineAddress.parse(sys.argv[1]), {"rank": 1, "process": 1, "pid": 1, "host": ""}, int, print)
+caller._settled.wait()
+if not os.fork():
+    time.sleep(30)
+    os._exit(0)
+os._exit(0)
+"""
+
+
+def test_child_of_a_fork_does_not_hide_the_death_of_its_rank(exchange: Exchange, roll: Roll) -> None:
+    words = [sys.executable, "-W", "ignore", "-c", FORKING, str(exchange.address)]
+    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as rank:
+        try:
+            until(exchange, lambda: roll.entries[1].has_died)
+        finally:
+            os.killpg(rank.pid, signal.SIGKILL)
