@@ -11,7 +11,7 @@ class Notice:
     >>> from mpiparallel.communication.threads import alone
     >>> world = alone()
     >>> world.notice.own = 1
-    >>> world.meet("a step")
+    >>> world.start_meeting("a step")()
     >>> world.notice.heard
     1
     """

@@ -70,7 +70,7 @@ class Communicator(Protocol):
 
     @property
     def notice(self) -> Notice:
-        """What ``meet`` passes on; one for all communicators of a world on this rank."""
+        """What ``start_meeting`` passes on; one for all communicators of a world on this rank."""
 
     def labelled(self, label: str) -> Communicator:
         """Return the same members, for calls of a program that all of them have compiled alike.
@@ -78,10 +78,11 @@ class Communicator(Protocol):
         Where something hangs the calls are known by their ``label``; they are not compared once more each time.
         """
 
-    def meet(self, fingerprint: str) -> None:
-        """Wait until every member is here with the same ``fingerprint``, and pass the ``notice`` on.
+    def start_meeting(self, fingerprint: str) -> Ending:
+        """Start to hold a ``fingerprint`` against those of all members, and to pass the ``notice`` on.
 
-        Raises ``CommunicationError`` on all members, before anything is done, if their fingerprints differ.
+        What is returned waits for it; at the latest the next call of any communicator of the world does. Either raises
+        ``CommunicationError`` on all members if their fingerprints differ, before it does anything.
         """
 
     def barrier(self) -> None:

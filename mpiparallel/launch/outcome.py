@@ -9,6 +9,7 @@ from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQ
 from mpiparallel.launch.death import Death
 from mpiparallel.launch.exit_statuses import exit_statuses
 from mpiparallel.launch.fate import Fate, first_cause
+from mpiparallel.launch.host_loss import failed_to_start
 from mpiparallel.launch.rank_folder import RankFolder
 from mpiparallel.launch.roll import Roll
 from mpiparallel.launch.signals import name_of
@@ -81,6 +82,10 @@ def _judged(fates: Sequence[Fate], launch: Launch) -> Outcome:
     if _is_mpirun_killed(cause, launch):
         headline = f"mpirun itself was killed by {name_of(-launch.code)}"
         return Outcome(SIGNALLED - launch.code, Summary(headline, fates, launch).of_job())
+    unborn = [fate for fate in fates if not fate.has_begun]
+    if unborn and failed_to_start(launch.output):
+        # MPICH starts some hosts' ranks before it knows of all, and ends them then.
+        return _incomplete(unborn, fates, launch)
     if cause:
         return _died(cause, fates, launch)
     return _no_cause(fates, launch)
@@ -147,7 +152,8 @@ def _incomplete(missing: Sequence[Fate], fates: Sequence[Fate], launch: Launch) 
         headline = f"no rank has begun: mpirun ended with exit code {launch.code}"
     elif missing:
         ranks = ", ".join(str(fate.rank) for fate in missing)
-        headline = f"rank{'s' * (len(missing) > 1)} {ranks} of {len(fates)} did not complete, and left no exception"
+        what = "did not complete, and left no exception" if missing[0].has_begun else "could not be started"
+        headline = f"rank{'s' * (len(missing) > 1)} {ranks} of {len(fates)} {what}"
     else:
         headline = f"all {len(fates)} ranks completed, but mpirun then ended with exit code {code}"
     return Outcome(code, Summary(headline, fates, launch).of_job(), has_begun=has_begun)

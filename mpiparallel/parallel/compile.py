@@ -37,10 +37,16 @@ class CompiledGraph:
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
         """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says.
 
-        Raises CommunicationError on all ranks, before anything is computed, where one of them runs something else.
+        Raises CommunicationError on all ranks, before anything is communicated, where one of them runs something else.
         """
-        if self.meets is not None:
-            self.meets.meet(self.fingerprint)
+        if self.meets is None:
+            return self._run(inputs, profile)
+        all_are_here = self.meets.start_meeting(self.fingerprint)
+        outputs = self._run(inputs, profile)
+        all_are_here()
+        return outputs
+
+    def _run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None) -> list[Array]:
         if profile is None:
             return self.program.run(inputs)
         return self.program.run_profiled(inputs, profile)
@@ -74,7 +80,7 @@ def bind(
         _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
         meets = communicator
     if meets is not None:
-        meets.meet(fingerprint)
+        meets.start_meeting(fingerprint)()
     backend = make_backend(configuration)
     _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))

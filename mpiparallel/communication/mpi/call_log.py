@@ -11,15 +11,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpiparallel.communication.chaos.schedule import FaultSchedule
-from mpiparallel.communication.mpi.library import MPI
-from mpiparallel.communication.protocol import Communicator, Ending
+from mpiparallel.communication.mpi.library import MPI, reporting
+from mpiparallel.communication.protocol import Ending
 from mpiparallel.errors import CommunicationError
 from mpiparallel.flight.places import place_of
 from mpiparallel.flight.recorder import FlightRecorder, spans
 
 if TYPE_CHECKING:
+    from mpiparallel.communication.mpi.communicator import MpiCommunicator
     from mpiparallel.communication.mpi.root import Root
 
 VARIABLE = "MPIPARALLEL_FINGERPRINTS"
@@ -30,6 +32,7 @@ VARIABLE = "MPIPARALLEL_FINGERPRINTS"
 _LEVELS = ("off", "on", "strict")
 _SHOWN_BYTES = 256
 _DIGEST_BYTES = 7
+_MOST_CODES = 4096
 
 
 def fingerprints() -> str:
@@ -65,16 +68,19 @@ class Passage:
         """Write down that the process goes on while the call does too."""
         self._recorder.pause(self.outer)
 
+    def resumed(self) -> Passage:
+        """Write down that the process now waits for a call that was started."""
+        self.outer = self._recorder.inside
+        self._recorder.wait(self.number)
+        return self
+
     def ended_by(self, end: Ending) -> Ending:
         """Return what waits for a call that was started, and writes that down."""
-        recorder, number = self._recorder, self.number
-        recorder.pause(self.outer)
+        self.going_on()
 
         def wait() -> None:
-            outer = recorder.inside
-            recorder.wait(number)
-            end()
-            recorder.leave(number, outer)
+            with self.resumed():
+                end()
 
         return wait
 
@@ -87,13 +93,14 @@ class CallLog:
     """
 
     def __init__(
-        self, communicator: Communicator, run: Callable[..., None], numbers: Sequence[int], world: Root
+        self, communicator: MpiCommunicator, run: Callable[..., None], numbers: Sequence[int], world: Root
     ) -> None:
         self._communicator = communicator
         self._run = run
         self._numbers = numbers
         self._recorder = world.recorder
-        self._notice = world.notice
+        self._meeting = world.meeting
+        self._wait = world.wait
         self._faults = world.faults
         self._compares = world.fingerprints != "off" and len(numbers) > 1
         self._is_strict = world.fingerprints == "strict"
@@ -111,6 +118,7 @@ class CallLog:
 
     def entered(self, operation: str, *details: Any, count: int = 0) -> Passage:
         """Write a collective down that is not compared."""
+        self._meeting.end()
         _, text = self._code((operation, count, *details))
         recorder = self._recorder
         outer = recorder.inside
@@ -136,6 +144,7 @@ class CallLog:
 
     def message(self, operation: str, peer: int, count: int) -> Passage:
         """Write a message to or from member ``peer`` down."""
+        self._meeting.end()
         recorder = self._recorder
         outer, text = recorder.inside, recorder.text(operation)
         number = recorder.enter_message(self._group, text, self._label_text, count, self._numbers[peer])
@@ -148,19 +157,35 @@ class CallLog:
         with self.entered("any_true"):
             return bool(self._compare(("any_true",), int(flag)))
 
-    def meet(self, fingerprint: str) -> None:
-        """Compare a text and pass the notice on."""
+    def start_meeting(self, fingerprint: str) -> Ending:
+        """Begin to compare a text and to pass the notice on; it ends before the next call of any log of this world.
+
+        So it costs no waiting for ranks that come a little later.
+        """
+        notice = self._meeting.notice
         if len(self._numbers) == 1:
-            self._notice.heard = max(self._notice.heard, self._notice.own)
-            return
-        with self.entered("begin_step"):
-            heard = self._compare(("begin_step", fingerprint), self._notice.own)
-        self._notice.heard = max(self._notice.heard, heard)
+            notice.heard = max(notice.heard, notice.own)
+            return self._meeting.end
+        passage = self.entered("begin_step")
+        words = ("begin_step", fingerprint)
+        sent = self._comparison(words, notice.own)
+        request = self._communicator.comm.Iallreduce(MPI.IN_PLACE, sent, MPI.MAX)
+        passage.going_on()
+
+        def end() -> None:
+            with passage.resumed():
+                self._wait(request)
+                notice.heard = max(notice.heard, self._agreed(words, sent))
+
+        self._meeting.pending = reporting(end)
+        return self._meeting.end
 
     def _code(self, words: tuple[Any, ...]) -> tuple[int, int]:
         """Return the number that stands for a call, and the index of its text."""
         known = self._codes.get(words)
         if known is None:
+            if len(self._codes) >= _MOST_CODES:
+                self._codes.clear()
             digest = blake2b(repr(words).encode(), digest_size=_DIGEST_BYTES).digest()
             operation, _, *details = words if len(words) > 1 else (*words, 0)
             text = " ".join(map(str, (operation, *details)))
@@ -169,10 +194,17 @@ class CallLog:
 
     def _compare(self, words: tuple[Any, ...], flag: int) -> int:
         """Return the largest flag; raise CommunicationError if any member compares other words."""
-        code, _ = self._code(words)
-        sent = self._words
-        sent[:] = code, -code, flag
+        sent = self._comparison(words, flag)
         self._run("Allreduce", MPI.IN_PLACE, sent, MPI.MAX)
+        return self._agreed(words, sent)
+
+    def _comparison(self, words: tuple[Any, ...], flag: int) -> NDArray[np.int64]:
+        code, _ = self._code(words)
+        self._words[:] = code, -code, flag
+        return self._words
+
+    def _agreed(self, words: tuple[Any, ...], sent: NDArray[np.int64]) -> int:
+        code, _ = self._code(words)
         if sent[0] != code or sent[1] != -code:
             raise CommunicationError(self._disagreement(words))
         return int(sent[2])

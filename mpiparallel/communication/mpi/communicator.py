@@ -77,7 +77,7 @@ class MpiCommunicator:
 
     @property
     def notice(self) -> Notice:
-        return self._world.notice
+        return self._world.meeting.notice
 
     def labelled(self, label: str) -> Communicator:
         same = copy.copy(self)
@@ -85,8 +85,8 @@ class MpiCommunicator:
         return same
 
     @reporting
-    def meet(self, fingerprint: str) -> None:
-        self._log.meet(fingerprint)
+    def start_meeting(self, fingerprint: str) -> Ending:
+        return self._log.start_meeting(fingerprint)
 
     @reporting
     def barrier(self) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.communication.chaos.schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI
+from mpiparallel.communication.mpi.meeting import Meeting
 from mpiparallel.communication.mpi.waiting import Wait, wait_napping, wait_spinning
-from mpiparallel.communication.notice import Notice
 from mpiparallel.flight.recorder import FlightRecorder
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Root:
     largest_message: int
     recorder: FlightRecorder
     numbers: tuple[int, ...]
-    notice: Notice
+    meeting: Meeting
     fingerprints: str = "off"
     faults: FaultSchedule | None = None
     crowded: bool = False

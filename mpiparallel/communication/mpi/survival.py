@@ -13,6 +13,7 @@ from mpiparallel.communication.mpi.library import MPI, SURVIVES, is_death, repor
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
+
 def survival_problem() -> str | None:
     """Say why ranks cannot go on here after one has died; None where they can."""
     library = MPI.get_vendor()[0]

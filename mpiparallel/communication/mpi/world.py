@@ -12,9 +12,9 @@ from mpiparallel.communication.mpi import shared_memory
 from mpiparallel.communication.mpi.call_log import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, reporting
+from mpiparallel.communication.mpi.meeting import Meeting
 from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
 from mpiparallel.communication.mpi.root import Root
-from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
@@ -50,7 +50,7 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grow
     """Return the world over ``comm``, which it takes over; all its ranks call it."""
     ranks = tuple(range(comm.Get_size()))
     recorder, numbers = process_recorder(), _numbers(comm, grown)
-    plain = Root(comm, _hosts(comm), largest_message, recorder, numbers, Notice())
+    plain = Root(comm, _hosts(comm), largest_message, recorder, numbers, Meeting())
     communicator = MpiCommunicator(comm, ranks, plain)
     host = communicator.group(communicator.host_ranks)
     crowded = occupancy.is_crowded(communicator, host)

@@ -76,10 +76,11 @@ class ThreadCommunicator:
     def labelled(self, label: str) -> Communicator:
         return self
 
-    def meet(self, fingerprint: str) -> None:
+    def start_meeting(self, fingerprint: str) -> Ending:
         with self._together(("begin_step", fingerprint), None, self._notice.own) as words:
             heard = max(words)
         self._notice.heard = max(self._notice.heard, heard)
+        return lambda: None
 
     def barrier(self) -> None:
         with self._together(("barrier",), None, None):

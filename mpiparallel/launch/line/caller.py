@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ _CONNECT_SECONDS = 3.0
 _TRYING_SECONDS = 10.0
 _NAP_SECONDS = 0.2
 _READ_BYTES = 65536
+_HIGH_NUMBER = 960
 
 
 class Caller:
@@ -77,7 +79,7 @@ class Caller:
         while time.monotonic() < deadline:
             for host in self._address.hosts:
                 try:
-                    self._connection = self._greet(host, inbox)
+                    self._connection = _closed_first(self._greet(host, inbox))
                 except (OSError, LaunchError) as error:
                     reason = f"{host}: {error}"
                     continue
@@ -109,6 +111,21 @@ class Caller:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _closed_first(connection: socket.socket) -> socket.socket:
+    """Return ``connection`` under a high number: of a dying process Linux closes the files of high numbers first.
+
+    MPICH's launcher kills the other ranks as soon as it sees its own connection closed, and on a busy machine they were
+    gone before the line of the first one was.
+    """
+    try:
+        number = fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, _HIGH_NUMBER)
+    except OSError:
+        # The limit of open files is lower.
+        return connection
+    connection.close()
+    return socket.socket(fileno=number)
 
 
 def _read(connection: socket.socket) -> bytes:

@@ -45,6 +45,12 @@ def test_seeds_draw_every_kind_rank_and_moment() -> None:
     assert len({fault.collective for fault in drawn}) > 300
 
 
+def test_a_range_holds_both_its_ends() -> None:
+    drawn = {FaultPlan.parse(f"seed={seed},collectives=10-11").faults(4)[0].collective for seed in range(50)}
+    assert drawn == {10, 11}
+    assert FaultPlan.parse("kill@0:1,attempts=2").attempts == range(2, 3)
+
+
 def test_a_seed_draws_the_same_in_every_process() -> None:
     # The hashes of strings differ from process to process; what is drawn must not.
     program = "from mpiparallel.cluster.fault_plan import FaultPlan; print(FaultPlan.parse('seed=7').words(8))"

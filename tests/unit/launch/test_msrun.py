@@ -10,7 +10,22 @@ from mpiparallel.launch import msrun, run
 from mpiparallel.launch.script import Script
 
 # As MindSpore's documentation of msrun lists them.
-MSRUN = ["worker_num", "local_worker_num", "master_addr", "master_port", "node_rank", "log_dir", "join", "cluster_time_out", "bind_core", "sim_level", "sim_rank_id", "rank_table_file", "worker_log_name", "tail_worker_log"]
+MSRUN = [
+    "worker_num",
+    "local_worker_num",
+    "master_addr",
+    "master_port",
+    "node_rank",
+    "log_dir",
+    "join",
+    "cluster_time_out",
+    "bind_core",
+    "sim_level",
+    "sim_rank_id",
+    "rank_table_file",
+    "worker_log_name",
+    "tail_worker_log",
+]
 
 
 def parsed(*words: str) -> argparse.Namespace:

@@ -12,7 +12,7 @@ from mpiparallel.launch.doctor.mounts import mount_of, mounts
 _MIB = 1 << 20
 # Open MPI maps 16 MiB a rank, and warns without it; MPICH was seen to take 5.4 MiB, and to crash without it.
 _WANTED_MIB = 20
-_NEEDED_MIB = 6
+_NEEDED_MIB = 1
 # A socket's path has 108 bytes at most; MPI libraries and Python append up to about 50 to the folder's.
 _LONGEST_PATH = 58
 

@@ -66,7 +66,7 @@ def _pair(machine: Machine) -> Finding:
     name = f"{_NAMES.get(mpi.vendor, mpi.vendor)}{f' {launcher[0]}' if launcher else ''}"
     if library is None or launcher is None or library[0] == launcher[0]:
         return Finding("launcher", "ok", f"{name}, {mpi.launcher}")
-    state: State = "error" if library[1] == launcher[1] else "warning"
+    state: State = "error" if library[1] != launcher[1] else "warning"
     folder = Path(mpi.launcher).parent
     return Finding(
         "launcher",

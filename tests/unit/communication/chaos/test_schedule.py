@@ -138,6 +138,13 @@ def test_a_wrong_collective_does_not_match_those_of_the_others(kind: str) -> Non
     assert all(words.startswith("2: ") for words in told), told
 
 
+def test_a_fault_after_a_collective_that_goes_on_strikes_before_the_next() -> None:
+    faults = FaultSchedule(FaultPlan.parse("exception@0:2:after").faults(1), 0)
+    faults.strike(2, "start_all_reduce", alone())
+    with pytest.raises(RuntimeError, match="after collective 2"):
+        faults.strike(3, "all_reduce", alone())
+
+
 def struck(rank: int, **variables: str) -> list[str]:
     known = {f"MPIPARALLEL_{name}": word for name, word in variables.items()}
     faults, told = FaultSchedule.of_environment(rank, 2, known), []

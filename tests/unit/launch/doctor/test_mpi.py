@@ -105,6 +105,7 @@ def test_root_is_told_what_open_mpi_wants(
         ("echo '{\"sum\": 2}'", "ok", "2 ranks started"),
         ("echo '{\"sum\": 1}'", "error", "2 ranks counted 1 ranks, so they do not meet"),
         ("echo 'no route to host' >&2; exit 3", "error", "ended with exit code 3: no route to host"),
+        ("echo '{\"sum\": 2}'; exit 3", "error", "ended with exit code 3"),
         ("kill -ABRT $$", "error", "was ended by SIGABRT"),
         ("true", "error", "mpiparallel run -n 2"),
     ],

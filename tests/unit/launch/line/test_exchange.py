@@ -190,12 +190,17 @@ class Ends:
 
     def __init__(self) -> None:
         self.lost = threading.Event()
+        self.told = threading.Event()
         self.reasons: list[str] = []
+
+    def tell(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self.told.set()
 
 
 def caller(address: LineAddress, ends: Ends, rank: int = 1) -> Caller:
     about = {"rank": rank, "process": rank, "pid": os.getpid(), "host": "here"}
-    return Caller(address, about, ends.lost.set, ends.reasons.append)
+    return Caller(address, about, ends.lost.set, ends.tell)
 
 
 def test_rank_sees_at_once_that_the_launcher_is_gone(roll: Roll) -> None:
@@ -233,6 +238,7 @@ def test_rank_goes_on_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> N
         port = deaf.getsockname()[1]
     ends = Ends()
     caller(LineAddress(("127.0.0.1",), port, "t"), ends).say("completed")
+    assert ends.told.wait(LIMIT)
     assert "127.0.0.1" in ends.reasons[0]
     assert not ends.lost.is_set()
 
@@ -243,6 +249,8 @@ def test_what_does_not_welcome_is_not_the_launcher(monkeypatch: pytest.MonkeyPat
     with socket.create_server(("127.0.0.1", 0)) as other:
         threading.Thread(target=_answer, args=(other, b"SSH-2.0-OpenSSH\r\n"), daemon=True).start()
         caller(LineAddress(("127.0.0.1",), other.getsockname()[1], "t"), ends).say("completed")
+        assert ends.told.wait(LIMIT)
+        other.shutdown(socket.SHUT_RDWR)
     assert ends.reasons
 
 
@@ -250,7 +258,8 @@ def _answer(listener: socket.socket, content: bytes) -> None:
     try:
         while True:
             stream, _ = listener.accept()
-            stream.sendall(content)
+            with stream:
+                stream.sendall(content)
     except OSError:
         return
 

@@ -1,0 +1,93 @@
+"""Jobs that sbatch is given one of the shipped scripts for, on the nodes of a SLURM cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.hosts import Hosts
+from tests.conformance.mpi_launcher import library
+
+_SCRIPTS = Path(__file__).parents[2] / "launchers"
+_TRAINING = Path(__file__).parent / "training.py"
+_SECONDS = 150.0
+PMI = {"openmpi": "pmix", "mpich": "pmi2"}
+
+
+def losses(log: str) -> dict[int, float]:
+    """Return the loss of each step that a log tells of; a step that was done twice has one loss, or the test fails."""
+    found: dict[int, float] = {}
+    for line in log.splitlines():
+        if line.startswith("step "):
+            _, number, _, loss = line.split()
+            value = float.fromhex(loss)
+            assert found.setdefault(int(number), value) == pytest.approx(value, rel=1e-9, abs=0)
+    return found
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A training on all three nodes, ``tasks`` ranks on each, that ``launcher`` starts: run, pmix or pmi2."""
+
+    cluster: Hosts
+    folder: Path
+    name: str
+    number: str
+
+    @classmethod
+    def submitted(
+        cls,
+        cluster: Hosts,
+        interpreter: Path,
+        folder: Path,
+        script: str,
+        launcher: str,
+        *options: str,
+        tasks: int = 1,
+        pause: float = 0.0,
+    ) -> Batch:
+        """Give a script of ``launchers`` to sbatch; its training pauses for ``pause`` seconds in each step."""
+        name = f"{library(interpreter)}_{launcher}"
+        allocation = ["--nodes=3", f"--ntasks-per-node={tasks}", "--parsable", f"--job-name={name}", "--output=%x.out"]
+        words = [_SCRIPTS / script, _TRAINING, folder / f"checkpoints_{name}", "--pause", pause]
+        variables: Mapping[str, str] = {"PYTHON": str(interpreter), "MPIPARALLEL_LAUNCHER": launcher}
+        ended = cluster.run(["sbatch", *allocation, *options, *words], folder=folder, environment=variables)
+        assert ended.code == 0, ended.errors
+        return cls(cluster, folder, name, ended.output.strip())
+
+    @property
+    def output(self) -> str:
+        """What the job has printed so far."""
+        path = self.folder / f"{self.name}.out"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def logs(self, restarts: int) -> Path:
+        """The folder of logs of one start of the job."""
+        return self.folder / f"{self.name}-{self.number}.{restarts}"
+
+    def state(self) -> dict[str, str]:
+        """What SLURM says of the job."""
+        words = self.cluster.run(["scontrol", "show", "job", self.number]).output.split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so; the test fails if it takes for ever."""
+        deadline = time.monotonic() + _SECONDS
+        while not is_so():
+            if time.monotonic() > deadline:
+                pytest.fail(f"{self.name} is not as far as it should be: {self.state()}\n{self.output}")
+            time.sleep(0.2)
+
+    def is_at(self, step: int) -> bool:
+        """Return whether its training has done ``step``."""
+        return step in losses(self.output)
+
+    def ended(self) -> dict[str, str]:
+        """Wait for its end, and return what SLURM says then."""
+        final = ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED")
+        self.wait_until(lambda: self.state()["JobState"] in final)
+        return self.state()
