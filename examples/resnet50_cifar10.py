@@ -81,6 +81,7 @@ def read_arguments():
     parser.add_argument(
         "--grad_accumulation_step", type=int, default=1, help="batches a step: their gradients make one update"
     )
+    parser.add_argument("--device_target", choices=["CPU", "GPU"], default="CPU", help="GPU needs CuPy")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in checkpoints/")
     arguments = parser.parse_args()
@@ -107,6 +108,7 @@ def find_images(arguments):
 def main():
     arguments = read_arguments()
     init()
+    ms.set_context(device_target=arguments.device_target)
     ms.set_seed(arguments.seed)
     ds.config.set_seed(arguments.seed)
     own_batches = arguments.parallel_mode == "data_parallel"

@@ -27,4 +27,4 @@ shift
 ranks=${RANK_SIZE:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)}
 [ "${ranks:-0}" != 0 ] || fail "nvidia-smi lists no GPU; run it on a machine with one, or use run.sh"
 here=$(dirname "$(readlink -f "$0")")
-exec "$here/run.sh" "$DATA_PATH" "$ranks" "$@"
+exec "$here/run.sh" "$DATA_PATH" "$ranks" --device_target GPU "$@"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from mpiparallel.flight.recorder import spans
@@ -40,7 +41,8 @@ def diagnose(
     the process of a recording: "dead", "stopped" or nothing.
     """
     by_rank = {recording.rank: recording for recording in recordings}
-    waits = _waits(by_rank)
+    halted = {rank for rank, recording in by_rank.items() if state_of(recording) in ("dead", "stopped")}
+    waits = _waits(by_rank, halted)
     if not waits:
         return None
     waiting = {rank for wait in waits for rank in wait.ranks}
@@ -50,20 +52,20 @@ def diagnose(
     return Diagnosis(_sentence(wait, by_rank, recordings, state_of), wait.ranks, culprits, bool(ended))
 
 
-def _waits(by_rank: Mapping[int, Recording]) -> list[_Wait]:
+def _waits(by_rank: Mapping[int, Recording], halted: AbstractSet[int]) -> list[_Wait]:
     found: dict[tuple[str, int, str, int | None], list[int]] = {}
     calls: dict[tuple[str, int, str, int | None], Call] = {}
     for rank, recording in by_rank.items():
         call = recording.inside
-        if call is None:
+        if call is None or rank in halted:
             continue
         key = (call.group.name, call.sequence, call.name, call.peer)
         found.setdefault(key, []).append(rank)
         calls[key] = call
-    return [_wait(calls[key], tuple(sorted(ranks)), by_rank) for key, ranks in found.items()]
+    return [_wait(calls[key], tuple(sorted(ranks)), by_rank, halted) for key, ranks in found.items()]
 
 
-def _wait(call: Call, ranks: tuple[int, ...], by_rank: Mapping[int, Recording]) -> _Wait:
+def _wait(call: Call, ranks: tuple[int, ...], by_rank: Mapping[int, Recording], halted: AbstractSet[int]) -> _Wait:
     if call.peer is not None:
         return _Wait(call, ranks, (call.peer,), ())
     missing, mismatched = [], []
@@ -71,13 +73,19 @@ def _wait(call: Call, ranks: tuple[int, ...], by_rank: Mapping[int, Recording]) 
         other = by_rank.get(rank)
         if rank in ranks:
             continue
-        if other is None or other.entered(call.group) < call.sequence:
+        # Who was halted inside the call holds it up as much as who never came; who has left it does not.
+        if other is None or other.entered(call.group) < call.sequence or (rank in halted and _is_in(other, call)):
             missing.append(rank)
             continue
         its = other.call(call.group, call.sequence)
         if its is not None and its.name != call.name:
             mismatched.append(rank)
     return _Wait(call, ranks, tuple(missing), tuple(mismatched))
+
+
+def _is_in(recording: Recording, call: Call) -> bool:
+    inside = recording.inside
+    return inside is not None and (inside.group.name, inside.sequence) == (call.group.name, call.sequence)
 
 
 def _order(wait: _Wait, waiting: set[int]) -> tuple[bool, int, int]:
@@ -130,6 +138,8 @@ def _whereabouts(recording: Recording | None, last_beat: float, state_of: Callab
     ended = (call for call in reversed(recording.calls) if call.left is not None and call.peer is None)
     last = next((call for call in ended if len(call.group.ranks) != 1), None)
     after = f" after {last}" if last else " before its first collective"
+    if recording.inside is not None:
+        after = f" in {recording.inside}"
     if recording.state in ("ended", "failed"):
         return f"has {recording.state}{after}"
     state = state_of(recording)

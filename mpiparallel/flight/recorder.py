@@ -72,9 +72,19 @@ class FlightRecorder:
         return bytes(self._memory)
 
     @property
+    def number(self) -> int:
+        """How many calls were entered so far."""
+        return self._number
+
+    @property
     def inside(self) -> int:
         """The number of the call in which the process is, or 0."""
         return self._inside
+
+    @property
+    def written_inside(self) -> int:
+        """The same, whichever recorder of the file has written it."""
+        return int(layout.INSIDE.unpack_from(self._memory, layout.INSIDE_AT)[0])
 
     def text(self, words: str) -> int:
         """Return the index of a text, which is written the first time; that of no text where there is no more room."""
@@ -143,6 +153,7 @@ class FlightRecorder:
     def change_state(self, state: int) -> None:
         """Write down that the rank is ``RUNNING``, ``ENDED`` or ``FAILED``."""
         layout.STATE.pack_into(self._memory, layout.STATE_AT, state)
+        layout.BEAT.pack_into(self._memory, layout.BEAT_AT, time.time_ns())
 
     def _write_call(self, number: int, sequence: int, group: int, call: int, label: int, peer: int, count: int) -> None:
         memory = self._memory

@@ -11,6 +11,7 @@ from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
 from mpiparallel.launch.installation import Installation
 from mpiparallel.launch.placement import Placement
+from mpiparallel.launch.remote_shell import ssh_settings
 from mpiparallel.launch.script import Script
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -95,6 +96,8 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
     Threads, core type and MCA parameters that ``variables`` set already are left as they are.
     """
     defaults = _defaults(job) | (_openmpi_defaults(job) if installation.vendor == "openmpi" else {})
+    if job.placement.hosts and job.placement.spans_hosts:
+        defaults |= ssh_settings(installation.vendor, variables)
     settings = {name: value for name, value in defaults.items() if name not in variables}
     settings |= {**job.settings, "RANK_SIZE": str(job.ranks)}
     if job.rank_table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
@@ -29,20 +29,30 @@ class Death:
         mpirun ends other ranks so soon that they may be missed before the one that was first. A host counts as lost
         where mpirun or the network says so, and no rank of it has said another word.
         """
+        statuses = exit_statuses(output, len(fates))
+        for fate in fates:
+            if statuses.get(fate.process) and not fate.has_begun:
+                return cls(fate, statuses[fate.process])
         together = [fate for fate in fates if _is_silent(fate, cause.time + _SAME_MOMENT_SECONDS)]
         named = lost_host(output)
         lost = _all_of(named, together, fates) or (_all_of(cause.host, together, fates) if _is_cut_off(cause) else ())
         if lost:
             return cls(lost[0], None, lost)
         killed = killed_process(output)
-        if killed:
+        # Where mpiexec lists how all have ended, on one host, this is one of those that it ended itself as often as not.
+        if killed and cause.process not in statuses:
             for fate in together:
                 if (fate.host, fate.entry.pid) == (killed.host, killed.pid) and fate.host == cause.host:
                     return cls(fate, of_wait(killed.status))
-        status = _status(cause, fates, output)
+        status = _status(cause, statuses)
         if status is None and lost_some_host(output) and not killed:
             return cls(cause, None, _all_of(cause.host, together, fates))
         return cls(cause, status)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether mpirun or the network told how it came, not the line alone."""
+        return self.status is not None or bool(self.of_host)
 
     @property
     def code(self) -> int:
@@ -54,6 +64,8 @@ class Death:
         if self.of_host:
             ranks = ", ".join(str(fate.rank) for fate in self.of_host)
             return f"host {self.fate.host} was lost first, with rank{'s' * (len(self.of_host) > 1)} {ranks} of {size}"
+        if not self.fate.has_begun:
+            return f"rank {self.fate.rank} of {size} ended with exit code {self.status} before it had begun"
         return f"rank {self.fate.rank} of {size} died first: {_how(self.status)}"
 
 
@@ -75,8 +87,7 @@ def _all_of(host: str | None, silent: Sequence[Fate], fates: Sequence[Fate]) -> 
     return found if is_all and len(found) < len(fates) else ()
 
 
-def _status(cause: Fate, fates: Sequence[Fate], output: str) -> int | None:
-    statuses = exit_statuses(output, len(fates))
+def _status(cause: Fate, statuses: Mapping[int, int]) -> int | None:
     status = statuses.get(cause.process)
     if status is None:
         # Open MPI names one of several that died at the same moment.

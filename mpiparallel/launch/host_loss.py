@@ -1,4 +1,4 @@
-"""What mpirun says of hosts: one that it has lost or could not start anything on, and which process it saw die there."""
+"""What mpirun says of hosts: which one it has lost, and which process it saw die there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ _LOST_HOST = re.compile(
 )
 # mpiexec says that a connection to one of its proxies is gone, but not which.
 _LOST_PROXY = re.compile(r"^\[mpiexec@[^\]]*\] control_cb .*assert \(!closed\) failed", re.MULTILINE)
-_LOST_START = re.compile(r"^\[mpiexec@[^\]]*\] .*Launch proxy failed", re.MULTILINE)
 _KILLED_PROCESS = re.compile(r"BAD TERMINATION .*\n=\s+PID ([0-9]+) RUNNING AT (\S+)\n=\s+EXIT CODE: ([0-9]+)\n")
 
 
@@ -31,11 +30,6 @@ def lost_host(output: str) -> str | None:
 def lost_some_host(output: str) -> bool:
     """Return whether MPICH's mpiexec says in its ``output`` that it has lost a host, which it does not name."""
     return _LOST_PROXY.search(output) is not None
-
-
-def failed_to_start(output: str) -> bool:
-    """Return whether MPICH's mpiexec says in its ``output`` that it could not start its proxy on some host."""
-    return _LOST_START.search(output) is not None
 
 
 @dataclass(frozen=True, slots=True)

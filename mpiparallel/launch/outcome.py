@@ -9,7 +9,6 @@ from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQ
 from mpiparallel.launch.death import Death
 from mpiparallel.launch.exit_statuses import exit_statuses
 from mpiparallel.launch.fate import Fate, first_cause
-from mpiparallel.launch.host_loss import failed_to_start
 from mpiparallel.launch.rank_folder import RankFolder
 from mpiparallel.launch.roll import Roll
 from mpiparallel.launch.signals import name_of
@@ -82,10 +81,6 @@ def _judged(fates: Sequence[Fate], launch: Launch) -> Outcome:
     if _is_mpirun_killed(cause, launch):
         headline = f"mpirun itself was killed by {name_of(-launch.code)}"
         return Outcome(SIGNALLED - launch.code, Summary(headline, fates, launch).of_job())
-    unborn = [fate for fate in fates if not fate.has_begun]
-    if unborn and failed_to_start(launch.output):
-        # MPICH starts some hosts' ranks before it knows of all, and ends them then.
-        return _incomplete(unborn, fates, launch)
     if cause:
         return _died(cause, fates, launch)
     return _no_cause(fates, launch)
@@ -142,7 +137,12 @@ def _failed(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
 
 def _died(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
     death = Death.of(cause, fates, launch.output)
-    return Outcome(death.code, Summary(death.headline(len(fates)), fates, launch).of_death(death.fate))
+    unborn = [fate for fate in fates if not fate.has_begun]
+    if unborn and not death.is_explained and launch.ended_at == float("inf"):
+        # mpirun ended by itself, and those that it had started with it: as when it can start nothing on some host.
+        return _incomplete(unborn, fates, launch)
+    summary = Summary(death.headline(len(fates)), fates, launch)
+    return Outcome(death.code, summary.of_death(death.fate) if death.fate.has_begun else summary.of_job())
 
 
 def _incomplete(missing: Sequence[Fate], fates: Sequence[Fate], launch: Launch) -> Outcome:
@@ -152,7 +152,7 @@ def _incomplete(missing: Sequence[Fate], fates: Sequence[Fate], launch: Launch) 
         headline = f"no rank has begun: mpirun ended with exit code {launch.code}"
     elif missing:
         ranks = ", ".join(str(fate.rank) for fate in missing)
-        what = "did not complete, and left no exception" if missing[0].has_begun else "could not be started"
+        what = "did not complete, and left no exception" if missing[0].has_begun else "had not begun"
         headline = f"rank{'s' * (len(missing) > 1)} {ranks} of {len(fates)} {what}"
     else:
         headline = f"all {len(fates)} ranks completed, but mpirun then ended with exit code {code}"

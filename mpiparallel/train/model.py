@@ -25,6 +25,7 @@ from mpiparallel.train.callback.checkpoint_folder import folder_of
 from mpiparallel.train.elastic.order import Order
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
 from mpiparallel.train.elastic.resharding import Resharding
+from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
 from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
@@ -190,6 +191,16 @@ class Model:
         """Take part, as a rank that waits, in a reshard that those who train have ordered."""
         self.resharding.carry_out(order)
         self._take_step()
+
+    def shrinking(self, commit: Commit) -> Shrinking | None:
+        """Return what lets a training go on without ranks that die, where the launcher asks for it; else None.
+
+        ``commit`` returns folder and prefix of the checkpoints to fall back to, or ().
+        """
+        if not is_wanted(world_or_alone()):
+            return None
+        networks = Networks.of(self._network, self._train_network, self._evaluation.network)
+        return Shrinking(networks, self.resharding, commit)
 
     def _take_step(self) -> None:
         if self.active:

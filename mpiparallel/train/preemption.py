@@ -62,46 +62,50 @@ class Preempted(SystemExit):
 
 
 class Preemption:
-    """What the ranks of one training know together of the signal: ``number`` is 0 until it has come to one of them.
+    """What the ranks of one training know together of the signal: ``number`` is 0 until it is to end by it.
 
-    A callback may request it too; then it counts as the first of the signals that are heeded.
+    They tell each other as each step begins, with what they compare then anyway (`communication.notice`), so a signal
+    that comes during a step ends the training after the next one. A callback may request a preemption too; then it
+    counts as the first of the signals that are heeded.
     """
 
     def __init__(self, run_context: RunContext) -> None:
         self._context = run_context
         self.number = 0
 
+    def tell(self) -> None:
+        """Have the ranks told what this one knows, with the step that comes."""
+        notice = _ranks_together().notice
+        # What was heard from a rank that has died since, or left, may not have come to all.
+        notice.own = max(self._own(), notice.heard)
+
     def comes(self, known: int) -> bool:
         """Return, on all ranks alike and after each step, whether the training is to end with it.
 
         ``known`` is the number of one that all ranks know of already, or 0.
         """
-        number = agreed_signal(self._context.get_preemption_requested()) or known
+        together = _ranks_together()
+        number = (together.notice.heard if together.size > 1 else self._own()) or known
         # One that is to stop anyway does so as it always does.
         self.number = 0 if self._context.get_stop_requested() else number
         return number > 0
+
+    def _own(self) -> int:
+        number = signal_that_came()
+        if self._context.get_preemption_requested() and not number:
+            number = int(next(iter(preemption_signals()), signal.SIGTERM))
+        return number
 
     def ended(self, step: int, resumed: Resumption | None) -> Preempted:
         """Return how the training ends after ``step``, when the callbacks have saved what they could."""
         if resumed is not None:
             self._context.report_saved(resumed.step, resumed.folder)
         own, where = self._context.get_saved()
-        saved = highest(own, _ranks_together())
+        saved = _highest(own, _ranks_together())
         end = _end(self.number, step, saved, where if own == saved else "files of another rank")
         if self._context.original_args().rank == 0:
             print(f"Model.train: {end.why}", flush=True)
         return end
-
-
-def agreed_signal(requested: bool = False) -> int:
-    """Return the number of the signal that some rank was sent, the same on all ranks that train together; 0 for none.
-
-    All of them call it. ``requested`` counts as the first of the signals that are heeded, or SIGTERM.
-    """
-    number = signal_that_came()
-    if requested and not number:
-        number = int(next(iter(preemption_signals()), signal.SIGTERM))
-    return highest(number, _ranks_together())
 
 
 def _end(number: int, step: int, saved: int, where: Any) -> Preempted:
@@ -121,8 +125,13 @@ def _end(number: int, step: int, saved: int, where: Any) -> Preempted:
     )
 
 
-def highest(number: int, communicator: Communicator) -> int:
-    """Return the highest of the numbers of all members."""
+def known_to_any(communicator: Communicator) -> int:
+    """Return the number of the signal that any member knows of; all of them call it."""
+    notice = world_or_alone().notice
+    return _highest(max(signal_that_came(), notice.own, notice.heard), communicator)
+
+
+def _highest(number: int, communicator: Communicator) -> int:
     if communicator.size == 1:
         return number
     found = np.array(number, np.int64)

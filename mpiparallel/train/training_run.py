@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +13,24 @@ import numpy as np
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset.dataset import Dataset
-from mpiparallel.errors import CommunicationError, DatasetError, ReshardError
+from mpiparallel.errors import CheckpointError, CommunicationError, DatasetError, RankFailureError, ReshardError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
+from mpiparallel.train.callback.checkpoint import ModelCheckpoint
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.elastic.fed_data import FedData
 from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order
+from mpiparallel.train.elastic.proposal import Standing
 from mpiparallel.train.elastic.resharding import error_of
+from mpiparallel.train.elastic.shrinking import Shrinking, told
 from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.preemption import Preempted, Preemption
+from mpiparallel.train.resume import resume
+from mpiparallel.train.training_record import facts_of
 
 if TYPE_CHECKING:
     from mpiparallel.train.model import Model
@@ -79,6 +86,9 @@ class TrainingRun:
         self._next: list[list[Batch]] = []
         self._generation = model.generation
         self._has_begun = False
+        self._shrinking = model.shrinking(self._commit)
+        self._survived: Order | None = None
+        self._dead: tuple[int, ...] = ()
 
     def position(self) -> dict[str, Any]:
         """Return where the run stands: ``teller`` is the callback that has been told of ``moment`` last."""
@@ -87,6 +97,7 @@ class TrainingRun:
             "teller": self._teller(),
             "epoch": self._epoch,
             "left": self._left,
+            "told": self._told,
             "stop": self._context.get_stop_requested(),
             "signal": self._preemption.number,
             "data": self._data.position(),
@@ -122,16 +133,14 @@ class TrainingRun:
         try:
             if is_awaited():
                 self._heeds(self._model.resharding.meet())
-            while not self._model.has_left:
-                if not self._model.active:
-                    with interrupts_held():
-                        called = self._wait()
-                    if not called:
-                        return
-                elif self._train_here():
-                    break
+            while not self._model.has_left and not self._has_ended():
+                pass
         except Preempted as end:
             self._let_spares_go(end)
+            raise
+        except RankFailureError:
+            # All ranks that live are told by their own calls.
+            self._callbacks.at("broken_off", self._context)
             raise
         except BaseException as error:
             self._callbacks.at("broken_off", self._context)
@@ -141,10 +150,38 @@ class TrainingRun:
             raise
         finally:
             self._close()
-        self._let_spares_go(None)
+
+    def _has_ended(self) -> bool:
+        """Train, or wait, until ranks change; return whether it has come to its end instead."""
+        try:
+            if not self._model.active:
+                with interrupts_held():
+                    if self._wait():
+                        return False
+            elif not self._train_here():
+                return False
+            self._let_spares_go(None)
+            if self._shrinking is None or self._shrinking.have_all_ended():
+                return True
+        except RankFailureError:
+            if self._shrinking is None or not self._shrinking.has_begun:
+                raise
+        self._meet_survivors(self._shrinking)
+        return False
+
+    def _meet_survivors(self, shrinking: Shrinking) -> None:
+        """Meet the other survivors, and be where they go on from."""
+        self._close()
+        self._callbacks.at("ranks_lost", self._context)
+        order = shrinking.recover(Standing(self._model.step, self.position(), self.check_data))
+        self._model.step = order.step
+        self._take_position(order.position or {})
+        self._dead += order.dead
+        self._survived = order
 
     def announce_reshard(self) -> None:
         """Tell the callbacks that ranks are about to change."""
+        self._preemption.tell()
         self._callbacks.at("resharding", self._context)
 
     def _let_spares_go(self, error: BaseException | None) -> None:
@@ -172,6 +209,8 @@ class TrainingRun:
             if not isinstance(message, Order):
                 return False
             self._model.follow(message)
+        except RankFailureError:
+            raise
         except (CommunicationError, ReshardError):
             # It failed on all ranks alike; those that train say what comes of it.
             return False
@@ -190,13 +229,51 @@ class TrainingRun:
     def _train_here(self) -> bool:
         """Train on this rank; return whether the training has ended, and not gone to other ranks."""
         self._prepare()
-        if self._has_begun or self._told:
+        if self._survived is not None:
+            self._go_on_as(self._survived)
+        elif self._has_begun or self._told:
             self._begin_again(joins=True)
         while self._moment != _DONE:
             if not self._tell():
                 return False
             self._moment, self._told = self._following(), 0
         return True
+
+    def _go_on_as(self, order: Order) -> None:
+        """Go on with the survivors, with what they hold or what they load."""
+        from_where = "slices of replicas"
+        if order.reloads:
+            from_where = self._reload(*order.reloads)
+        self._survived = None
+        self._begin_again(joins=False)
+        step, dead, self._dead = self._model.step, self._dead, ()
+        if self._parameters.rank == 0:
+            count = self._parameters.device_number
+            print(f"Model.train: {told(dead)}; {count} ranks go on from step {step} ({from_where})", flush=True)
+
+    def _reload(self, folder: str, prefix: str) -> str:
+        """Load the newest checkpoint, and return its name and step in words."""
+        model, parameters = self._model, self._parameters
+        facts = facts_of(model.train_network, parameters.train_dataset, parameters.pieces)
+        found = resume(Path(folder), prefix, parameters.sharded, facts, True, world_or_alone())
+        if found is None or self._shrinking is None:
+            raise CheckpointError(f"Model.train: {told(self._dead)}, and {folder} has no checkpoint to go on from")
+        self._shrinking.reloaded()
+        model.resumed = parameters.resumed = found
+        model.step = parameters.cur_step_num = found.step
+        self._epoch = found.step // parameters.batch_num
+        parameters.cur_epoch_num = self._epoch + 1
+        self._moment, self._told = "begin", len(self._callbacks.callbacks)
+        return f"checkpoint {found.name}, step {found.step}"
+
+    def _commit(self) -> tuple[str, ...]:
+        """Return folder and prefix of the checkpoints of this training; () where it has none."""
+        for callback in self._callbacks.callbacks:
+            if isinstance(callback, ModelCheckpoint) and callback.committed is not None:
+                folder, prefix = callback.committed
+                return str(folder.absolute()), prefix
+        resumed = self._model.resumed
+        return () if resumed is None else (str(resumed.folder.absolute()), resumed.prefix)
 
     def _prepare(self) -> None:
         """Make ready for the ranks there are now; all of them do it together."""
@@ -214,6 +291,9 @@ class TrainingRun:
         parameters.pieces = 1 if configuration.full_batch else configuration.device_num
         model.train_network.set_train()
         parameters.sharded = model.shard(batch)
+        if self._shrinking is not None:
+            # So that there is a state to copy before the first step.
+            model.train_network.compile(*batch)
         if not self._has_begun and not self._told:
             model.step = max(model.step, self._first_epoch * batch_num)
             self._epoch = model.step // batch_num
@@ -291,9 +371,14 @@ class TrainingRun:
         if not self._left or not self._peek():
             return "step_end"
         step = self._next.pop()
+        self._preemption.tell()
+        if self._shrinking is not None:
+            self._shrinking.begin_step(self._model.step, self.position())
         self._parameters.net_outputs = self._model.run_step(*step)
         self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
         self._left -= 1
+        if self._shrinking is not None:
+            self._shrinking.end_step()
         return "every_step"
 
     def _peek(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.batch import PMI, Batch, losses
 from tests.cluster.hosts import Hosts
-from tests.conformance.mpi_launcher import library
+from tests.conformance.mpi_launcher import interpreters, library
 
 pytestmark = pytest.mark.cluster
 
@@ -30,15 +31,13 @@ world.current().all_reduce(np.zeros(1), "sum")
 """
 
 
-@pytest.fixture
-def expected(slurm_cluster: Hosts, interpreter: Path, tmp_path: Path) -> dict[int, float]:
-    """The losses of one rank that nothing disturbs."""
-    folder = tmp_path / "one"
-    folder.mkdir()
-    launcher = [interpreter, "-m", "mpiparallel", "run", "-n", 1]
-    ended = slurm_cluster.run([*launcher, _TRAINING, "checkpoints"], folder=folder)
-    assert ended.code == 0, ended.errors
-    found = losses(ended.output)
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+    """The losses of one rank on one host that nothing disturbs."""
+    launcher = [interpreters()[0], "-m", "mpiparallel", "run", "-n", "1"]
+    folder = tmp_path_factory.mktemp("one")
+    ended = subprocess.run([*launcher, _TRAINING, "checkpoints"], cwd=folder, stdout=subprocess.PIPE, text=True)
+    found = losses(ended.stdout)
     assert list(found) == list(_STEPS)
     return found
 
@@ -119,51 +118,48 @@ def test_a_failing_rank_ends_the_step_and_its_error_is_shown(
     assert slurm_cluster.left_after(10, "script.py") == {}
 
 
-def test_time_runs_out_and_the_requeued_job_goes_on(
-    slurm_cluster: Hosts, interpreter: Path, tmp_path: Path, expected: dict[int, float]
+def test_preempted_jobs_commit_the_same_step_on_all_ranks_and_come_again(
+    slurm_cluster: Hosts, tmp_path: Path, expected: dict[int, float]
 ) -> None:
-    options = ["--time=1", "--signal=B:USR1@30"]
-    batch = Batch.submitted(
-        slurm_cluster, interpreter, tmp_path, "slurm_requeue.sh", "run", *options, tasks=2, pause=1.5
-    )
-    batch.wait_until(lambda: "preempted by SIGUSR1" in batch.output)
-    slurm_cluster.run(["scontrol", "update", f"JobId={batch.number}", "TimeLimit=10"])
-    assert batch.ended()["ExitCode"] == "0:0", batch.output
-    assert batch.state()["Restarts"] == "1"
-    assert losses(batch.output) == pytest.approx(expected, rel=1e-9, abs=0)
-    again = losses((batch.logs(1) / "device5" / "train.log5").read_text())
-    assert again
-    assert min(again) == max(losses((batch.logs(0) / "device5" / "train.log5").read_text())) + 1
+    """The first is told by SLURM as its time runs out; the others, which srun started, by hand."""
+    first = interpreters()[0]
+    limits = ["--time=1", "--signal=B:USR1@30"]
+    limited = Batch.submitted(slurm_cluster, first, tmp_path, "slurm_requeue.sh", "run", *limits, pause=1.5)
+    told = [
+        Batch.submitted(slurm_cluster, interpreter, tmp_path, "slurm_requeue.sh", PMI[library(interpreter)], pause=0.4)
+        for interpreter in interpreters()
+    ]
+    for batch in told:
+        batch.wait_until(lambda batch=batch: batch.is_at(5))
+        slurm_cluster.run(["scancel", "--signal=USR1", "--batch", batch.number])
+    limited.wait_until(lambda: "preempted by SIGUSR1" in limited.output)
+    for batch in (limited, *told):
+        state = batch.ended()
+        assert (state["ExitCode"], state["Restarts"]) == ("0:0", "1"), batch.output
+        for rank in range(3):
+            before, after = (losses((batch.logs(n) / f"device{rank}/train.log{rank}").read_text()) for n in (0, 1))
+            assert min(after) == max(before) + 1
+            assert before | after == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-def test_preempted_ranks_of_srun_commit_the_same_step_and_come_again(
-    slurm_cluster: Hosts, interpreter: Path, tmp_path: Path, expected: dict[int, float]
-) -> None:
-    pmi = PMI[library(interpreter)]
-    batch = Batch.submitted(slurm_cluster, interpreter, tmp_path, "slurm_requeue.sh", pmi, tasks=2, pause=0.4)
-    batch.wait_until(lambda: batch.is_at(5))
-    slurm_cluster.run(["scancel", "--signal=USR1", "--batch", batch.number])
-    assert batch.ended()["ExitCode"] == "0:0", batch.output
-    assert batch.state()["Restarts"] == "1"
-    first, again = ({}, {})
-    for rank in range(6):
-        first = losses((batch.logs(0) / f"device{rank}" / f"train.log{rank}").read_text())
-        again = losses((batch.logs(1) / f"device{rank}" / f"train.log{rank}").read_text())
-        assert min(again) == max(first) + 1
-        assert first | again == pytest.approx(expected, rel=1e-9, abs=0)
-
-
-@pytest.mark.parametrize("lost", ["n1", "n3"])
-def test_a_node_is_lost_and_the_requeued_job_goes_on(
-    lost: str, slurm_cluster: Hosts, interpreter: Path, tmp_path: Path, expected: dict[int, float]
-) -> None:
-    """The batch script runs on n1: where that is lost, only SLURM can requeue the job."""
-    launcher = {"n1": "run", "n3": PMI[library(interpreter)]}[lost]
-    batch = Batch.submitted(slurm_cluster, interpreter, tmp_path, "slurm_requeue.sh", launcher, pause=0.4)
-    batch.wait_until(lambda: batch.is_at(7))
-    slurm_cluster.crash(lost)
-    batch.wait_until(lambda: batch.state()["JobState"] == "PENDING")
-    slurm_cluster.start(lost)
-    assert batch.ended()["ExitCode"] == "0:0", batch.output
-    assert int(batch.state()["Restarts"]) >= 1
-    assert losses(batch.output) == pytest.approx(expected, rel=1e-9, abs=0)
+def test_jobs_that_lose_a_node_come_again(slurm_cluster: Hosts, tmp_path: Path, expected: dict[int, float]) -> None:
+    """Where the lost node, n2, ran the batch script itself, only SLURM can requeue the job."""
+    started = []
+    for number, interpreter in enumerate(interpreters()):
+        launchers = ["run", PMI[library(interpreter)]]
+        for launcher, nodes in zip(launchers, (("n1,n2,n3", "n2,n3"), ("n2,n3", "n1,n2,n3"))[number % 2], strict=True):
+            options = [f"--nodelist={nodes}", f"--nodes={nodes.count('n')}"]
+            started.append(
+                Batch.submitted(slurm_cluster, interpreter, tmp_path, "slurm_requeue.sh", launcher, *options, pause=0.6)
+            )
+    for batch in started:
+        batch.wait_until(lambda batch=batch: batch.is_at(3))
+    slurm_cluster.crash("n2")
+    for batch in started:
+        batch.wait_until(lambda batch=batch: batch.state()["JobState"] == "PENDING")
+    slurm_cluster.start("n2")
+    for batch in started:
+        state = batch.ended()
+        assert state["ExitCode"] == "0:0", batch.output
+        assert int(state["Restarts"]) >= 1
+        assert losses(batch.output) == pytest.approx(expected, rel=1e-9, abs=0)

@@ -121,10 +121,11 @@ class CallLog:
         self._meeting.end()
         _, text = self._code((operation, count, *details))
         recorder = self._recorder
+        if self._faults is not None:
+            # Before it is written down: who is stopped here is not in the call.
+            self._faults.strike(recorder.number + 1, operation, self._communicator)
         outer = recorder.inside
         number = recorder.enter(self._group, text, self._label_text, count)
-        if self._faults is not None:
-            self._faults.strike(number, operation, self._communicator)
         return Passage(recorder, number, outer, self._faults)
 
     def compared(self, operation: str, *details: Any, count: int = 0) -> Passage:

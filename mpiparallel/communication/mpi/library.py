@@ -11,6 +11,13 @@ from mpiparallel.communication.mpi.recording import starting_mpi
 from mpiparallel.communication.protocol import Reduction
 from mpiparallel.errors import CommunicationError, RankFailureError
 
+_ENABLED = "OMPI_MCA_mpi_ft_enable"
+SURVIVES = os.environ.get(_ENABLED, "0").lower() in ("1", "true")
+"""Whether the launcher lets ranks go on after one has died (ULFM of Open MPI 5)."""
+if SURVIVES:
+    # MPI_Finalize would let all ranks wait for each other, and Open MPI 5.0 at times for those that have died.
+    os.environ.setdefault("OMPI_MCA_async_mpi_finalize", "1")
+
 try:
     with starting_mpi():
         from mpi4py import MPI as MPI
@@ -25,9 +32,6 @@ Result = TypeVar("Result")
 
 OPERATIONS: dict[Reduction, MPI.Op] = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
 
-
-SURVIVES = os.environ.get("OMPI_MCA_mpi_ft_enable", "0").lower() in ("1", "true")
-"""Whether the launcher lets ranks go on after one has died (ULFM of Open MPI 5)."""
 _DEATHS = frozenset((MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED))
 # What a collective of Open MPI 5.0 raises at times where a peer has died amid it.
 _UNNAMED = frozenset((MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN))

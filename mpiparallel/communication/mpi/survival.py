@@ -6,8 +6,11 @@ all communicators, which lets all others fail too; then all survivors meet in ``
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from typing import cast
 
+from mpiparallel.communication.abort_hook import let_last_words_through
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, SURVIVES, is_death, reporting
 from mpiparallel.communication.protocol import Communicator
@@ -31,8 +34,8 @@ def revoke(communicator: Communicator) -> None:
     One member calls it, and needs no other. Calls that wait come back too. Raises CommunicationError for a
     communicator that is none of MPI.
     """
-    world = _of_mpi(communicator)._world
-    for comm in (*world.made, world.comm, communicator.comm):
+    own = _of_mpi(communicator)
+    for comm in (*own._world.made, own._world.comm, own.comm):
         if comm != MPI.COMM_NULL:
             comm.Revoke()
 
@@ -46,10 +49,10 @@ def survivors(communicator: Communicator) -> Communicator:
     """
     old = _of_mpi(communicator)
     revoke(old)
-    shrunk = MPI.COMM_WORLD.Shrink()
+    shrunk = _shrunk()
     # A revocation that comes before a communicator is there is lost, so nobody goes on before all have it.
     while not agreed(old, True, all_live=False):
-        shrunk = MPI.COMM_WORLD.Shrink()
+        shrunk = _shrunk()
     living = shrunk.Get_group()
     places = MPI.Group.Translate_ranks(living, range(living.Get_size()), old.comm.Get_group())
     members = tuple(old.ranks[place] for place in places)
@@ -81,6 +84,17 @@ def agreed(communicator: Communicator, flag: bool, *, all_live: bool = True) -> 
         if not is_death(error):
             raise
         return False
+
+
+def _shrunk() -> MPI.Intracomm:
+    return cast(MPI.Intracomm, MPI.COMM_WORLD.Shrink())
+
+
+def give_up(why: str) -> None:
+    """End the job at once, with a message."""
+    sys.stderr.write(f"mpiparallel: {why}; the job ends\n")
+    let_last_words_through()
+    MPI.COMM_WORLD.Abort(1)
 
 
 def _of_mpi(communicator: Communicator) -> MpiCommunicator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mpiparallel.launch.doctor.check import Check
@@ -30,8 +30,7 @@ def examine(machine: Machine, checks: Sequence[Check], seconds: float = SECONDS)
 def _side_by_side(machine: Machine, checks: Sequence[Check], seconds: float) -> dict[str, list[Finding]]:
     done: queue.SimpleQueue[tuple[str, list[Finding]]] = queue.SimpleQueue()
     for check in checks:
-        # Daemons, because one that a file server keeps would keep the whole program.
-        threading.Thread(target=lambda check=check: done.put((check.name, _run(machine, check))), daemon=True).start()
+        _begin(lambda check=check: done.put((check.name, _run(machine, check))))
     deadline = time.monotonic() + seconds
     found: dict[str, list[Finding]] = {}
     while len(found) < len(checks):
@@ -42,6 +41,15 @@ def _side_by_side(machine: Machine, checks: Sequence[Check], seconds: float) -> 
         found[name] = findings
     late = Finding("", "warning", f"has not ended within {seconds:g} s", _REPORT)
     return {check.name: found.get(check.name, [replace(late, subject=check.name)]) for check in checks}
+
+
+def _begin(work: Callable[[], None]) -> None:
+    try:
+        # A daemon, because one that a file server keeps would keep the whole program.
+        threading.Thread(target=work, daemon=True).start()
+    except RuntimeError:
+        # The limit of processes is reached, which is a finding too.
+        work()
 
 
 def _run(machine: Machine, check: Check) -> list[Finding]:

@@ -13,6 +13,9 @@ from mpiparallel.errors import LaunchError
 
 VARIABLE = "MPIPARALLEL_LINE"
 
+LOCAL = "@"
+"""What the name of a socket of this machine begins with."""
+
 _LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915
 _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
@@ -22,6 +25,8 @@ _GLOBAL_SCOPE = "00"
 @dataclass(frozen=True, slots=True)
 class LineAddress:
     """The launcher's hosts (addresses, any of which may be reachable), its port, and the job's secret token.
+
+    A host that begins with ``@`` is the name of a socket of its machine, in Linux's abstract namespace; it has no port.
 
     >>> LineAddress.parse(str(LineAddress(("10.0.0.1", "fd00::1"), 4711, "c0ffee")))
     LineAddress(hosts=('10.0.0.1', 'fd00::1'), port=4711, token='c0ffee')
@@ -40,9 +45,23 @@ class LineAddress:
         """Return the address that ``text`` gives; raise LaunchError if it gives none."""
         head, _, token = text.rpartition(":")
         hosts, _, port = head.rpartition(":")
-        if not (hosts and token and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        if not (hosts and token and port.isascii() and port.isdigit() and int(port[:6]) < 65536):
             raise LaunchError(f"{VARIABLE} is no address:port:token; start the job with mpiparallel run")
         return cls(tuple(hosts.split(",")), int(port), token)
+
+
+def connect(host: str, port: int, seconds: float) -> socket.socket:
+    """Return a connection to ``port`` of ``host``; raise OSError where there is none within ``seconds``."""
+    if not host.startswith(LOCAL):
+        return socket.create_connection((host, port), seconds)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(f"\0{host[1:]}")
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def own_addresses() -> tuple[str, ...]:

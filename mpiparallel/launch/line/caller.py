@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.line.address import LineAddress
+from mpiparallel.launch.line.address import LineAddress, connect
 from mpiparallel.launch.line.keepalive import keep_alive
 from mpiparallel.launch.line.message import HELLO, SIGNAL, WELCOME, Inbox, encode
 
@@ -91,7 +91,7 @@ class Caller:
         return None
 
     def _greet(self, host: str, inbox: Inbox) -> socket.socket:
-        connection = socket.create_connection((host, self._address.port), _CONNECT_SECONDS)
+        connection = connect(host, self._address.port, _CONNECT_SECONDS)
         try:
             keep_alive(connection)
             connection.sendall(encode(HELLO, token=self._address.token, **self._about))

@@ -86,7 +86,8 @@ def plan_reshard(
     that are cut alike.
 
     Raises ReshardError when the global shapes of a tensor differ, one of its layouts is partial, the parts of its
-    source overlap, its itemsize is missing or all who hold a part of it are absent; RankTableError when the host of a rank is not known.
+    source overlap, its itemsize is missing or all who hold a part of it are absent; RankTableError when the host of a
+    rank is not known.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> halves = Layout((6,), DeviceMatrix((2,)), ((0,),))

@@ -134,6 +134,12 @@ class Callback:
         alone: ``joins`` is true then.
         """
 
+    def ranks_lost(self, run_context: RunContext) -> None:
+        """Act after other ranks have died, before those that live go on: no collective may be called.
+
+        What was under way with the dead will not end. Then comes ``resharded``, maybe at an earlier step.
+        """
+
     def retired(self, run_context: RunContext) -> None:
         """Act after ``Model.reshard`` in a training, on a rank that trains no longer, for that rank alone."""
 
@@ -150,6 +156,7 @@ MOMENTS = (
     "broken_off",
     "resharding",
     "resharded",
+    "ranks_lost",
     "retired",
 )
 

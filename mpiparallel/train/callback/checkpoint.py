@@ -51,7 +51,7 @@ class ModelCheckpoint(Callback):
         self._folder = CheckpointFolder(directory or "checkpoints", prefix)
         self._content = CheckpointContent(self._config)
         self._is_placed = False
-        self._last_step = 0
+        self._last_step = self._begun_step = 0
         self._committed_step = -1
         self._last_time = time.monotonic()
         self._asynchronous = AsynchronousSave()
@@ -74,6 +74,7 @@ class ModelCheckpoint(Callback):
     def begin(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
+        self._begun_step = self._last_step
         if not self._is_placed and not parameters.joins:
             self._place(parameters)
         self._is_placed = True
@@ -112,6 +113,12 @@ class ModelCheckpoint(Callback):
         known = np.array([0, 0] if joined else [self._folder.number, self._last_step], np.int64)
         world_or_alone().all_reduce(known, "max")
         self._folder.number, self._last_step = known.tolist()
+        self._last_step = min(self._last_step, run_context.original_args().cur_step_num)
+
+    def ranks_lost(self, run_context: RunContext) -> None:
+        self.broken_off(run_context)
+        # What was being saved is not, so it is due again.
+        self._last_step = max(self._committed_step, min(self._begun_step, self._last_step))
 
     def step_end(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()

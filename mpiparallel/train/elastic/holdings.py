@@ -67,13 +67,13 @@ def pairs_of(order: Order) -> dict[str, LayoutPair]:
     pairs: dict[str, LayoutPair] = {}
     for name, one in order.tensors.items():
         if one.source.partial and one.target.partial:
-            for source, takers in _heirs(order.before, order.after).items():
+            for source, takers in _heirs(order.living, order.after).items():
                 kept = whole_on(one.spec.shape, 1).on_ranks([source])
                 pairs[own_name(name, source)] = kept, whole_on(one.spec.shape, len(takers)).on_ranks(takers)
             continue
         source_layout = one.source.on_ranks(order.before)
         if one.source.partial:
-            source_layout = whole_on(one.spec.shape, 1).on_ranks(order.before[:1])
+            source_layout = whole_on(one.spec.shape, 1).on_ranks(order.living[:1])
         target = whole_on(one.spec.shape, len(order.after)) if one.target.partial else one.target
         pairs[name] = source_layout, target.on_ranks(order.after)
     return pairs
@@ -94,14 +94,14 @@ def _heirs(before: Sequence[int], after: Sequence[int]) -> dict[int, list[int]]:
 
 def keys_before(order: Order, rank: int) -> dict[str, str]:
     """Return which parameters a rank gives, and under which name each moves."""
-    if rank not in order.before:
+    if rank not in order.living:
         return {}
-    followed = rank in _heirs(order.before, order.after)
+    followed = rank in _heirs(order.living, order.after)
     keys = {}
     for name, one in order.tensors.items():
         if one.source.partial and one.target.partial:
             keys.update({name: own_name(name, rank)} if followed else {})
-        elif not one.source.partial or rank == order.before[0]:
+        elif not one.source.partial or rank == order.living[0]:
             keys[name] = name
     return keys
 
@@ -110,7 +110,7 @@ def keys_after(order: Order, rank: int) -> dict[str, str]:
     """Return which parameters a rank holds afterwards, and under which name each has moved."""
     if rank not in order.after:
         return {}
-    heirs = _heirs(order.before, order.after)
+    heirs = _heirs(order.living, order.after)
     source = next(source for source, takers in heirs.items() if rank in takers)
     return {
         name: own_name(name, source) if one.source.partial and one.target.partial else name

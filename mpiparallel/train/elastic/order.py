@@ -31,7 +31,8 @@ class Order:
 
     ``before`` and ``after`` are the ranks that train, ``leaving`` those that will not wait. ``parallel`` and ``seed``
     are settings, ``strategies`` those of a file, ``cuts`` those of operators by their places in the training network.
-    ``position`` is where a running training stands.
+    ``position`` is where a running training stands. ``dead`` ranks are those of ``before`` that have died. Where
+    ``reloads`` names a folder and a prefix, nothing is moved, but all is loaded from the newest checkpoint there.
     """
 
     before: tuple[int, ...]
@@ -46,6 +47,13 @@ class Order:
     feed: Feed | None = None
     options: dict[str, Any] = field(default_factory=dict)
     position: dict[str, Any] | None = None
+    dead: tuple[int, ...] = ()
+    reloads: tuple[str, ...] = ()
+
+    @property
+    def living(self) -> tuple[int, ...]:
+        """Those of ``before`` that can give what they hold."""
+        return tuple(rank for rank in self.before if rank not in self.dead)
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,8 @@ def _order_from_json(found: dict[str, Any]) -> Order:
         "before": tuple(found["before"]),
         "after": tuple(found["after"]),
         "leaving": tuple(found["leaving"]),
+        "dead": tuple(found["dead"]),
+        "reloads": tuple(found["reloads"]),
         "strategies": (path, tuple((name, _tuples(cuts)) for name, cuts in strategies)),
         "cuts": {place: _tuples(cuts) for place, cuts in found["cuts"].items()},
         "tensors": tensors,

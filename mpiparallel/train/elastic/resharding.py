@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import errors
-from mpiparallel.cluster.preemption_signal import signal_that_came
 from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
@@ -40,7 +39,7 @@ from mpiparallel.train.elastic.order import (
 )
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
 from mpiparallel.train.elastic.team import Team
-from mpiparallel.train.preemption import Preempted, highest
+from mpiparallel.train.preemption import Preempted, known_to_any
 
 Arrays = MutableMapping[str, np.ndarray[Any, Any]]
 
@@ -185,17 +184,21 @@ class Resharding:
         raise_together(self._unfit(order, parameters), team.everyone, ReshardError)
         for cell in self._networks.all:
             cell.forget_programs()
-        arrays, report = self._moved(order, parameters)
+        arrays, report = self.moved(order, parameters)
         # A rank that is not to train any more could tell nobody later.
-        self.signal = highest(signal_that_came(), team.everyone)
-        self._take_over(order, parameters, arrays)
-        if not self._attends and team.everyone.library != "threads":
+        self.signal = known_to_any(team.everyone)
+        self.take_over(order, parameters, arrays)
+        self.attend()
+        return report
+
+    def attend(self) -> None:
+        """See to it that no rank waits for this one when its program has ended."""
+        if not self._attends and self.team.everyone.library != "threads":
             # The end of a thread rank is noticed by those who wait for it.
             atexit.register(self._attend_at_exit)
             self._attends = True
-        return report
 
-    def _moved(self, order: Order, parameters: Mapping[str, Parameter]) -> tuple[Arrays, ReshardReport]:
+    def moved(self, order: Order, parameters: Mapping[str, Parameter]) -> tuple[Arrays, ReshardReport]:
         """Return what this rank holds afterwards by the names under which it moves, and what was moved.
 
         In bounded mode no parameter keeps its old array while that moves; after an error all have them again.
@@ -207,7 +210,7 @@ class Resharding:
         source, target = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
         options = ReshardOptions(**order.options)
         if options.mode == "safe":
-            movement = Movement(arrays, source, target, team.everyone, options, self._plans)
+            movement = Movement(arrays, source, target, team.everyone, options, self._plans, order.dead)
             report = movement.forward()
             return movement.arrays, report
         return self._moved_in_waves(arrays, source, target, options, {parameters[name]: keys[name] for name in keys})
@@ -247,7 +250,8 @@ class Resharding:
         missing = [place for place in order.cuts if joins and place not in operators_of(self._networks.all[0])]
         return f"the operator {missing[0]!r} is not in the network here; make the same model" if missing else None
 
-    def _take_over(self, order: Order, parameters: Mapping[str, Parameter], arrays: Arrays) -> None:
+    def take_over(self, order: Order, parameters: Mapping[str, Parameter], arrays: Arrays) -> None:
+        """Be what the order makes of this rank, with what it is to hold by the names under which it has moved."""
         was_active = self.team.active
         if self._networks.training is not None:
             for total in self._networks.training.sums.totals:

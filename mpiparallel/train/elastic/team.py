@@ -109,6 +109,26 @@ class Team:
         """Be a spare of these ranks."""
         self.ranks = tuple(training)
 
+    def survive(self) -> None:
+        """Let those that have died be no part of everyone any more; all others call it together, in no other call.
+
+        What was made of everyone before is void. Raises RankFailureError where more die meanwhile: call it again.
+        """
+        # Not above: importing it starts MPI.
+        from mpiparallel.communication.mpi import survival
+
+        self.everyone = survival.survivors(self.everyone)
+        self._worlds.clear()
+        self._worlds[self.everyone.ranks] = survival.as_world(self.everyone)
+
+    def make_ready(self, ranks: Sequence[int]) -> None:
+        """Make now, together, what ``switch`` to these ranks would have to make."""
+        leader, spares = ranks[0], [rank for rank in self.everyone.ranks if rank not in ranks]
+        if self.number in ranks and tuple(ranks) not in self._worlds:
+            self._worlds[tuple(ranks)] = self.everyone.world_of(ranks)
+        if spares and self.number in (leader, *spares):
+            self.everyone.group(sorted((leader, *spares)))
+
     def _world(self) -> Communicator:
         """Return the world of those who train, the one it was where they have trained together before."""
         if self.ranks == self.everyone.ranks == tuple(range(self.everyone.size)):

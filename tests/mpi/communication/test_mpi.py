@@ -16,7 +16,7 @@ MANAGEMENT = "tests.mpi.communication.management_ranks"
 
 @pytest.mark.parametrize("size", [3, 4])
 def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
-    output = mpi_run(size, CONFORMANCE)
+    output = mpi_run(size, CONFORMANCE, timeout=300.0)
     for rank in range(size):
         assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS)} claims" in output
 

@@ -21,7 +21,7 @@ def test_help_tells_every_argument_and_starts_nothing(name, asked, launch, tmp_p
     assert not list(tmp_path.glob("device*"))
 
 
-@pytest.mark.parametrize("name", ["run_local.sh", "run_hosts.sh", "run_slurm.sh", "run_grad_accu.sh"])
+@pytest.mark.parametrize("name", ["run_grad_accu.sh", "run_gpu.sh", "recover.sh"])
 @pytest.mark.parametrize("asked", ["-h", "--help"])
 def test_each_launcher_tells_its_usage(name, asked, launch) -> None:
     ended = launch(name, asked, python="/no/python")
@@ -34,9 +34,9 @@ def test_each_launcher_tells_its_usage(name, asked, launch) -> None:
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
-        ("run_local.sh", ("2",), "RANKS and a script are needed"),
-        ("run_hosts.sh", ("hosts", "2"), "HOSTFILE, RANKS and a script are needed"),
-        ("run_slurm.sh", (), "start it by sbatch, with --ntasks or --ntasks-per-node, and give a script"),
+        ("run_gpu.sh", (), "DATA_PATH is needed"),
+        ("recover.sh", (".", "2"), "CHECKPOINTS, RANKS and a script are needed"),
+        ("recover.sh", ("none", "2", "train.py"), 'CHECKPOINTS "none" is no folder'),
         ("run.sh", (), "DATA_PATH and RANK_SIZE are needed"),
         ("run.sh", ("data",), "DATA_PATH and RANK_SIZE are needed"),
         ("run.sh", ("data", "two"), 'RANK_SIZE is "two"; give a whole number from 1'),
@@ -66,3 +66,34 @@ def test_a_rank_size_that_is_not_the_tables_is_refused(launch) -> None:
     ended = launch("run_cluster.sh", "data", TABLE, "4", "0")
     assert ended.returncode != 0
     assert "the rank table has 2 ranks, -n asks for 4" in ended.stderr
+
+
+def test_a_rank_is_started_for_each_gpu(launch, tmp_path, monkeypatch) -> None:
+    stand_in = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.delenv("RANK_SIZE", raising=False)
+    stand_in.write_text('#!/bin/sh\necho "GPU 0: NVIDIA H100"\necho "GPU 1: NVIDIA H100"\n')
+    stand_in.chmod(0o755)
+    ended = launch("run_gpu.sh", "images", "--epochs", "1", python="echo")
+    words = ended.stdout.split()
+    assert words[:5] == ["-m", "mpiparallel", "run", "-n", "2"]
+    assert words[6:] == ["--device_target", "GPU", "--epochs", "1"]
+    stand_in.write_text("#!/bin/sh\nexit 9\n")
+    ended = launch("run_gpu.sh", "images", python="echo")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("run_gpu.sh: nvidia-smi lists no GPU; ")
+
+
+def test_recovery_rebuilds_shards_and_then_goes_on(launch, tmp_path) -> None:
+    told = tmp_path / "told"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {told}\n[ "$3" != ckpt ] || exit 1\n')
+    python.chmod(0o755)
+    (tmp_path / "saved").mkdir()
+    ended = launch("recover.sh", "saved", "4", "train.py", "-n", "1", python=python)
+    assert ended.returncode == 0
+    assert "the newest checkpoint cannot be rebuilt" in ended.stderr
+    assert told.read_text().splitlines() == [
+        "-m mpiparallel ckpt recover saved",
+        "-m mpiparallel run -n 4 train.py -n 1",
+    ]

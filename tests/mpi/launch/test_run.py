@@ -198,14 +198,6 @@ def test_refused_job_starts_nothing(tmp_path: Path, options: tuple[str, ...], re
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
-def test_shipped_launcher_runs_a_script(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(BEGIN + "print(comm.size, sys.argv[1:])\n")
-    words = [str(ROOT / "launchers" / "run.sh"), "2", "script.py", "-n", "1"]
-    variables = environment() | {"PYTHON": sys.executable}
-    ended = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=LIMIT)
-    assert (ended.returncode, ended.stdout) == (0, "2 ['-n', '1']\n"), ended.stderr
-
-
 REFUSED = """
 import numpy as np
 import mpiparallel as ms

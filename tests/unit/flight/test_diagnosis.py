@@ -101,6 +101,35 @@ def test_what_the_system_knows_of_a_process_is_told(state: str, words: str, is_p
     assert diagnosis.is_proven == is_proven
 
 
+@pytest.mark.parametrize(
+    ("state", "words", "is_proven"),
+    [
+        ("dead", "rank 1, which has died in all_reduce #2 (layer3.w, all ranks), on ", True),
+        (
+            "stopped",
+            "rank 1, which is stopped, last seen at train.py:88, in all_reduce #2 (layer3.w, all ranks)",
+            False,
+        ),
+    ],
+)
+def test_a_rank_that_was_halted_inside_the_call_is_the_one_that_the_others_wait_for(
+    state: str, words: str, is_proven: bool
+) -> None:
+    diagnosis = diagnose(ranks(*[waiting] * SIZE), lambda recording: state if recording.rank == 1 else "")
+    assert diagnosis is not None
+    assert diagnosis.sentence.startswith(f"{WAIT} for {words}")
+    assert (diagnosis.waiting, diagnosis.culprits, diagnosis.is_proven) == ((0, 2), (1,), is_proven)
+
+
+def test_a_rank_that_has_left_the_call_and_is_gone_holds_nobody_up() -> None:
+    """It may have sent all that the others still receive."""
+    recordings = ranks(waiting, lambda rank: rank.does("barrier", "all_reduce").becomes(layout.ENDED), waiting)
+    diagnosis = diagnose(recordings, lambda recording: "dead" if recording.rank == 1 else "")
+    assert diagnosis is not None
+    assert diagnosis.culprits == ()
+    assert not diagnosis.is_proven
+
+
 def test_the_sentence_is_about_the_rank_that_waits_for_nobody() -> None:
     """Rank 2 waits for rank 1 in a pair, and rank 0 for both: the cause is rank 1."""
     zero, one, two = Rank(0), Rank(1), Rank(2)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,12 @@ def paths(folder: Path) -> dict[int, Path]:
 
 
 def barked(
-    folder: Path, seconds: float | None, meanwhile: Callable[[FlightRecorder], None], patience: float, **options: bool
+    folder: Path,
+    seconds: float | None,
+    meanwhile: Callable[[FlightRecorder], None],
+    patience: float,
+    is_stale: bool = False,
+    **options: bool,
 ) -> Diagnosis | None:
     """Let rank 0 wait for rank 1 under a watchdog, and return what it says within a time."""
     heard: list[Diagnosis] = []
@@ -30,10 +36,14 @@ def barked(
         heard.append(diagnosis)
         rang.set()
 
-    recorders = [FlightRecorder(path, rank, 2) for rank, path in paths(folder).items()]
-    waiting, other = recorders
+    other = FlightRecorder(paths(folder)[1], 1, 2)
+    if is_stale:
+        meanwhile(other)
+        time.sleep(0.01)
+    waiting = FlightRecorder(paths(folder)[0], 0, 2)
     waiting.enter(waiting.group([0, 1]), waiting.text("barrier"), 0, 0)
-    meanwhile(other)
+    if not is_stale:
+        meanwhile(other)
     with (folder / "stack0.log").open("wb") as stack:
         watchdog = Watchdog(waiting, seconds, ring, stack.fileno(), {1: paths(folder)[1]}, **options)
         watchdog.start()
@@ -58,6 +68,10 @@ def test_a_rank_whose_peer_has_ended_need_not_wait_for_the_time_to_pass(tmp_path
 def test_where_deaths_are_survived_only_the_time_counts(tmp_path: Path) -> None:
     ended = barked(tmp_path, None, lambda other: other.change_state(layout.FAILED), 4.0, deaths_are_survived=True)
     assert ended is None
+
+
+def test_what_another_job_has_left_in_the_folder_proves_nothing(tmp_path: Path) -> None:
+    assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.ENDED), 4.0, is_stale=True) is None
 
 
 def test_a_rank_that_waits_for_one_that_computes_is_left_alone(tmp_path: Path) -> None:

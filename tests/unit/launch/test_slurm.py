@@ -60,7 +60,7 @@ def test_sbatch_is_told_what_was_asked_for(tmp_path: Path) -> None:
 
 
 def ran(path: Path, *words: str, folder: Path, code: int = 0, **variables: str) -> tuple[int, list[str]]:
-    """Run a batch script with stand-ins for Python, srun and scontrol; return its exit code and what those were told."""
+    """Run a batch script with stand-ins for Python, srun and scontrol; return its code and what those were told."""
     told = folder / "told"
     for name, ends in (("python", code), ("srun", code), ("scontrol", 0)):
         command = f'#!/bin/sh\nprintf "%s\\n" "{name}" "$@" >> {told}\nexit {ends}\n'

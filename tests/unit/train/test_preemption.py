@@ -29,11 +29,12 @@ MANNERS = {
 
 
 class Notice(Callback):
-    """Is told after a step, on one rank only, that the machine is wanted back."""
+    """Is told, on one rank only, that the machine is wanted back: while it makes a step ready, or at a moment."""
 
-    def __init__(self, rank, step, moment="every_step"):
-        self.rank, self.step = rank, step
-        setattr(self, moment, self.act)
+    def __init__(self, rank, step, moment=None):
+        self.rank, self.step = rank, step if moment else step - 1
+        for one in (moment,) if moment else ("begin", "every_step"):
+            setattr(self, one, self.act)
 
     def act(self, run_context):
         parameters = run_context.original_args()
@@ -95,9 +96,9 @@ def test_ranks_with_batches_of_their_own_end_at_one_step_too(tmp_path) -> None:
     assert [end[::2][:2] for end in run_world(RANKS, job)] == [(0, STEPS)] * RANKS
 
 
-@pytest.mark.parametrize("moment", ["begin", "step_begin", "step_end", "epoch_end"])
+@pytest.mark.parametrize("moment", ["begin", "step_begin", "every_step", "step_end", "epoch_end"])
 def test_the_notice_may_come_at_any_moment(tmp_path, moment) -> None:
-    step = {"begin": 0, "step_begin": 5, "step_end": 5, "epoch_end": 4}[moment]
+    step = {"begin": 0, "step_begin": 5, "every_step": 5, "step_end": 5, "epoch_end": 4}[moment]
     ended = run_world(2, lambda _: life(tmp_path, Notice(1, step, moment), dataset_sink_mode=False))
     assert [(code, last) for code, _, last, *_ in ended] == [(85, step + 1)] * 2
     assert steps_in(tmp_path) == [step + 1]
@@ -213,6 +214,20 @@ def test_a_training_that_moves_at_that_very_step_ends_on_the_ranks_that_it_has_t
 
     assert run_world(3, job) == [(85, False), (85, True), (85, True)]
     assert steps_in(tmp_path) == [5]
+
+
+@pytest.mark.parametrize("moment", ["every_step", "step_end"])
+def test_a_rank_that_is_told_and_then_trains_no_longer_has_passed_it_on(tmp_path, moment) -> None:
+    def job(communicator):
+        model = make_model()
+        saver = ModelCheckpoint("net", tmp_path, CheckpointConfig(100))
+        callbacks = [saver, Notice(0, 5, moment), At(5, lambda: model.reshard(ranks=[2, 1]), moment)]
+        with pytest.raises(Preempted) as end:
+            model.train(3, rows(), callbacks, dataset_sink_mode=False)
+        return end.value.code, model.active
+
+    assert run_world(3, job) == [(85, False), (85, True), (85, True)]
+    assert steps_in(tmp_path) == [5 if moment == "every_step" else 6]
 
 
 PROGRAM = """

@@ -12,7 +12,7 @@ from mpiparallel.launch.doctor.mounts import mount_of, mounts
 _MIB = 1 << 20
 # Open MPI maps 16 MiB a rank, and warns without it; MPICH was seen to take 5.4 MiB, and to crash without it.
 _WANTED_MIB = 20
-_NEEDED_MIB = 1
+_NEEDED_MIB = 6
 # A socket's path has 108 bytes at most; MPI libraries and Python append up to about 50 to the folder's.
 _LONGEST_PATH = 58
 
@@ -44,7 +44,7 @@ def find_temporary_folder(machine: Machine) -> Iterator[Finding]:
     found = machine.probe("folder", str(path)).facts
     mount = mount_of(path, mounts(machine.text("proc/self/mountinfo")))
     name, mend = f"TMPDIR={given}" if given else str(path), "export TMPDIR=/tmp"
-    if not path.is_absolute() or found.get("folder") != str(path) or "failure" in found:
+    if found.get("folder") != str(path) or "failure" in found:
         yield Finding("TMPDIR", "error", f"{name} is no folder that can be written; MPI keeps its sockets there", mend)
     elif found["free"] < 64 * _MIB:
         what = f"{name} has {found['free'] / _MIB:,.0f} MiB left"

@@ -12,6 +12,10 @@ from mpiparallel.launch.doctor.machine import Machine
 _SECONDS = 5.0
 # The interface that each library needs of srun.
 _INTERFACES = {"openmpi": "pmix", "mpich": "pmi2"}
+_INSTALLING = {
+    "pmix": "apt-get install libpmix-dev on each node and restart slurmd",
+    "pmi2": "install SLURM's pmi2 plugin on each node",
+}
 
 
 def find_slurm(machine: Machine) -> Iterator[Finding]:
@@ -26,11 +30,9 @@ def find_slurm(machine: Machine) -> Iterator[Finding]:
         return
     listing = machine.ask("srun", "--mpi=list", seconds=_SECONDS)
     if listing.failure:
-        state, where = ("error", f"job {job}") if job else ("note", "srun is there")
-        what = f"{where}, but srun --mpi=list {listing.complaint}"
-        yield Finding(
-            "SLURM", "error" if state == "error" else "note", what, "scontrol ping; is this a host of the cluster?"
-        )
+        what = f"{f'job {job}' if job else 'srun is there'}, but srun --mpi=list {listing.complaint}"
+        mend = "scontrol ping; is this a host of the cluster?"
+        yield Finding("SLURM", "error" if job else "note", what, mend)
         return
     version = machine.ask("srun", "--version", seconds=_SECONDS).output.strip()
     yield Finding("SLURM", "ok", f"{version or 'SLURM'}, {_allocation(machine, job)}")
@@ -53,14 +55,6 @@ def _interface(machine: Machine, listed: str) -> Iterator[Finding]:
     if wanted in offered:
         yield Finding("srun", "ok", f"srun --mpi={wanted} starts ranks of {machine.mpi.library}")
         return
-    install = (
-        "apt-get install libpmix-dev on each node and restart slurmd, or "
-        if wanted == "pmix"
-        else "install SLURM's pmi2 plugin on each node, or "
-    )
-    what = (
-        f"offers {', '.join(sorted(offered)) or 'no interface'}; {machine.mpi.library} needs {wanted}, without it each"
-    )
-    yield Finding(
-        "srun", "warning", f"{what} rank is alone", f"{install}start jobs by mpiparallel run, which needs none"
-    )
+    told = ", ".join(sorted(offered)) or "no interface"
+    what = f"offers {told}; {machine.mpi.library} needs {wanted}, and without it each rank is alone"
+    yield Finding("srun", "warning", what, f"{_INSTALLING[wanted]}, or start jobs by mpiparallel run, which needs none")

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.child import ask
 from mpiparallel.launch.doctor.examination import examine
@@ -65,6 +67,28 @@ def test_checks_that_measure_run_after_all_others(faked: FakedMachine) -> None:
 
     examine(faked(), [noting(name) for name in ("alone", "a", "b")])
     assert order[-1] == "alone"
+
+
+def test_no_more_threads_cost_no_answer(faked: FakedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert len(examine(faked(), (Check("a", "A", well), Check("b", "B", well)))) == 4
+
+
+def test_children_do_not_take_themselves_for_ranks_of_a_job_around(faked: FakedMachine) -> None:
+    around = {
+        "PMI_RANK": "0",
+        "OMPI_COMM_WORLD_RANK": "0",
+        "SLURM_PROCID": "0",
+        "MPIPARALLEL_LINE": "x",
+        "RANK_ID": "0",
+    }
+    own = {"PMIX_MCA_gds": "hash", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "7"}
+    seen = dict(line.partition("=")[::2] for line in faked(variables=around | own).ask("env").output.splitlines())
+    assert own.items() <= seen.items()
+    assert not around.keys() & seen.keys()
 
 
 def test_names_of_checks_differ() -> None:

@@ -17,7 +17,7 @@ from mpiparallel.launch.doctor.ssh import mend_of, remote_program, ssh_argv
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, only
 
 # Runs the last word on this machine, as a login of another host that greets its users.
-HERE = 'echo "Welcome to node1"; shift 3; exec sh -c "$1"'
+HERE = 'echo "Welcome to node1"; echo "{}"; shift 3; exec sh -c "$1"'
 SHIFTED_CLOCK = "import time; here = time.time; time.time = lambda: here() + 40"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.launch.line import address
 from mpiparallel.launch.line.address import LineAddress
 from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.line.exchange import Exchange
@@ -31,9 +32,11 @@ def roll() -> Roll:
     return Roll(4)
 
 
-@pytest.fixture
-def exchange(roll: Roll) -> Iterator[Exchange]:
-    with Exchange(roll, spans_hosts=False) as made:
+@pytest.fixture(params=["within the machine", "over TCP"])
+def exchange(roll: Roll, request: pytest.FixtureRequest) -> Iterator[Exchange]:
+    with Exchange(roll, spans_hosts=request.param == "over TCP") as made:
+        if request.param == "over TCP":
+            made.address = LineAddress(("127.0.0.1",), made.address.port, made.address.token)
         yield made
 
 
@@ -45,7 +48,7 @@ def until(exchange: Exchange, happened: Callable[[], bool]) -> None:
 
 
 def connect(exchange: Exchange) -> socket.socket:
-    return socket.create_connection((exchange.address.hosts[0], exchange.address.port), LIMIT)
+    return address.connect(exchange.address.hosts[0], exchange.address.port, LIMIT)
 
 
 def hello(exchange: Exchange, rank: object = 1, **changed: object) -> bytes:
@@ -172,16 +175,17 @@ def test_rank_that_calls_again_is_not_lost_by_its_first_call(exchange: Exchange,
     second.close()
 
 
-def test_job_of_one_host_is_heard_from_that_host_only(exchange: Exchange) -> None:
-    assert exchange.address.hosts == ("127.0.0.1",)
-    assert exchange._listener.getsockname()[0] == "127.0.0.1"
+def test_job_of_one_host_is_heard_within_that_host_only(roll: Roll) -> None:
+    with Exchange(roll, spans_hosts=False) as exchange:
+        names = {listener.getsockname()[:13] for listener in exchange._listeners}
+    assert names == {b"\0mpiparallel-"}
 
 
 def test_job_of_several_hosts_is_called_at_every_address_of_this_one(roll: Roll) -> None:
     with Exchange(roll, spans_hosts=True) as made:
         assert made.address.hosts[-1] == "127.0.0.1"
         for host in made.address.hosts:
-            socket.create_connection((host, made.address.port), LIMIT).close()
+            address.connect(host, made.address.port, LIMIT).close()
         assert LineAddress.parse(str(made.address)) == made.address
 
 
@@ -198,9 +202,9 @@ class Ends:
         self.told.set()
 
 
-def caller(address: LineAddress, ends: Ends, rank: int = 1) -> Caller:
+def caller(where: LineAddress, ends: Ends, rank: int = 1) -> Caller:
     about = {"rank": rank, "process": rank, "pid": os.getpid(), "host": "here"}
-    return Caller(address, about, ends.lost.set, ends.tell)
+    return Caller(where, about, ends.lost.set, ends.tell)
 
 
 def test_rank_sees_at_once_that_the_launcher_is_gone(roll: Roll) -> None:
@@ -266,6 +270,7 @@ def _answer(listener: socket.socket, content: bytes) -> None:
 
 FORKING = """
 import os, sys, time
+from mpiparallel.launch.line import address
 from mpiparallel.launch.line.address import LineAddress
 from mpiparallel.launch.line.caller import Caller
 caller = Caller(LineAddress.parse(sys.argv[1]), {"rank": 1, "process": 1, "pid": 1, "host": ""}, int, print)

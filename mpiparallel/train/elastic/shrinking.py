@@ -1,0 +1,244 @@
+"""A training that goes on without ranks that have died: with what the others hold of it, or from its last commit.
+
+Each rank keeps a copy of what it held before the step that it is in. A step begins with a collective, so whoever has
+got through that knows that all have ended the step before; after a death all survivors therefore have one step in
+common, in their copies or, where they were between two steps, as they stand. That step they go on from, if each slice
+of it is still held by one of them. Else they load the last checkpoint, all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from mpiparallel.communication import world
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.errors import MpiParallelError, RankFailureError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.reshard.planning.lost import lost_tensors
+from mpiparallel.train.announcement import said_by_all
+from mpiparallel.train.elastic.holdings import keys_after, pairs_of, parameters_of
+from mpiparallel.train.elastic.order import Order, Refusal, decode, encode
+from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
+from mpiparallel.train.elastic.resharding import Arrays, Resharding
+from mpiparallel.train.elastic.snapshot import Snapshot
+
+VARIABLE: Final = "MPIPARALLEL_ON_FAILURE"
+"""``shrink`` lets a training go on without ranks that have died; the launcher sets it."""
+
+# In the order in which a training comes to them after a step, or at its beginning.
+_MOMENTS = ("begin", "every_step", "step_end", "epoch_end", "epoch_begin", "step_begin", "preempted", "end", "done")
+_MOST_SECONDS = 60.0
+_MOVEMENT = {"executor": "packed"}
+
+Said = dict[str, Any]
+Commit = Callable[[], tuple[str, ...]]
+
+
+class Shrinking:
+    """What one rank does to go on when others die.
+
+    ``commit`` returns folder and prefix of the checkpoints that there are, or ().
+    """
+
+    def __init__(self, networks: Networks, resharding: Resharding, commit: Commit) -> None:
+        self._networks = networks
+        self._resharding = resharding
+        self._commit = commit
+        self._snapshot = Snapshot()
+        self._parameters: dict[str, Parameter] = {}
+        self._is_between_steps = True
+        self.has_begun = False
+
+    def begin_step(self, step: int, position: Mapping[str, Any]) -> None:
+        """Copy the state after ``step`` steps, when all ranks have come so far; all that train call it together."""
+        if not self._parameters:
+            self._parameters = parameters_of(self._networks.all)
+        world.current().any_true(False)
+        self._snapshot.take(self._parameters, step, dict(position))
+        self.has_begun = True
+        self._is_between_steps = False
+
+    def end_step(self) -> None:
+        """Say that the step has ended here, so that its state is whole."""
+        self._is_between_steps = True
+
+    def have_all_ended(self) -> bool:
+        """Return, the same on all ranks, whether all live and have come to the end of their training."""
+        from mpiparallel.communication.mpi import survival
+
+        with _patience():
+            return survival.agreed(self._resharding.team.everyone, True)
+
+    def recover(self, standing: Standing) -> Order:
+        """Go on without the ranks that have died, and return how; all survivors call it together.
+
+        Where the order says so, what the parameters hold is void, and is to be loaded. Raises RankFailureError on all
+        of them where the training cannot go on.
+        """
+        from mpiparallel.communication.mpi import survival
+
+        team = self._resharding.team
+        before = team.everyone.ranks
+        while True:
+            with _patience():
+                decided: tuple[Order | Refusal, Arrays] | None = None
+                try:
+                    team.survive()
+                    dead = tuple(rank for rank in before if rank not in team.everyone.ranks)
+                    decided, standing = self._attempt(standing, dead)
+                except RankFailureError:
+                    survival.revoke(team.everyone)
+                well = survival.agreed(team.everyone, decided is not None)
+            if well and decided is not None:
+                break
+        order, arrays = decided
+        if isinstance(order, Refusal):
+            raise RankFailureError(
+                f"Model.train: {told(dead)}, and the others cannot go on without: {order.why}; start the job again, so "
+                "that it resumes from its last checkpoint"
+            )
+        for cell in self._networks.all:
+            cell.forget_programs()
+        self._resharding.take_over(order, parameters_of(self._networks.all), arrays)
+        if team.spares:
+            self._resharding.attend()
+        self._snapshot.drop()
+        self._is_between_steps = not order.reloads
+        return order
+
+    def reloaded(self) -> None:
+        """Say that what was void has been loaded."""
+        self._is_between_steps = True
+
+    def _attempt(self, standing: Standing, dead: tuple[int, ...]) -> tuple[tuple[Order | Refusal, Arrays], Standing]:
+        """Agree on how to go on, and have ready all that this takes; nothing is taken over."""
+        team, snapshot = self._resharding.team, self._snapshot
+        if not dead:
+            return (Refusal("a collective has failed, but no rank has died"), {}), standing
+        own = {
+            "number": team.number,
+            "trains": team.active,
+            "generation": team.generation,
+            "copy": snapshot.step,
+            "copied": snapshot.position,
+            "live": standing.step if self._is_between_steps else -1,
+            "position": standing.position,
+        }
+        said = said_by_all(own, team.everyone)
+        trainers = [one for one in said if one["trains"]]
+        newest = max((one["generation"] for one in trainers), default=-1)
+        leader = next((one["number"] for one in trainers if one["generation"] == newest), None)
+        if leader is None:
+            return (Refusal("all ranks that trained have died"), {}), standing
+        message = encode(self._decision(trainers, standing, dead)) if team.number == leader else b""
+        order = decode(team.meet(message))
+        if not isinstance(order, Order):
+            return (order if isinstance(order, Refusal) else Refusal("no order was made"), {}), standing
+        parameters = parameters_of(self._networks.all)
+        if order.reloads:
+            arrays = self._blank(order)
+        else:
+            if team.active and not (self._is_between_steps and standing.step == order.step):
+                snapshot.put_back(parameters)
+                self._is_between_steps = True
+                standing = replace(standing, step=snapshot.step, position=snapshot.position)
+            arrays, _ = self._resharding.moved(order, parameters)
+        team.make_ready(order.after)
+        return (order, arrays), standing
+
+    def _decision(self, trainers: Sequence[Said], standing: Standing, dead: tuple[int, ...]) -> Order | Refusal:
+        """Return how to go on, on the rank that leads."""
+        order = self._fitting([one["number"] for one in trainers], standing, dead)
+        if isinstance(order, Refusal):
+            return order
+        common = set.intersection(*({(one["generation"], one[kind]) for kind in ("copy", "live")} for one in trainers))
+        step = max((step for _, step in common), default=-1)
+        lost = lost_tensors({name: pair[0] for name, pair in pairs_of(order).items()}, dead)
+        if step >= 0 and not lost:
+            return replace(order, step=step, position=_furthest(trainers, step))
+        commit = self._commit()
+        if commit:
+            return replace(order, step=0, position=None, reloads=commit)
+        why = f"slices of {lost[0]!r} and {len(lost) - 1} more tensors are lost" if lost else "no step is whole"
+        return Refusal(f"{why}, and there is no checkpoint; give Model.train a ModelCheckpoint")
+
+    def _fitting(self, numbers: Sequence[int], standing: Standing, dead: tuple[int, ...]) -> Order | Refusal:
+        """Return the order of a move to as many of these ranks as the network can be cut for."""
+        if self._networks.training is not None:
+            # Batches of a step that was broken off.
+            self._networks.training.sums.forget()
+        problem: Exception | None = None
+        for count in range(len(numbers), 0, -1):
+            wish = Wish(None, list(numbers[:count]), "wait", False, False, dict(_MOVEMENT))
+            try:
+                return replace(propose(wish, self._networks, self._resharding.team, standing), dead=dead)
+            except RankFailureError:
+                raise
+            except (MpiParallelError, OSError, MemoryError) as error:
+                problem = problem or error
+        return Refusal(str(problem))
+
+    def _blank(self, order: Order) -> Arrays:
+        """Return arrays for what this rank is to hold, to be loaded."""
+        number = self._resharding.team.number
+        rank = order.after.index(number) if number in order.after else 0
+        tensors = {key: order.tensors[name] for name, key in keys_after(order, number).items()}
+        return {key: np.zeros(one.target.local_shape(rank), one.spec.dtype) for key, one in tensors.items()}
+
+
+def _furthest(trainers: Sequence[Said], step: int) -> dict[str, Any]:
+    """Return the position after ``step`` of the rank that has come furthest: who has told callbacks does not again."""
+    places = [one["copied"] for one in trainers if one["copy"] == step]
+    places += [one["position"] for one in trainers if one["live"] == step]
+    found: dict[str, Any] = max(places, key=lambda place: (_MOMENTS.index(place["moment"]), place["told"]))
+    return found
+
+
+def told(dead: Sequence[int]) -> str:
+    """Return in words who has died.
+
+    >>> told([5]), told([2, 7])
+    ('rank 5 has died', 'ranks 2, 7 have died')
+    """
+    listed = ", ".join(map(str, dead))
+    return f"rank {listed} has died" if len(dead) == 1 else f"ranks {listed} have died"
+
+
+def is_wanted(communicator: Communicator) -> bool:
+    """Return whether a training is to go on without ranks that die, and can; where it cannot, rank 0 says why."""
+    together = current_configuration().mode != ParallelMode.STAND_ALONE and communicator.size > 1
+    if os.environ.get(VARIABLE) != "shrink" or not together or communicator.library == "threads":
+        return False
+    # Not above: importing it starts MPI.
+    from mpiparallel.communication.mpi import survival
+
+    problem = survival.survival_problem()
+    if problem is not None and communicator.rank == 0:
+        sys.stderr.write(f"mpiparallel: {VARIABLE}=shrink: the training cannot go on when a rank dies: {problem}\n")
+    return problem is None
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """End the job if the survivors do not find each other: MPI might let them wait for ever."""
+    from mpiparallel.communication.mpi import survival
+
+    timer = threading.Timer(
+        _MOST_SECONDS, survival.give_up, [f"the survivors did not agree within {_MOST_SECONDS:g} s"]
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,46 @@
+"""A copy of what a rank holds of a training between two steps, to go back to when the step cannot be ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.graph.parameter import Parameter
+
+
+class Snapshot:
+    """Copies of the slices of parameters after ``step`` steps; -1 where there is none.
+
+    They lie in memory that is kept from one to the next: as much as the parameters, and each costs to write once what
+    they are long.
+    """
+
+    def __init__(self) -> None:
+        self.step = -1
+        self.position: dict[str, Any] = {}
+        self._buffers: dict[str, NDArray[Any]] = {}
+
+    def take(self, parameters: Mapping[str, Parameter], step: int, position: dict[str, Any]) -> None:
+        """Copy what this rank holds; ``position`` is where the training stands."""
+        for name, parameter in parameters.items():
+            if parameter.layout is None:
+                continue
+            array = parameter.asnumpy()
+            buffer = self._buffers.get(name)
+            if buffer is None or buffer.shape != array.shape or buffer.dtype != array.dtype:
+                buffer = self._buffers[name] = np.empty(array.shape, array.dtype)
+            np.copyto(buffer, array)
+        self.step, self.position = step, position
+
+    def put_back(self, parameters: Mapping[str, Parameter]) -> None:
+        """Let the parameters have again what they had."""
+        for name, buffer in self._buffers.items():
+            parameters[name].set_data(buffer, slice_shape=True)
+
+    def drop(self) -> None:
+        """Forget what was copied, for the parameters are cut otherwise now."""
+        self.step = -1
+        self._buffers.clear()
