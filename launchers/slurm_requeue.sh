@@ -32,6 +32,10 @@ pmix | pmi2) job=(srun --mpi="$launcher" --kill-on-bad-exit=1 "${job[@]}") ;;
     exit 2
     ;;
 esac
+if [ "$launcher" = pmix ]; then
+    # A node that crashed keeps the PMIx socket of the step it ran, so no step may get that one's number again.
+    for ((step = 0; step < ${SLURM_RESTART_COUNT:-0}; step++)); do srun --mpi=none true; done
+fi
 "${job[@]}" &
 pid=$!
 # SLURM's signal comes to this shell alone, and a shell answers only while it waits.

@@ -39,7 +39,7 @@ class Death:
         if lost:
             return cls(lost[0], None, lost)
         killed = killed_process(output)
-        # Where mpiexec lists how all have ended, on one host, this is one of those that it ended itself as often as not.
+        # Where mpiexec lists how all have ended, on one host, this is as often one of those that it ended itself.
         if killed and cause.process not in statuses:
             for fate in together:
                 if (fate.host, fate.entry.pid) == (killed.host, killed.pid) and fate.host == cause.host:

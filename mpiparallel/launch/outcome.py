@@ -100,7 +100,7 @@ def _no_cause(fates: Sequence[Fate], launch: Launch) -> Outcome:
     culprits = [fate for fate in missing if len(named) == 1 and named.get(fate.process)]
     if culprits:
         return _died(culprits[0], fates, launch)
-    return _incomplete(missing, fates, launch)
+    return _incomplete(fates, launch)
 
 
 def _good_end(fates: Sequence[Fate], launch: Launch) -> Outcome:
@@ -140,23 +140,28 @@ def _died(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
     unborn = [fate for fate in fates if not fate.has_begun]
     if unborn and not death.is_explained and launch.ended_at == float("inf"):
         # mpirun ended by itself, and those that it had started with it: as when it can start nothing on some host.
-        return _incomplete(unborn, fates, launch)
+        return _incomplete(fates, launch)
     summary = Summary(death.headline(len(fates)), fates, launch)
     return Outcome(death.code, summary.of_death(death.fate) if death.fate.has_begun else summary.of_job())
 
 
-def _incomplete(missing: Sequence[Fate], fates: Sequence[Fate], launch: Launch) -> Outcome:
+def _incomplete(fates: Sequence[Fate], launch: Launch) -> Outcome:
     code = _exit_code(launch, len(fates))
-    has_begun = any(fate.has_begun for fate in fates)
-    if not has_begun:
+    missing = [fate for fate in fates if not fate.ended_well]
+    unborn = [fate for fate in missing if not fate.has_begun]
+    if len(unborn) == len(fates):
         headline = f"no rank has begun: mpirun ended with exit code {launch.code}"
+    elif unborn:
+        headline = f"{_ranks(unborn, fates)} had not begun"
     elif missing:
-        ranks = ", ".join(str(fate.rank) for fate in missing)
-        what = "did not complete, and left no exception" if missing[0].has_begun else "had not begun"
-        headline = f"rank{'s' * (len(missing) > 1)} {ranks} of {len(fates)} {what}"
+        headline = f"{_ranks(missing, fates)} did not complete, and left no exception"
     else:
         headline = f"all {len(fates)} ranks completed, but mpirun then ended with exit code {code}"
-    return Outcome(code, Summary(headline, fates, launch).of_job(), has_begun=has_begun)
+    return Outcome(code, Summary(headline, fates, launch).of_job(), has_begun=len(unborn) < len(fates))
+
+
+def _ranks(some: Sequence[Fate], fates: Sequence[Fate]) -> str:
+    return f"rank{'s' * (len(some) > 1)} {', '.join(str(fate.rank) for fate in some)} of {len(fates)}"
 
 
 def _exit_code(launch: Launch, size: int) -> int:

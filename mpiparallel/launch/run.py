@@ -31,7 +31,7 @@ from mpiparallel.launch.script import Script
 from mpiparallel.launch.starter import Starter
 from mpiparallel.launch.supervise import supervise
 from mpiparallel.launch.tee import Shown
-from mpiparallel.launch.terms import Terms
+from mpiparallel.launch.terms import START_SECONDS, Terms
 
 if TYPE_CHECKING:
     from mpiparallel.launch.cli import Subparsers
@@ -61,6 +61,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="stop the job after S seconds, with exit code 124"
+    )
+    parser.add_argument(
+        "--start-timeout",
+        type=_seconds,
+        default=START_SECONDS,
+        metavar="S",
+        help="end the job if some ranks have not begun S seconds after the first one (default: %(default)g)",
     )
     _add_watching(parser)
     parser.add_argument(
@@ -129,7 +136,12 @@ def execute(arguments: argparse.Namespace) -> int:
 def _supervised(job: Job, command: Command, on_failure: OnFailure, arguments: argparse.Namespace) -> Outcome:
     preemption = preemption_signals(command.environment)
     terms = Terms(
-        arguments.timeout, _shown(arguments, job.ranks), job.placement.spans_hosts, job.survives_deaths, preemption
+        timeout=arguments.timeout,
+        start_timeout=arguments.start_timeout,
+        shown=_shown(arguments, job.ranks),
+        spans_hosts=job.placement.spans_hosts,
+        survives_deaths=job.survives_deaths,
+        preemption=preemption,
     )
     begin = time.monotonic()
 

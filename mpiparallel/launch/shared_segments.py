@@ -1,11 +1,11 @@
-"""Shared memory that killed ranks leave: MPI libraries give theirs back in MPI_Finalize only, MPICH some 4 MB a job."""
+"""Shared memory that ranks leave behind when they are killed with their mpirun: MPI gives it back at its end only."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,37 +14,48 @@ FOLDER = Path("/dev/shm")
 _NAME = re.compile(r"mpich_shm_|sm_segment\.|vader_segment\.|ucx_shm_posix_")
 
 
-def remove_left_segments(since: float, folder: Path = FOLDER) -> list[Path]:
-    """Delete what MPI libraries have made in ``folder`` from ``since`` on, if no process has it any more; return that.
+class LeftSegments:
+    """The segments of ranks on this host, noted while they live, and deleted when nobody has them any more.
 
-    ``since`` is in seconds since 1970. Only files of this user count. Where there is no /proc, nothing is deleted.
+    Only what one of the processes had that were noted is ever deleted. Where there is no /proc, nothing is.
     """
-    found = {str(path): path for path in _segments(since, folder)}
-    if not found or not Path("/proc/self/maps").exists():
-        return []
-    left = sorted(found.keys() - set(_mapped(folder)))
-    for name in left:
-        found[name].unlink(missing_ok=True)
-    return [found[name] for name in left]
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
+        self._noted: dict[int, frozenset[str]] = {}
+
+    def note(self, processes: Iterable[int]) -> None:
+        """Note what these processes have; each is looked at until it has something."""
+        for process in processes:
+            if process not in self._noted:
+                found = frozenset(_mapped(Path(f"/proc/{process}/maps"), self._folder))
+                if found:
+                    self._noted[process] = found
+
+    def remove(self) -> list[Path]:
+        """Delete what was noted, but what some process still has; return what was deleted."""
+        noted = {name for names in self._noted.values() for name in names if _is_own(self._folder / name)}
+        if noted:
+            for maps in Path("/proc").glob("[0-9]*/maps"):
+                noted.difference_update(_mapped(maps, self._folder))
+        left = [self._folder / name for name in sorted(noted)]
+        for path in left:
+            path.unlink(missing_ok=True)
+        return left
 
 
-def _segments(since: float, folder: Path) -> Iterator[Path]:
+def _mapped(maps: Path, folder: Path) -> Iterator[str]:
+    """Yield the segments of MPI in ``folder`` that a process has, as the kernel lists them."""
+    beginning = f" {folder}/"
     with suppress(OSError):
-        for path in folder.iterdir():
-            if _NAME.match(path.name) is None:
-                continue
-            with suppress(OSError):
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_ctime >= since:
-                    yield path
+        for line in maps.read_text(errors="replace").splitlines():
+            name = line.partition(beginning)[2]
+            if _NAME.match(name) and "/" not in name:
+                yield name
 
 
-def _mapped(folder: Path) -> Iterator[str]:
-    """Yield the files of ``folder`` that processes have in their memory; those of other users cannot be ours."""
-    beginning = f"{folder}/"
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with suppress(OSError):
-            for line in maps.read_text(errors="replace").splitlines():
-                name = line.partition(beginning)[2]
-                if name:
-                    yield f"{beginning}{name}"
+def _is_own(path: Path) -> bool:
+    with suppress(OSError):
+        status = path.lstat()
+        return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return False

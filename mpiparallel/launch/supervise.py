@@ -20,7 +20,6 @@ from mpiparallel.launch.outcome import Launch, Outcome, judge
 from mpiparallel.launch.parent_death import die_with_parent
 from mpiparallel.launch.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.roll import Roll
-from mpiparallel.launch.shared_segments import remove_left_segments
 from mpiparallel.launch.terms import Terms
 from mpiparallel.launch.watch import Watch
 
@@ -62,7 +61,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
             shown=frozenset(agreed.shown.ranks if _is_read_together() else ()),
             survives_deaths=agreed.survives_deaths,
         )
-        remove_left_segments(started_at)
+        watch.segments.remove()
         return judge(folders, launch, roll)
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -14,6 +15,7 @@ from mpiparallel.launch.tee import GrowingLog
 
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 5.0
+_LAST_WORDS_SECONDS = 0.5
 
 
 class Unwatched:
@@ -43,6 +45,8 @@ class Unwatched:
         self._end()
         with suppress(OSError):
             os.write(self._stderr, f"{words.rstrip()}\n".encode(errors="backslashreplace"))
+        # srun drops what is still on its way from another node when a job is aborted.
+        time.sleep(_LAST_WORDS_SECONDS)
         aborting = threading.Thread(target=_abort, args=(code,), daemon=True)
         aborting.start()
         # MPI may be what hangs.

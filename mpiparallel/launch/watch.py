@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from types import FrameType
 from mpiparallel.launch.line.exchange import Exchange
 from mpiparallel.launch.rank_folder import RankFolder
 from mpiparallel.launch.roll import Entry, Roll
+from mpiparallel.launch.shared_segments import LeftSegments
 from mpiparallel.launch.tee import Tee
 from mpiparallel.launch.terms import Terms
 
@@ -50,8 +52,10 @@ class Watch:
         self._folders = folders
         self._terms = terms
         self._exchange = exchange
+        self.segments = LeftSegments()
         self._roll = roll
         self._find_hang = find_hang
+        self._host = socket.gethostname()
         self._tee = Tee(terms.shown, folders)
         self._failed_at: float | None = None
         self._all_over_at: float | None = None
@@ -107,12 +111,27 @@ class Watch:
 
     def _look_closely(self, now: float) -> None:
         """Look at what is not said on the line: records of failures, and whether somebody waits for ever."""
+        own = (entry for entry in self._roll if entry.host == self._host and not entry.is_over)
+        self.segments.note(entry.pid for entry in own if entry.pid is not None)
         if self._failed_at is None and any(folder.failure.exists() for folder in self._folders):
             self._failed_at = now
         if self._failed_at is None and self._some_have_ended():
             self.sentence = self._find_hang()
             if self.sentence:
                 self._end(signal.SIGTERM, _KILL_GRACE_SECONDS)
+        if self._some_never_begin():
+            self._end(signal.SIGTERM, _KILL_GRACE_SECONDS)
+
+    def _some_never_begin(self) -> bool:
+        """Return whether ranks are so late that they must have ended before they could call; MPICH waits for them."""
+        calls = [entry.called_at for entry in self._roll if entry.called_at is not None]
+        if not calls or len(calls) == self._roll.size or time.time() < min(calls) + self._terms.start_timeout:
+            return False
+        # A rank that cannot reach the launcher has a log all the same.
+        return any(
+            entry.called_at is None and not folder.log.exists()
+            for entry, folder in zip(self._roll, self._folders, strict=True)
+        )
 
     def _some_have_ended(self) -> bool:
         ended = [entry for entry in self._roll if entry.ended_well or entry.has_died]

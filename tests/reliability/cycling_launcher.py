@@ -5,6 +5,7 @@ It writes a line of JSON for each: how the job ended, and what this process and 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -78,6 +79,7 @@ def pids_of(notes: Path) -> list[int]:
 def held(notes: Path) -> dict[str, Any]:
     """Return what is open here, and what is left of the job on the host, after the seconds it may take to vanish."""
     own = Path("/proc/self")
+    gc.collect()
     deadline = time.monotonic() + SECONDS_TO_VANISH
     while (left := left_of(notes)) != {"ranks": 0, "segments": 0} and time.monotonic() < deadline:
         time.sleep(_NAP)

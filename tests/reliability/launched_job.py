@@ -24,6 +24,7 @@ _SECONDS_TO_START = 60.0
 # Promised are 3; where a figure is taken it is the time that it took.
 _SECONDS_TO_VANISH = 30.0
 _NAP = 0.005
+_SHARED = "/dev/shm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ class Ended:
 
     @property
     def first_words(self) -> str:
-        """The line that says why the job ended."""
-        found = re.search(r"^mpiparallel: error: (.*)$", self.said, re.MULTILINE)
-        return found[1] if found else ""
+        """The line that says why the job ended, the last time that it was started."""
+        found = re.findall(r"^mpiparallel: error: (.*)$", self.said, re.MULTILINE)
+        return found[-1] if found else ""
 
 
 class LaunchedJob:
@@ -101,6 +102,12 @@ class LaunchedJob:
     def processes(self) -> list[int]:
         """Return all processes of the job that are alive, launchers and ranks, whoever is their parent by now."""
         return [int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_marked(path) and _lives(path)]
+
+    def segments(self) -> set[Path]:
+        """Return the files of shared memory, those that still have a name, which the processes of the job map."""
+        lines = {line for pid in self.processes() for line in _maps(pid) if f" {_SHARED}/" in line}
+        paths = {Path(_SHARED + line.partition(f" {_SHARED}")[2]) for line in lines}
+        return {path for path in paths if path.exists()}
 
     def wait_for(self, happened: Callable[[], bool]) -> None:
         """Wait until ``happened``; fails if the job ends before, or after a minute."""
@@ -164,6 +171,13 @@ def _lives(process: Path) -> bool:
         return (process / "stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def _maps(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def _take_terminal() -> None:

@@ -100,7 +100,9 @@ def ended(case: Case, notes: Path, *options: str) -> Ended:
 
 
 def record_end(event: str, interpreter: Path, notes: Path, found: Ended) -> None:
-    seconds = found.time - float((notes / "struck").read_text())
+    struck = notes / "struck"
+    assert struck.exists(), f"the job ended before anything struck it:\n{found.said}"
+    seconds = found.time - float(struck.read_text())
     record_failure(event, library(interpreter), 1, seconds, found.code, found.first_words, found.gone_after)
 
 
@@ -212,9 +214,13 @@ def test_no_process_outlives_the_launcher(interpreter: Path, event: str, operati
     ) as job:
         job.wait_for(lambda: len(list(tmp_path.glob("up*"))) == SIZE)
         assert len(job.processes()) > SIZE, "the mark is not on all processes of the job"
+        segments = job.segments()
         start = job.strike(SIGNALS.get(event))
         found = job.end(LONGEST)
     check_gone(found)
+    if library(interpreter) == "mpich" or event != "SIGKILL":
+        # Open MPI's memory is cleared away by mpirun, which dies with a launcher that is killed.
+        assert not [path for path in segments if path.exists()]
     number = SIGNALS.get(event, signal.SIGHUP)
     record_failure(
         f"launcher: {event}",

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from mpiparallel.communication import abort_hook, occupancy
-from mpiparallel.communication.mpi import shared_memory
+from mpiparallel.communication.mpi import segments, shared_memory
 from mpiparallel.communication.mpi.call_log import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, reporting
@@ -51,6 +51,7 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grow
     ranks = tuple(range(comm.Get_size()))
     recorder, numbers = process_recorder(), _numbers(comm, grown)
     plain = Root(comm, _hosts(comm), largest_message, recorder, numbers, Meeting())
+    segments.take_names_away()
     communicator = MpiCommunicator(comm, ranks, plain)
     host = communicator.group(communicator.host_ranks)
     crowded = occupancy.is_crowded(communicator, host)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.finding import Finding
@@ -30,7 +31,7 @@ def examine(machine: Machine, checks: Sequence[Check], seconds: float = SECONDS)
 def _side_by_side(machine: Machine, checks: Sequence[Check], seconds: float) -> dict[str, list[Finding]]:
     done: queue.SimpleQueue[tuple[str, list[Finding]]] = queue.SimpleQueue()
     for check in checks:
-        _begin(lambda check=check: done.put((check.name, _run(machine, check))))
+        _begin(partial(_answer, machine, check, done))
     deadline = time.monotonic() + seconds
     found: dict[str, list[Finding]] = {}
     while len(found) < len(checks):
@@ -50,6 +51,10 @@ def _begin(work: Callable[[], None]) -> None:
     except RuntimeError:
         # The limit of processes is reached, which is a finding too.
         work()
+
+
+def _answer(machine: Machine, check: Check, done: queue.SimpleQueue[tuple[str, list[Finding]]]) -> None:
+    done.put((check.name, _run(machine, check)))
 
 
 def _run(machine: Machine, check: Check) -> list[Finding]:

@@ -18,7 +18,7 @@ _OPTIONS = {
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Let ``connection`` end about 8 s after the network to the other side is cut; within a machine it needs nothing."""
+    """Let ``connection`` end about 8 s after the network to the other side is cut; within a machine none is."""
     if connection.family == socket.AF_UNIX:
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

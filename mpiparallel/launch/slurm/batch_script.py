@@ -40,6 +40,12 @@ esac
 _PLAIN = """\
 exec "${job[@]}"
 """
+_AGAIN = """\
+if [ "$launcher" = pmix ]; then
+    # A node that crashed keeps the PMIx socket of the step it ran, so no step may get that one's number again.
+    for ((step = 0; step < ${SLURM_RESTART_COUNT:-0}; step++)); do srun --mpi=none true; done
+fi
+"""
 _WATCHED = """\
 "${job[@]}" &
 pid=$!
@@ -94,7 +100,7 @@ class BatchScript:
         words["python"] = shlex.quote(self.python) if self.python != "python" else "python"
         parts.append(_COMMAND.format(**words, script=shlex.join(self.script) if self.script else '"$@"'))
         if self.is_signalled or self.requeues:
-            parts += [_WATCHED, _REQUEUED if self.requeues else "", _EXIT]
+            parts += [_AGAIN, _WATCHED, _REQUEUED, _EXIT] if self.requeues else [_WATCHED, _EXIT]
         else:
             parts.append(_PLAIN)
         return "".join(parts)

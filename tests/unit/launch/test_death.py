@@ -8,6 +8,7 @@ import pytest
 
 from mpiparallel.launch.death import Death
 from mpiparallel.launch.fate import Fate
+from mpiparallel.launch.outcome import Launch, judge
 from mpiparallel.launch.rank_folder import RankFolder
 from mpiparallel.launch.roll import Roll
 
@@ -87,3 +88,22 @@ def test_a_host_of_which_a_rank_has_failed_by_itself_is_not_lost(tmp_path: Path)
     (tmp_path / "device7" / "completed").touch()
     ranks[7] = Fate.of(ranks[7].folder, ranks[7].entry)
     assert Death.of(ranks[6], ranks, OPENMPI_LOST).headline(8).startswith("rank 6 of 8 died first")
+
+
+def test_ranks_that_mpirun_could_not_start_are_named_not_those_that_it_ended(tmp_path: Path) -> None:
+    roll = Roll(8)
+    for rank in range(6):
+        roll.call(rank, rank, f"n{rank // 2}", 100 + rank)
+        roll.lose(rank)
+    folders = [RankFolder(tmp_path, rank) for rank in range(8)]
+    outcome = judge(folders, Launch(255, "hydra_pmi_proxy: No such file or directory\n"), roll)
+    assert outcome.code == 255
+    assert outcome.message.startswith("ranks 6, 7 of 8 had not begun\n")
+    assert "hydra_pmi_proxy: No such file or directory" in outcome.message
+
+
+def test_a_rank_that_ended_before_it_began_is_the_first(tmp_path: Path) -> None:
+    ranks = fates("01", tmp_path)
+    ranks[7] = Fate.of(ranks[7].folder, Roll(8).entries[7])
+    said = "   Process name: [prterun-n0-316@1,7]\n   Exit code:    1\n"
+    assert Death.of(ranks[0], ranks, said).headline(8) == "rank 7 of 8 ended with exit code 1 before it had begun"

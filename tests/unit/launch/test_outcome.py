@@ -58,7 +58,6 @@ def test_first_failure_is_named_with_its_traceback(folders: list[RankFolder]) ->
     ("launch", "code"),
     [
         (Launch(137), 137),
-        (Launch(-9), 137),
         (Launch(9, "[mpiexec@vm] Exit codes: [vm] 0,9,9"), 137),
         (Launch(5), 5),
     ],
@@ -68,6 +67,13 @@ def test_exit_code_of_a_rank_that_vanished_is_normalized(folders: list[RankFolde
     outcome = judge(folders, launch)
     assert outcome.code == code
     assert "ranks 1, 2 of 3 did not complete" in outcome.message
+
+
+def test_mpirun_that_a_signal_ended_is_named(folders: list[RankFolder]) -> None:
+    complete(folders[0])
+    outcome = judge(folders, Launch(-9))
+    assert outcome.code == 137
+    assert outcome.message.startswith("mpirun itself was killed by SIGKILL")
 
 
 def test_killed_rank_is_named_if_mpirun_knows_it(folders: list[RankFolder]) -> None:

@@ -6,7 +6,7 @@ from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.errors import RankTableError
-from mpiparallel.launch.placement import Placement, place
+from mpiparallel.launch.placement import Placement, allocated_ranks, place
 
 
 def table(*servers: tuple[str, tuple[int, ...]]) -> RankTable:
@@ -83,3 +83,17 @@ def test_hostfile_must_fit_the_servers_of_the_table() -> None:
 @pytest.mark.parametrize(("variables", "local"), [({"SLURM_JOB_NUM_NODES": "3"}, 3), ({"SLURM_NNODES": "2"}, 4)])
 def test_allocation_spreads_the_ranks(variables: dict[str, str], local: int) -> None:
     assert place(8, None, None, variables) == Placement((), local, True)
+
+
+@pytest.mark.parametrize(
+    ("variables", "ranks"),
+    [
+        ({}, None),
+        ({"SLURM_NTASKS": "6"}, None),
+        ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "6", "SLURM_TASKS_PER_NODE": "2(x3)"}, 6),
+        ({"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_TASKS_PER_NODE": "1(x2)"}, 2),
+        ({"SLURM_JOB_ID": "1", "SLURM_NNODES": "3", "SLURM_TASKS_PER_NODE": "4(x2),1"}, 9),
+    ],
+)
+def test_an_allocation_has_as_many_ranks_as_tasks(variables, ranks) -> None:
+    assert allocated_ranks(variables) == ranks

@@ -1,18 +1,25 @@
-"""What is deleted of shared memory: what MPI made since the job began, and no process has any more; nothing else."""
+"""What is deleted of shared memory: what ranks of the job had, and no process has any more; nothing else."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import time
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from mpiparallel.launch.shared_segments import LeftSegments
 
-from mpiparallel.launch.shared_segments import remove_left_segments
-
-NAMES = ["mpich_shm_868b25fe_0", "sm_segment.vm.0.5cb00001.1", "vader_segment.vm.0.1", "ucx_shm_posix_358637f2"]
-OTHERS = ["mpiparallel-reliability-1", "my_mpich_shm_1", "psm", "sem.mine"]
+NAMES = ["mpich_shm_868b25fe_0", "sm_segment.vm.0.5cb00001.1", "ucx_shm_posix_358637f2", "vader_segment.vm.0.1"]
+OTHERS = ["mpiparallel-reliability-1", "my_mpich_shm_1", "sem.mine"]
+HOLDER = """
+import mmap, os, sys
+held = [mmap.mmap(os.open(name, os.O_RDWR), 4096) for name in sys.argv[1:]]
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 def made(folder: Path, *names: str) -> list[Path]:
@@ -22,37 +29,74 @@ def made(folder: Path, *names: str) -> list[Path]:
     return paths
 
 
-def test_what_mpi_has_left_is_deleted_and_nothing_else(tmp_path) -> None:
-    since = time.time() - 1.0
-    left, others = made(tmp_path, *NAMES), made(tmp_path, *OTHERS)
-    (tmp_path / "mpich_shm_folder").mkdir()
-    (tmp_path / "mpich_shm_link").symlink_to(others[0])
-    assert remove_left_segments(since, tmp_path) == sorted(left)
-    assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "mpich_shm_folder", tmp_path / "mpich_shm_link"])
+@contextmanager
+def holder(*paths: Path) -> Iterator[int]:
+    """A process that has these files in its memory, until it is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, *map(str, paths)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process.pid
+    process.kill()
+    process.communicate()
 
 
-def test_what_a_process_still_has_stays(tmp_path) -> None:
+def test_what_killed_ranks_had_is_deleted_and_nothing_else(tmp_path) -> None:
+    theirs, others, of_another_job = made(tmp_path, *NAMES), made(tmp_path, *OTHERS), made(tmp_path, "mpich_shm_1_0")
+    segments = LeftSegments(tmp_path)
+    with holder(*theirs, *others) as pid:
+        segments.note([pid])
+    assert segments.remove() == theirs
+    assert sorted(tmp_path.iterdir()) == sorted([*others, *of_another_job])
+    assert segments.remove() == []
+
+
+def test_what_a_process_still_has_stays_until_it_has_not(tmp_path) -> None:
     (path,) = made(tmp_path, NAMES[0])
+    segments = LeftSegments(tmp_path)
     descriptor = os.open(path, os.O_RDWR)
     with mmap.mmap(descriptor, 4096):
         os.close(descriptor)
-        assert remove_left_segments(0.0, tmp_path) == []
+        with holder(path) as pid:
+            segments.note([pid])
+        assert segments.remove() == []
         assert path.exists()
-    assert remove_left_segments(0.0, tmp_path) == [path]
+    assert segments.remove() == [path]
 
 
-def test_what_was_made_before_the_job_stays(tmp_path) -> None:
+def test_a_process_that_has_nothing_yet_is_looked_at_again(tmp_path) -> None:
     (path,) = made(tmp_path, NAMES[1])
-    assert remove_left_segments(time.time() + 1.0, tmp_path) == []
-    assert path.exists()
+    segments = LeftSegments(tmp_path)
+    segments.note([os.getpid()])
+    descriptor = os.open(path, os.O_RDWR)
+    with mmap.mmap(descriptor, 4096):
+        os.close(descriptor)
+        segments.note([os.getpid()])
+    assert segments.remove() == [path]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_what_belongs_to_another_user_stays(tmp_path) -> None:
+def test_what_a_library_has_unlinked_itself_is_nothing_to_delete(tmp_path) -> None:
     (path,) = made(tmp_path, NAMES[0])
-    os.chown(path, 12345, 12345)
-    assert remove_left_segments(0.0, tmp_path) == []
+    segments = LeftSegments(tmp_path)
+    with holder(path) as pid:
+        path.unlink()
+        segments.note([pid])
+    assert segments.remove() == []
 
 
-def test_where_there_is_no_folder_nothing_happens(tmp_path) -> None:
-    assert remove_left_segments(0.0, tmp_path / "none") == []
+def test_a_link_in_the_place_of_a_segment_is_left_alone(tmp_path) -> None:
+    path, target = made(tmp_path, NAMES[0], OTHERS[0])
+    segments = LeftSegments(tmp_path)
+    with holder(path) as pid:
+        segments.note([pid])
+    path.unlink()
+    path.symlink_to(target)
+    assert segments.remove() == []
+    assert path.is_symlink()
+
+
+def test_processes_that_are_gone_are_nothing(tmp_path) -> None:
+    segments = LeftSegments(tmp_path / "none")
+    segments.note([2**22 + 1])
+    assert segments.remove() == []

@@ -107,6 +107,14 @@ def test_logs_of_a_requeued_job_do_not_replace_those_before(tmp_path: Path) -> N
     assert "net-7.2" in told
 
 
+def test_no_step_of_a_requeued_job_has_the_number_of_one_that_a_crashed_node_may_remember(tmp_path: Path) -> None:
+    path = LAUNCHERS / "slurm_requeue.sh"
+    variables = {"MPIPARALLEL_LAUNCHER": "pmix", "SLURM_RESTART_COUNT": "2"}
+    told = ran(path, "train.py", folder=tmp_path, **variables)[1]
+    assert told[:7] == ["srun", "--mpi=none", "true", "srun", "--mpi=none", "true", "srun"]
+    assert told[7] == "--mpi=pmix"
+
+
 @pytest.mark.parametrize(("code", "is_requeued"), [(0, False), (85, True)])
 def test_a_preempted_job_is_requeued_and_a_completed_one_is_not(code: int, is_requeued: bool, tmp_path: Path) -> None:
     ended, told = ran(LAUNCHERS / "slurm_requeue.sh", "train.py", folder=tmp_path, code=code)
