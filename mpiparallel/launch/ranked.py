@@ -16,6 +16,7 @@ from mpiparallel.cluster.processor import threads_per_rank
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, MpiParallelError
+from mpiparallel.launch import msrun
 from mpiparallel.launch.attempts import ABORT
 from mpiparallel.launch.installation import library_text, shortened, vendor_of
 from mpiparallel.launch.rank_settings import rank_settings
@@ -67,9 +68,14 @@ def execute(arguments: argparse.Namespace, starter: Starter) -> int:
 
 
 def _assignment(arguments: argparse.Namespace, starter: Starter, environment: Environment) -> Assignment:
+    for line in msrun.adopt(arguments, os.environ):
+        if environment.rank == 0:
+            _say(line)
     _check_options(arguments, starter)
     library = library_text()
     starter.check(library, environment.size)
+    if arguments.mpi not in (None, vendor_of(library)):
+        raise LaunchError(f"--mpi {arguments.mpi}: mpi4py of {sys.executable} loads {shortened(library)}; leave it out")
     path = _rank_table(arguments, os.environ)
     table = RankTable.load(path) if path else None
     _check_ranks(arguments.ranks, environment, starter, table)

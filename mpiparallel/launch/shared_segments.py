@@ -17,7 +17,8 @@ _NAME = re.compile(r"mpich_shm_|sm_segment\.|vader_segment\.|ucx_shm_posix_")
 class LeftSegments:
     """The segments of ranks on this host, noted while they live, and deleted when nobody has them any more.
 
-    Only what one of the processes had that were noted is ever deleted. Where there is no /proc, nothing is.
+    It is for those that a rank may open late, Open MPI's and UCX's, on the launcher's host; MPICH's lose their names as
+    soon as all have them (``communication.mpi.segments``). Only what a process had that was noted is ever deleted.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:

@@ -16,8 +16,8 @@ class Terms:
 
     After ``timeout`` seconds it is stopped, and ``start_timeout`` seconds after its first rank has begun if others have
     not. The signals ``preemption`` are passed on to the ranks. Where it ``survives_deaths``, a rank that dies ends only
-    itself; where it ``spans_hosts``, other hosts may call the launcher. ``attempt`` counts the starts of the job, from 0; those
-    before took ``spent`` seconds of its time.
+    itself; where it ``spans_hosts``, other hosts may call the launcher. ``attempt`` counts the starts of the job, from 0;
+    those before took ``spent`` seconds of its time.
     """
 
     timeout: float | None = None

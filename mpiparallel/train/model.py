@@ -226,7 +226,9 @@ class Model:
 
         In sink mode ``step_end`` comes after ``sink_size`` steps, -1 meaning all of an epoch. Where ``reshard`` has
         left this rank out, it waits here, asleep, until it is called or the training ends; an error that ends it on the
-        ranks that train is raised here too. Raises ConfigurationError for a wrong count, DatasetError for a dataset
+        ranks that train is raised here too. A signal of preemption, SIGUSR1 unless MPIPARALLEL_PREEMPTION_SIGNAL names
+        others, lets the step end and the ModelCheckpoint save it, on all ranks, and raises ``Preempted``, a SystemExit
+        with code 85: see ``train.preemption``. Raises ConfigurationError for a wrong count, DatasetError for a dataset
         without a batch.
         """
         if not isinstance(epoch, int) or epoch < 1:

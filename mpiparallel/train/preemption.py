@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.cluster.exit_codes import REQUEUE, SIGNALLED
-from mpiparallel.cluster.preemption_signal import preemption_signals, signal_that_came
+from mpiparallel.cluster.preemption_signal import preemption_handlers, preemption_signals, signal_that_came
+from mpiparallel.communication import world
+from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.communication.threads import alone
-from mpiparallel.context.settings import current_configuration
 from mpiparallel.parallel.configuration import ParallelMode
 from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.callback.callback import RunContext
@@ -71,27 +71,34 @@ class Preemption:
 
     def __init__(self, run_context: RunContext) -> None:
         self._context = run_context
+        self._handlers = preemption_handlers()
         self.number = 0
 
     def tell(self) -> None:
         """Have the ranks told what this one knows, with the step that comes."""
-        notice = _ranks_together().notice
-        # What was heard from a rank that has died since, or left, may not have come to all.
-        notice.own = max(self._own(), notice.heard)
+        notice = self._notice()
+        if notice is not None:
+            # What was heard from a rank that has died since, or left, may not have come to all.
+            notice.own = max(self._own(), notice.heard)
 
     def comes(self, known: int) -> bool:
         """Return, on all ranks alike and after each step, whether the training is to end with it.
 
         ``known`` is the number of one that all ranks know of already, or 0.
         """
-        together = _ranks_together()
-        number = (together.notice.heard if together.size > 1 else self._own()) or known
+        notice = self._notice()
+        number = (self._own() if notice is None else notice.heard) or known
         # One that is to stop anyway does so as it always does.
         self.number = 0 if self._context.get_stop_requested() else number
         return number > 0
 
+    def _notice(self) -> Notice | None:
+        """Return what the ranks that go through their steps together tell each other; None for one that is alone."""
+        alone = self._context.original_args().parallel_mode == ParallelMode.STAND_ALONE or not world.initialised()
+        return None if alone or world.current().size == 1 else world.current().notice
+
     def _own(self) -> int:
-        number = signal_that_came()
+        number = signal_that_came(self._handlers)
         if self._context.get_preemption_requested() and not number:
             number = int(next(iter(preemption_signals()), signal.SIGTERM))
         return number
@@ -101,7 +108,7 @@ class Preemption:
         if resumed is not None:
             self._context.report_saved(resumed.step, resumed.folder)
         own, where = self._context.get_saved()
-        saved = _highest(own, _ranks_together())
+        saved = own if self._notice() is None else _highest(own, world.current())
         end = _end(self.number, step, saved, where if own == saved else "files of another rank")
         if self._context.original_args().rank == 0:
             print(f"Model.train: {end.why}", flush=True)
@@ -137,8 +144,3 @@ def _highest(number: int, communicator: Communicator) -> int:
     found = np.array(number, np.int64)
     communicator.all_reduce(found, "max")
     return int(found)
-
-
-def _ranks_together() -> Communicator:
-    """Return the ranks that go through their steps together: this one alone where it trains a network of its own."""
-    return alone() if current_configuration().mode == ParallelMode.STAND_ALONE else world_or_alone()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,24 +12,20 @@ import numpy as np
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset.dataset import Dataset
-from mpiparallel.errors import CheckpointError, CommunicationError, DatasetError, RankFailureError, ReshardError
+from mpiparallel.errors import CommunicationError, DatasetError, RankFailureError, ReshardError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
-from mpiparallel.train.callback.checkpoint import ModelCheckpoint
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.elastic.fed_data import FedData
 from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order
 from mpiparallel.train.elastic.proposal import Standing
 from mpiparallel.train.elastic.resharding import error_of
-from mpiparallel.train.elastic.shrinking import Shrinking, told
 from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.preemption import Preempted, Preemption
-from mpiparallel.train.resume import resume
-from mpiparallel.train.training_record import facts_of
+from mpiparallel.train.recovery import Recovery
 
 if TYPE_CHECKING:
     from mpiparallel.train.model import Model
@@ -86,9 +81,7 @@ class TrainingRun:
         self._next: list[list[Batch]] = []
         self._generation = model.generation
         self._has_begun = False
-        self._shrinking = model.shrinking(self._commit)
-        self._survived: Order | None = None
-        self._dead: tuple[int, ...] = ()
+        self._recovery = Recovery(model, self._callbacks.callbacks)
 
     def position(self) -> dict[str, Any]:
         """Return where the run stands: ``teller`` is the callback that has been told of ``moment`` last."""
@@ -161,23 +154,16 @@ class TrainingRun:
             elif not self._train_here():
                 return False
             self._let_spares_go(None)
-            if self._shrinking is None or self._shrinking.have_all_ended():
+            if self._recovery.have_all_ended():
                 return True
         except RankFailureError:
-            if self._shrinking is None or not self._shrinking.has_begun:
+            if not self._recovery.survives:
                 raise
-        self._meet_survivors(self._shrinking)
-        return False
-
-    def _meet_survivors(self, shrinking: Shrinking) -> None:
-        """Meet the other survivors, and be where they go on from."""
         self._close()
         self._callbacks.at("ranks_lost", self._context)
-        order = shrinking.recover(Standing(self._model.step, self.position(), self.check_data))
-        self._model.step = order.step
-        self._take_position(order.position or {})
-        self._dead += order.dead
-        self._survived = order
+        order = self._recovery.meet(Standing(self._model.step, self.position(), self.check_data))
+        self._take_position((order and order.position) or {})
+        return False
 
     def announce_reshard(self) -> None:
         """Tell the callbacks that ranks are about to change."""
@@ -229,8 +215,8 @@ class TrainingRun:
     def _train_here(self) -> bool:
         """Train on this rank; return whether the training has ended, and not gone to other ranks."""
         self._prepare()
-        if self._survived is not None:
-            self._go_on_as(self._survived)
+        if self._recovery.is_due:
+            self._go_on_with_survivors()
         elif self._has_begun or self._told:
             self._begin_again(joins=True)
         while self._moment != _DONE:
@@ -239,41 +225,16 @@ class TrainingRun:
             self._moment, self._told = self._following(), 0
         return True
 
-    def _go_on_as(self, order: Order) -> None:
-        """Go on with the survivors, with what they hold or what they load."""
-        from_where = "slices of replicas"
-        if order.reloads:
-            from_where = self._reload(*order.reloads)
-        self._survived = None
+    def _go_on_with_survivors(self) -> None:
+        """Go on where the survivors of a death have agreed to, with what they hold or what they load."""
+        found = self._recovery.load(self._parameters)
+        if found is not None:
+            self._epoch = found.step // self._parameters.batch_num
+            self._parameters.resumed, self._parameters.cur_step_num = found, found.step
+            self._parameters.cur_epoch_num = self._epoch + 1
+            self._moment, self._told = "begin", len(self._callbacks.callbacks)
         self._begin_again(joins=False)
-        step, dead, self._dead = self._model.step, self._dead, ()
-        if self._parameters.rank == 0:
-            count = self._parameters.device_number
-            print(f"Model.train: {told(dead)}; {count} ranks go on from step {step} ({from_where})", flush=True)
-
-    def _reload(self, folder: str, prefix: str) -> str:
-        """Load the newest checkpoint, and return its name and step in words."""
-        model, parameters = self._model, self._parameters
-        facts = facts_of(model.train_network, parameters.train_dataset, parameters.pieces)
-        found = resume(Path(folder), prefix, parameters.sharded, facts, True, world_or_alone())
-        if found is None or self._shrinking is None:
-            raise CheckpointError(f"Model.train: {told(self._dead)}, and {folder} has no checkpoint to go on from")
-        self._shrinking.reloaded()
-        model.resumed = parameters.resumed = found
-        model.step = parameters.cur_step_num = found.step
-        self._epoch = found.step // parameters.batch_num
-        parameters.cur_epoch_num = self._epoch + 1
-        self._moment, self._told = "begin", len(self._callbacks.callbacks)
-        return f"checkpoint {found.name}, step {found.step}"
-
-    def _commit(self) -> tuple[str, ...]:
-        """Return folder and prefix of the checkpoints of this training; () where it has none."""
-        for callback in self._callbacks.callbacks:
-            if isinstance(callback, ModelCheckpoint) and callback.committed is not None:
-                folder, prefix = callback.committed
-                return str(folder.absolute()), prefix
-        resumed = self._model.resumed
-        return () if resumed is None else (str(resumed.folder.absolute()), resumed.prefix)
+        self._recovery.end(self._parameters)
 
     def _prepare(self) -> None:
         """Make ready for the ranks there are now; all of them do it together."""
@@ -291,7 +252,7 @@ class TrainingRun:
         parameters.pieces = 1 if configuration.full_batch else configuration.device_num
         model.train_network.set_train()
         parameters.sharded = model.shard(batch)
-        if self._shrinking is not None:
+        if self._recovery.shrinking is not None:
             # So that there is a state to copy before the first step.
             model.train_network.compile(*batch)
         if not self._has_begun and not self._told:
@@ -372,13 +333,13 @@ class TrainingRun:
             return "step_end"
         step = self._next.pop()
         self._preemption.tell()
-        if self._shrinking is not None:
-            self._shrinking.begin_step(self._model.step, self.position())
+        if self._recovery.shrinking is not None:
+            self._recovery.shrinking.begin_step(self._model.step, self.position())
         self._parameters.net_outputs = self._model.run_step(*step)
         self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
         self._left -= 1
-        if self._shrinking is not None:
-            self._shrinking.end_step()
+        if self._recovery.shrinking is not None:
+            self._recovery.shrinking.end_step()
         return "every_step"
 
     def _peek(self) -> bool:

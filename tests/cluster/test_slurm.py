@@ -118,6 +118,16 @@ def test_a_failing_rank_ends_the_step_and_its_error_is_shown(
     assert slurm_cluster.left_after(10, "script.py") == {}
 
 
+def test_ranks_are_started_from_a_shell_that_is_a_task_itself(
+    slurm_cluster: Hosts, interpreter: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(_HELLO)
+    shell = ["srun", "--nodes=1", "--ntasks=1", "--cpus-per-task=2", f"--mpi={PMI[library(interpreter)]}"]
+    ended = slurm_cluster.run([*shell, interpreter, "-m", "mpiparallel", "run", "-n", 3, "script.py"], folder=tmp_path)
+    assert ended.code == 0, ended.errors
+    assert (tmp_path / "device2" / "train.log2").read_text() == "2 n1 2\n"
+
+
 def test_preempted_jobs_commit_the_same_step_on_all_ranks_and_come_again(
     slurm_cluster: Hosts, tmp_path: Path, expected: dict[int, float]
 ) -> None:
@@ -135,11 +145,15 @@ def test_preempted_jobs_commit_the_same_step_on_all_ranks_and_come_again(
     limited.wait_until(lambda: "preempted by SIGUSR1" in limited.output)
     for batch in (limited, *told):
         state = batch.ended()
-        assert (state["ExitCode"], state["Restarts"]) == ("0:0", "1"), batch.output
+        assert state["ExitCode"] == "0:0", batch.output
+        # SLURM may tell the first more than once: its minute is short.
+        starts = int(state["Restarts"]) + 1
+        assert starts == 2 or batch is limited
         for rank in range(3):
-            before, after = (losses((batch.logs(n) / f"device{rank}/train.log{rank}").read_text()) for n in (0, 1))
-            assert min(after) == max(before) + 1
-            assert before | after == pytest.approx(expected, rel=1e-9, abs=0)
+            logs = [(batch.logs(start) / f"device{rank}/train.log{rank}").read_text() for start in range(starts)]
+            assert [step for log in logs for step in losses(log)] == list(_STEPS)
+            assert losses("".join(logs)) == pytest.approx(expected, rel=1e-9, abs=0)
+        assert starts > 1
 
 
 def test_jobs_that_lose_a_node_come_again(slurm_cluster: Hosts, tmp_path: Path, expected: dict[int, float]) -> None:

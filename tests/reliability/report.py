@@ -21,7 +21,7 @@ Entries = Sequence[dict[str, Any]]
 BRANDS = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
-LONGEST_SAID = 160
+LONGEST_SAID = 340
 
 
 class Block(NamedTuple):
@@ -57,8 +57,11 @@ def failures(entries: Entries) -> list[str]:
         f"| {event} | {' | '.join(_seconds(found, mpi) for mpi in BRANDS)} | {_codes(found)} | {_said(found)} |"
         for event, found in events.items()
     ]
+    longest = max(entry.get("gone_after", 0.0) for entry in entries)
+    jobs = f"After the launcher of these {len(entries)} jobs"
+    vanished = f"{jobs} none of their processes lived longer than {longest:.1f} s."
     head = f"| what happens | {' | '.join(BRANDS.values())} | exit code | what it says |"
-    return [head, "|---|---|---|---|---|", *rows]
+    return [vanished, "", head, "|---|---|---|---|---|", *rows]
 
 
 def _seconds(entries: Entries, mpi: str) -> str:
@@ -74,9 +77,12 @@ def _codes(entries: Entries) -> str:
 
 
 def _said(entries: Entries) -> str:
-    words = next((entry["said"] for entry in entries if entry["said"]), "nothing: it is gone")
+    words = next((entry["said"] for entry in entries if entry["said"]), "")
+    if not words:
+        return "nothing: it is gone"
     shown = words if len(words) <= LONGEST_SAID else f"{words[:LONGEST_SAID]}..."
-    return shown.replace("|", "\\|")
+    # As code, because a dtype looks like a tag.
+    return f"`{shown.replace('|', '').replace('`', chr(39))}`"
 
 
 def _told(figures: Counter[str]) -> str:

@@ -27,7 +27,7 @@ MOST_LOGS = 20
 
 
 def test_start_kill_and_resume_leave_nothing_behind(interpreter: Path, quick_folder: Path) -> None:
-    cycles = count(500, 5)
+    cycles = count(500, 4)
     quick_folder.mkdir()
     temporary = quick_folder / "temporary"
     temporary.mkdir()

@@ -44,8 +44,8 @@ EVENTS = {
     "code": "sys.exit(3) on a rank",
     "vanish": "os._exit(0) on a rank",
     "leave": "sys.exit(0) too early",
-    "stop": "rank stopped (SIGSTOP)",
-    "loop": "rank in an endless loop",
+    "stop": f"rank stopped (SIGSTOP), --watchdog {WATCHDOG}",
+    "loop": f"rank in an endless loop, --watchdog {WATCHDOG}",
 }
 
 

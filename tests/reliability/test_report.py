@@ -13,13 +13,14 @@ def test_each_figure_is_in_its_table_and_the_others_stay() -> None:
         DEATH | {"mpi": "mpich", "seconds": 0.2},
         DEATH | {"mpi": "mpich", "seconds": 0.3},
         DEATH | {"mpi": "mpich", "seconds": 1.1},
-        DEATH | {"mpi": "openmpi", "seconds": 2.0, "code": -9, "said": ""},
+        DEATH | {"mpi": "openmpi", "seconds": 2.0, "code": -9, "said": "", "gone_after": 0.4},
     ]
     lines = rewritten(PAGE, entries).splitlines()
-    row = "| kill -9 of a rank | 2.0 s | 0.3 s, at most 1.1 s in 3 jobs | 137 | rank 1 \\| died |"
+    row = "| kill -9 of a rank | 2.0 s | 0.3 s, at most 1.1 s in 3 jobs | 137 | `rank 1  died` |"
     assert lines.index(BLOCKS[1].begin) < lines.index(row) < lines.index(BLOCKS[1].end)
     assert lines[:4] == ["text 0", BLOCKS[0].begin, "old 0", BLOCKS[0].end]
     assert lines[-4:] == ["text 2", BLOCKS[2].begin, "old 2", BLOCKS[2].end]
+    assert "After the launcher of these 4 jobs none of their processes lived longer than 0.4 s." in lines
     assert "old 1" not in lines
 
 

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import time
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from mpiparallel.cluster.exit_codes import COMPLETED, FAILED
-from mpiparallel.cluster.hostfile import Host, Hostfile
-from mpiparallel.cluster.rank_table import RankTable
-from mpiparallel.launch.doctor.document import document
-from mpiparallel.launch.doctor.examination import examine
-from mpiparallel.launch.doctor.facts import facts_of
-from mpiparallel.launch.doctor.hosts import examine_hosts, is_here
-from mpiparallel.launch.doctor.machine import Machine
-from mpiparallel.launch.doctor.registry import CHECKS
-from mpiparallel.launch.doctor.report import report
 
 if TYPE_CHECKING:
     from mpiparallel.launch.cli import Subparsers
@@ -57,36 +44,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Examine what ``arguments`` name and print it; return 1 if jobs would fail, else 0."""
-    start = time.monotonic()
-    hosts = _hosts(arguments)
-    machine = _machine(arguments, hosts)
-    findings = examine(machine, CHECKS)
-    if hosts:
-        findings += examine_hosts(hosts, machine)
-    if arguments.json:
-        print(document(findings, facts_of(machine), machine.ranks, time.monotonic() - start))
-    else:
-        print(report(findings, shutil.get_terminal_size().columns, arguments.fix_hints))
-    return FAILED if any(finding.state == "error" for finding in findings) else COMPLETED
-
-
-def _hosts(arguments: argparse.Namespace) -> tuple[Host, ...]:
-    if arguments.hostfile:
-        return Hostfile.load(arguments.hostfile).hosts
-    if arguments.rank_table:
-        return Hostfile.of_table(RankTable.load(arguments.rank_table)).hosts
-    return ()
-
-
-def _machine(arguments: argparse.Namespace, hosts: tuple[Host, ...]) -> Machine:
-    slots = sum(host.slots for host in hosts if is_here(host))
-    log_dir = arguments.log_dir.absolute()
-    return Machine(
-        variables=os.environ,
-        ranks=arguments.ranks or slots or len(os.sched_getaffinity(0)),
-        log_dir=log_dir,
-        checkpoint_dir=arguments.checkpoint_dir.absolute() if arguments.checkpoint_dir else log_dir,
-    )
+    # Every other command would pay for what this one imports.
+    code: int = importlib.import_module("mpiparallel.launch.doctor.consultation").consult(arguments)
+    return code
 
 
 def _count(text: str) -> int:

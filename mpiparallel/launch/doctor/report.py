@@ -11,7 +11,8 @@ from mpiparallel.launch.doctor.hosts import GROUP
 _WIDEST = 100
 _NARROWEST = 60
 _SUBJECT = 14
-_INDENT = " " * (2 + 9 + _SUBJECT + 1)
+# Under the subject, so that most commands stay on one line and can be copied.
+_MEND = " " * 11 + "-> "
 _ALONE = 8
 
 
@@ -74,7 +75,7 @@ def _lines(finding: Finding, width: int, all_mends: bool) -> Iterator[str]:
     head = f"  {state:<9}{subject:<{_SUBJECT}} "
     yield from _wrapped(what, width, head)
     if finding.mend and (all_mends or finding.state in ("warning", "error")):
-        yield from _wrapped(finding.mend, width, f"{_INDENT}-> ")
+        yield from _wrapped(finding.mend, width, _MEND)
 
 
 def _wrapped(text: str, width: int, head: str) -> list[str]:
@@ -83,7 +84,7 @@ def _wrapped(text: str, width: int, head: str) -> list[str]:
         text,
         width,
         initial_indent=head,
-        subsequent_indent=" " * min(len(head), len(_INDENT) + 3),
+        subsequent_indent=" " * len(head),
         break_long_words=False,
         break_on_hyphens=False,
     )

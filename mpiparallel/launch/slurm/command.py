@@ -29,15 +29,16 @@ def add_parser(subparsers: Subparsers) -> None:
         "--launcher",
         choices=(*LAUNCHERS, "srun"),
         default="run",
-        help="run: mpiparallel run with its mpirun (default); pmix, pmi2: srun with that; srun: the one of the two that "
-        "the MPI of this Python needs",
+        help="run: mpiparallel run with its mpirun (default); pmix, pmi2: srun with that; srun: the one of them "
+        "that the MPI of this Python needs",
     )
     make.add_argument("--python", metavar="PATH", default="python", help="of every node (default: python)")
     make.add_argument(
         "--signal",
         type=_whole,
         metavar="S",
-        help="ask the ranks to commit and end, by SIGUSR1, S seconds before the time is up (default: 120 with --requeue)",
+        help="ask the ranks to commit and end, by SIGUSR1, S seconds before its time is up (default: 120 with "
+        "--requeue)",
     )
     make.add_argument(
         "--requeue", action="store_true", help="let the job come again after a preemption or the loss of a node"

@@ -82,8 +82,8 @@ def _launcher(asked: str) -> str:
     vendor = vendor_of(library)
     if vendor is None:
         raise LaunchError(
-            f"--launcher srun: mpi4py of {sys.executable} loads {library}, whose way under srun is not known; give pmix "
-            "or pmi2"
+            f"--launcher srun: mpi4py of {sys.executable} loads {library}, whose way under srun is not known; give "
+            "pmix or pmi2"
         )
     return _PMI[vendor]
 

@@ -125,13 +125,16 @@ class Shrinking:
         team, snapshot = self._resharding.team, self._snapshot
         if not dead:
             return (Refusal("a collective has failed, but no rank has died"), {}), standing
+        parameters = parameters_of(self._networks.all)
+        # A move that a death has broken off leaves nothing where it was bounded.
+        is_whole = self._is_between_steps and snapshot.is_held(parameters)
         own = {
             "number": team.number,
             "trains": team.active,
             "generation": team.generation,
-            "copy": snapshot.step,
+            "copy": snapshot.step if snapshot.fits(parameters) else -1,
             "copied": snapshot.position,
-            "live": standing.step if self._is_between_steps else -1,
+            "live": standing.step if is_whole else -1,
             "position": standing.position,
         }
         said = said_by_all(own, team.everyone)
@@ -144,7 +147,6 @@ class Shrinking:
         order = decode(team.meet(message))
         if not isinstance(order, Order):
             return (order if isinstance(order, Refusal) else Refusal("no order was made"), {}), standing
-        parameters = parameters_of(self._networks.all)
         if order.reloads:
             arrays = self._blank(order)
         else:
@@ -173,12 +175,15 @@ class Shrinking:
         return Refusal(f"{why}, and there is no checkpoint; give Model.train a ModelCheckpoint")
 
     def _fitting(self, numbers: Sequence[int], standing: Standing, dead: tuple[int, ...]) -> Order | Refusal:
-        """Return the order of a move to as many of these ranks as the network can be cut for."""
+        """Return the order of a move to as many of these ranks as the network can be cut for.
+
+        With fewer than half of those that trained, a job that is started again gets further.
+        """
         if self._networks.training is not None:
             # Batches of a step that was broken off.
             self._networks.training.sums.forget()
         problem: Exception | None = None
-        for count in range(len(numbers), 0, -1):
+        for count in range(len(numbers), (len(self._resharding.team.ranks) - 1) // 2, -1):
             wish = Wish(None, list(numbers[:count]), "wait", False, False, dict(_MOVEMENT))
             try:
                 return replace(propose(wish, self._networks, self._resharding.team, standing), dead=dead)
@@ -186,7 +191,7 @@ class Shrinking:
                 raise
             except (MpiParallelError, OSError, MemoryError) as error:
                 problem = problem or error
-        return Refusal(str(problem))
+        return Refusal(str(problem) if problem else "fewer than half of the ranks that trained are left")
 
     def _blank(self, order: Order) -> Arrays:
         """Return arrays for what this rank is to hold, to be loaded."""

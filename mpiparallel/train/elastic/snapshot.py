@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.layout import Layout
 
 
 class Snapshot:
@@ -22,6 +23,7 @@ class Snapshot:
         self.step = -1
         self.position: dict[str, Any] = {}
         self._buffers: dict[str, NDArray[Any]] = {}
+        self._layouts: dict[str, Layout] = {}
 
     def take(self, parameters: Mapping[str, Parameter], step: int, position: dict[str, Any]) -> None:
         """Copy what this rank holds; ``position`` is where the training stands."""
@@ -33,7 +35,16 @@ class Snapshot:
             if buffer is None or buffer.shape != array.shape or buffer.dtype != array.dtype:
                 buffer = self._buffers[name] = np.empty(array.shape, array.dtype)
             np.copyto(buffer, array)
+            self._layouts[name] = parameter.layout
         self.step, self.position = step, position
+
+    def fits(self, parameters: Mapping[str, Parameter]) -> bool:
+        """Return whether the parameters are still laid out as they were, so that they could be put back."""
+        return all(parameters[name].layout == layout for name, layout in self._layouts.items())
+
+    def is_held(self, parameters: Mapping[str, Parameter]) -> bool:
+        """Return whether this rank holds slices, of whatever cut, of all that it held then."""
+        return all(parameters[name].layout is not None for name in self._layouts)
 
     def put_back(self, parameters: Mapping[str, Parameter]) -> None:
         """Let the parameters have again what they had."""
@@ -44,3 +55,4 @@ class Snapshot:
         """Forget what was copied, for the parameters are cut otherwise now."""
         self.step = -1
         self._buffers.clear()
+        self._layouts.clear()

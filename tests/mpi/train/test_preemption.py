@@ -53,22 +53,19 @@ def ours(mpi_python: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("start", [mpirun, ours])
-def test_the_launcher_is_told_all_ranks_save_one_step_and_the_same_command_goes_on(
+def test_the_launcher_is_told_and_all_ranks_save_one_step_and_leave_in_order(
     start, mpi_python, tmp_path, pytestconfig
 ) -> None:
-    steps = [0]
-    for _ in range(2):
-        job = started(start(mpi_python), pytestconfig.rootpath, tmp_path, "saved")
-        code, output = told_when_it_trains(job)
-        assert code == 85, output
-        if start is ours:
-            output += "".join(path.read_text() for path in tmp_path.glob("device*/train.log*"))
-        ends = set(ENDED.findall(output))
-        assert len(ends) == 1, output
-        steps.append(int(ends.pop()))
-        assert f"step {steps[-1]} is saved in " in output
-        assert "Traceback" not in output
-    assert steps == sorted(set(steps)), "each life goes on from the one before"
+    job = started(start(mpi_python), pytestconfig.rootpath, tmp_path, "saved")
+    code, output = told_when_it_trains(job)
+    assert code == 85, output
+    if start is ours:
+        output += "".join(path.read_text() for path in tmp_path.glob("device*/train.log*"))
+    assert len(ENDED.findall(output)) >= RANKS, output
+    steps = set(map(int, ENDED.findall(output)))
+    assert len(steps) == 1, output
+    assert f"step {steps.pop()} is saved in " in output
+    assert "Traceback" not in output
 
 
 def test_without_a_checkpoint_the_exit_code_is_that_of_the_signal_and_it_is_said_why(

@@ -23,7 +23,7 @@ PROGRAM = "tests.mpi.train.shrink_ranks"
 GOES_ON = re.compile(r"(\d) ranks go on from step (\d+) \((?:slices of replicas|checkpoint ([-\w]+), step (\d+))\)")
 # What dies at which of its collectives: in a step, in the recovery from another death, while a checkpoint is saved.
 CASES = [
-    ("pieces", "kill@3:60", False, [7], "slices of replicas"),
+    ("pieces", "kill@3:62", False, [7], "slices of replicas"),
     ("replicas", "kill@0:40,kill@5:80", False, [7, 6], "slices of replicas"),
     ("replicas", "kill@3:60:in,kill@5:63", False, [6], "slices of replicas"),
     ("replicas", "kill@2:24", True, [7], "slices of replicas"),

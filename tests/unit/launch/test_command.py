@@ -121,3 +121,9 @@ def test_rank_table_replaces_what_the_environment_had() -> None:
 
 def test_words_can_be_typed_into_a_shell() -> None:
     assert "OMPI_MCA_osc='^ucx' \\\n" in str(command(OPENMPI))
+
+
+@pytest.mark.parametrize("installation", [OPENMPI, MPICH])
+def test_mpirun_shares_the_processors_of_the_step_that_it_is_called_from(installation: Installation) -> None:
+    assert command(installation, variables={"SLURM_STEP_ID": "0"}).environment["SLURM_OVERLAP"] == "1"
+    assert "SLURM_OVERLAP" not in command(installation, variables={"SLURM_JOB_ID": "7"}).environment

@@ -58,7 +58,13 @@ def test_rank_0_shows_what_it_prints_and_all_keep_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "shown"), [(("--tee",), True), (("--tee-ranks", "1"), True), (("--tee-ranks", "0"), False)]
+    ("options", "shown"),
+    [
+        (("--tee",), True),
+        (("--tail_worker_log=-1",), True),
+        (("--tee-ranks", "1"), True),
+        (("--tee-ranks", "0"), False),
+    ],
 )
 def test_other_ranks_show_it_behind_their_number_where_that_is_asked_for(tmp_path, options, shown) -> None:
     ended = run(tmp_path, "print('a')\nprint('b', end='')\n", 1, *options)
@@ -96,6 +102,7 @@ def test_options_reach_the_rank_as_they_would_by_the_launcher(tmp_path: Path) ->
             ("--rank-table", str(ROOT / "rank_tables/rank_table_8pcs.json")),
             "the rank table has 8 ranks, mpi.* started 2",
         ),
+        (("--mpi", "openmpi" if OWN == "mpich" else "mpich"), "--mpi .*: mpi4py of .* loads .*; leave it out"),
         (("--watchdog", "soon"), "MPIPARALLEL_WATCHDOG"),
     ],
 )

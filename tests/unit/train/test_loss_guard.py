@@ -142,7 +142,7 @@ def _said(ranks):
 
 def test_rollback_stops_where_nothing_is_committed_and_after_its_limit(tmp_path) -> None:
     model = make_model()
-    with pytest.raises(NonFiniteError, match="step 3 .*; nothing is committed to go back to; weights, optimizer"):
+    with pytest.raises(NonFiniteError, match=r"step 3 .*; nothing is committed to go back to; weights, optimizer"):
         model.train(1, dataset(None, "", [BAD_ROW]), LossGuard("rollback", stream=io.StringIO()))
     callbacks = [LossGuard("rollback", limit=3, stream=io.StringIO()), ModelCheckpoint("net", tmp_path)]
     model = make_model()
@@ -273,7 +273,9 @@ def test_a_step_with_a_construct_of_its_own_stops_by_its_loss() -> None:
 
 
 def test_wrong_use_is_refused_with_the_mend() -> None:
-    with pytest.raises(ConfigurationError, match="policy 'ignore' is not one of 'stop', 'skip', 'rollback', 'warn', 'off'"):
+    with pytest.raises(
+        ConfigurationError, match="policy 'ignore' is not one of 'stop', 'skip', 'rollback', 'warn', 'off'"
+    ):
         LossGuard("ignore")
     with pytest.raises(ConfigurationError, match="limit 0 must be an integer of at least 1"):
         LossGuard(limit=0)

@@ -298,6 +298,6 @@ def test_a_signal_after_the_end_changes_nothing(tmp_path) -> None:
 
 
 def test_python_s_own_handler_of_an_interrupt_is_not_called() -> None:
-    handler = PreemptionHandler(signal.default_int_handler)
+    handler = PreemptionHandler(signal.SIGINT, signal.default_int_handler)
     handler(signal.SIGINT, None)
     assert handler.has_come

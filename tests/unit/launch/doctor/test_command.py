@@ -25,7 +25,7 @@ def finding_of(monkeypatch: pytest.MonkeyPatch, state: State) -> list[Machine]:
         machines.append(machine)
         yield Finding("subject", state, "what", "mend")
 
-    monkeypatch.setattr("mpiparallel.launch.doctor.command.CHECKS", (Check("check", "Group", find),))
+    monkeypatch.setattr("mpiparallel.launch.doctor.consultation.CHECKS", (Check("check", "Group", find),))
     return machines
 
 

@@ -30,7 +30,7 @@ def test_report_is_grouped_and_mends_follow_what_is_wrong() -> None:
         "",
         "Limits",
         "  ERROR    /dev/shm       full",
-        "                          -> mount -o remount /dev/shm",
+        "           -> mount -o remount /dev/shm",
         "",
         "1 error; mend it: mount -o remount /dev/shm",
     ]
