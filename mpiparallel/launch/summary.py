@@ -78,6 +78,9 @@ class Summary:
         ended = [fate for fate in others if fate.time >= cause.time]
         if ended:
             facts.append(f"  ended because of it: {_ranks(ended)}")
+        then = min((fate for fate in ended if fate.failure), key=lambda fate: fate.time, default=None)
+        if then and then.failure and not cause.failure:
+            facts.append(f"  then rank {then.rank} failed: {then.failure.summary}")
         return [*facts, f"  its log: {cause.folder.log}", *self._where_all()]
 
     def _when(self, cause: Fate) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,12 @@ class Tee:
             GrowingLog(folders[rank].log, f"[{rank}] ".encode() if shown.is_prefixed else b"") for rank in shown.ranks
         ]
 
+    def follow(self, folder: RankFolder) -> None:
+        """Show the log of one more rank, as it is, from now on."""
+        log = GrowingLog(folder.log, b"")
+        log.skip()
+        self._logs.append(log)
+
     def show(self, is_last: bool = False) -> None:
         """Write what was added to the logs since the last call; with ``is_last`` also lines without an end."""
         # As bytes: a terminal that cannot show a character must not end the job.
@@ -71,6 +78,11 @@ class GrowingLog:
         self._prefix = prefix
         self._offset = 0
         self._pending = b""
+
+    def skip(self) -> None:
+        """Leave out what is there."""
+        with suppress(OSError):
+            self._offset = self._path.stat().st_size
 
     def added(self, is_last: bool) -> bytes:
         """Return what was added since the last call; with ``is_last`` also a line without an end."""

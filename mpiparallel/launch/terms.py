@@ -14,10 +14,10 @@ START_SECONDS = 120.0
 class Terms:
     """The terms of one start of a job.
 
-    After ``timeout`` seconds it is stopped, and ``start_timeout`` seconds after its first rank has begun if others have
-    not. The signals ``preemption`` are passed on to the ranks. Where it ``survives_deaths``, a rank that dies ends only
-    itself; where it ``spans_hosts``, other hosts may call the launcher. ``attempt`` counts the starts of the job, from 0;
-    those before took ``spent`` seconds of its time.
+    After ``timeout`` seconds it is stopped, and ``start_timeout`` seconds after its first rank has begun if others
+    have not. The signals ``preemption`` are passed on to the ranks. Where it ``survives_deaths``, a rank that dies
+    ends only itself; where it ``spans_hosts``, other hosts may call the launcher. ``attempt`` counts the starts of
+    the job, from 0; those before took ``spent`` seconds of its time.
     """
 
     timeout: float | None = None

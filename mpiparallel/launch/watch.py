@@ -57,6 +57,7 @@ class Watch:
         self._find_hang = find_hang
         self._host = socket.gethostname()
         self._tee = Tee(terms.shown, folders)
+        self._followed = terms.shown.ranks[0]
         self._failed_at: float | None = None
         self._all_over_at: float | None = None
         self._next_look = 0.0
@@ -73,6 +74,7 @@ class Watch:
         try:
             while self.process.poll() is None:
                 self._tee.show()
+                self._follow_survivor()
                 self._look()
                 self._exchange.listen(_POLL_SECONDS)
             self.over_at = time.time()
@@ -132,6 +134,15 @@ class Watch:
             entry.called_at is None and not folder.log.exists()
             for entry, folder in zip(self._roll, self._folders, strict=True)
         )
+
+    def _follow_survivor(self) -> None:
+        """Show the lowest living rank where the only shown one has died: it tells how the others go on."""
+        shown = self._terms.shown
+        if self._terms.survives_deaths and not shown.is_prefixed and self._roll.entries[self._followed].has_died:
+            living = [entry.rank for entry in self._roll if not entry.is_over]
+            if living:
+                self._followed = living[0]
+                self._tee.follow(self._folders[self._followed])
 
     def _some_have_ended(self) -> bool:
         ended = [entry for entry in self._roll if entry.ended_well or entry.has_died]

@@ -9,7 +9,6 @@ import argparse
 import atexit
 import faulthandler
 import os
-import runpy
 import signal
 import sys
 import time
@@ -18,7 +17,6 @@ from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn
 
 from mpiparallel.cluster.environment import Environment
@@ -39,10 +37,9 @@ from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.parent_death import die_with_parent
 from mpiparallel.launch.rank_folder import ATTEMPT_VARIABLE, Failure, RankFolder
 from mpiparallel.launch.script import Script
+from mpiparallel.launch.traceback_report import report
 from mpiparallel.launch.unwatched import Unwatched
 
-_PACKAGE = str(Path(__file__).parent.parent)
-_LAUNCHING_FILES = frozenset({__file__, Script.run.__code__.co_filename, runpy.__file__, "<frozen runpy>"})
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
 
 
@@ -271,7 +268,7 @@ def _exit_code(end: SystemExit) -> int:
 
 def _fail(ending: Ending, error: BaseException, code: int, debug: bool) -> NoReturn:
     moment = time.time()
-    text = _report(error, debug)
+    text = report(error, debug)
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
     if not isinstance(error, SystemExit):
         sys.stderr.write(text)
@@ -281,22 +278,6 @@ def _fail(ending: Ending, error: BaseException, code: int, debug: bool) -> NoRet
         sys.stdout.flush()
         sys.stderr.flush()
     ending.fail(Failure(ending.folder.rank, moment, summary, text, code))
-
-
-def _report(error: BaseException, debug: bool) -> str:
-    """Return the traceback of ``error``; of what mpiparallel refuses only the user's own lines, unless ``debug``."""
-    report = traceback.TracebackException(type(error), error, _script_frames(error.__traceback__))
-    if isinstance(error, MpiParallelError) and not debug:
-        own = [frame for frame in report.stack if not frame.filename.startswith(_PACKAGE)]
-        report.stack = traceback.StackSummary.from_list(own)
-        report.__cause__ = report.__context__ = None
-    return "".join(report.format())
-
-
-def _script_frames(frames: TracebackType | None) -> TracebackType | None:
-    while frames is not None and frames.tb_frame.f_code.co_filename in _LAUNCHING_FILES:
-        frames = frames.tb_next
-    return frames
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ probe() { # says why no cluster can be had here, and fails; silent where one can
     local command
     [ "$(id -u)" = 0 ] || { echo "needs root, to make namespaces"; return 1; }
     for command in ip unshare nsenter pgrep $NEEDED; do
-        command -v "$command" >/dev/null || { echo "$command is not installed; make test-cluster installs it"; return 1; }
+        command -v "$command" >/dev/null ||
+            { echo "$command is not installed; make test-cluster installs it"; return 1; }
     done
     unshare --uts --ipc --mount --pid --fork --mount-proc mount -t tmpfs none /mnt 2>/dev/null ||
         { echo "namespaces are not permitted here; a container needs CAP_SYS_ADMIN"; return 1; }
@@ -75,7 +76,8 @@ boot() {
         echo "trap 'exit 0' TERM; while :; do wait -n || sleep .2; done"
     } >"$D/$h/init.sh"
     # A shell has what it starts with & ignore SIGINT; services and their ranks would inherit that.
-    setsid env --default-signal ip netns exec "$P-$h" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child \
+    setsid env --default-signal ip netns exec "$P-$h" \
+        unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child \
         bash "$D/$h/init.sh" </dev/null >"$D/$h/init.log" 2>&1 &
     echo $! >"$D/$h/outer.pid"
 }

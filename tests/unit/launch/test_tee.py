@@ -70,3 +70,12 @@ def test_end_shows_all_that_is_left(folders: list[RankFolder], capfdbinary) -> N
     add(folders[0], b"line\n" * 500_000)
     Tee(Shown(), folders).show(is_last=True)
     assert len(capfdbinary.readouterr().out) == 2_500_000
+
+
+def test_rank_that_is_followed_later_is_shown_from_then_on(folders: list[RankFolder], capfdbinary) -> None:
+    tee = Tee(Shown(), folders)
+    add(folders[1], b"before\n")
+    tee.follow(folders[1])
+    add(folders[1], b"after\n")
+    tee.show()
+    assert capfdbinary.readouterr().out == b"after\n"

@@ -121,6 +121,12 @@ def test_block_of_a_death_has_last_lines_time_victims_and_logs(folders: list[Ran
     assert len(lines) == 16
 
 
+def test_why_the_others_could_not_go_on_is_told(folders: list[RankFolder]) -> None:
+    launch = Launch(1, survives_deaths=True)
+    message = verdict(folders, "2d3 0f5:RankFailureError 1f4:RankFailureError 3d9", launch).message
+    assert "  then rank 1 failed: RankFailureError: odd\n" in message
+
+
 def test_what_was_shown_is_not_told_again(folders: list[RankFolder]) -> None:
     launch = Launch(1, shown=frozenset([1]))
     assert "its traceback is above" in verdict(folders, "1f3:ValueError", launch).message
