@@ -90,11 +90,14 @@ class TrainingRun:
             "teller": self._teller(),
             "epoch": self._epoch,
             "left": self._left,
-            "told": self._told,
             "stop": self._context.get_stop_requested(),
             "signal": self._preemption.number,
             "data": self._data.position(),
         }
+
+    def _place(self) -> dict[str, Any]:
+        """Return the position, and how many callbacks of this rank have been told: others may have other ones."""
+        return {**self.position(), "told": self._told}
 
     def _teller(self) -> list[Any]:
         """Return the class of the callback told last, and its place among these; ranks may have some of their own."""
@@ -161,7 +164,8 @@ class TrainingRun:
                 raise
         self._close()
         self._callbacks.at("ranks_lost", self._context)
-        order = self._recovery.meet(Standing(self._model.step, self.position(), self.check_data))
+        standing = Standing(self._model.step, self._place(), self.check_data)
+        order = self._recovery.meet(standing)
         self._take_position((order and order.position) or {})
         return False
 
@@ -334,7 +338,7 @@ class TrainingRun:
         step = self._next.pop()
         self._preemption.tell()
         if self._recovery.shrinking is not None:
-            self._recovery.shrinking.begin_step(self._model.step, self.position())
+            self._recovery.shrinking.begin_step(self._model.step, self._place())
         self._parameters.net_outputs = self._model.run_step(*step)
         self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
         self._left -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -35,12 +36,21 @@ OPERATIONS: dict[Reduction, MPI.Op] = {"sum": MPI.SUM, "max": MPI.MAX, "min": MP
 _DEATHS = frozenset((MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED))
 # What a collective of Open MPI 5.0 raises at times where a peer has died amid it.
 _UNNAMED = frozenset((MPI.ERR_OTHER, MPI.ERR_INTERN, MPI.ERR_UNKNOWN))
+_SECONDS_TO_ABORT = 2
 
 
 def is_death(error: MPI.Exception) -> bool:
     """Return whether an error of MPI says that a rank has died, or that another rank has found out."""
     found = error.Get_error_class()
     return found in _DEATHS or (SURVIVES and found in _UNNAMED)
+
+
+def abort_job() -> None:
+    """End all ranks with status 1."""
+    if SURVIVES:
+        # Where a rank has died, MPI_Abort of Open MPI 5.0 at times waits for ever.
+        signal.alarm(_SECONDS_TO_ABORT)
+    MPI.COMM_WORLD.Abort(1)
 
 
 def reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

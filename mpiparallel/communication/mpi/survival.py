@@ -12,7 +12,7 @@ from typing import cast
 
 from mpiparallel.communication.abort_hook import let_last_words_through
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
-from mpiparallel.communication.mpi.library import MPI, SURVIVES, is_death, reporting
+from mpiparallel.communication.mpi.library import MPI, SURVIVES, abort_job, is_death, reporting
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
@@ -94,7 +94,7 @@ def give_up(why: str) -> None:
     """End the job at once, with a message."""
     sys.stderr.write(f"mpiparallel: {why}; the job ends\n")
     let_last_words_through()
-    MPI.COMM_WORLD.Abort(1)
+    abort_job()
 
 
 def _of_mpi(communicator: Communicator) -> MpiCommunicator:

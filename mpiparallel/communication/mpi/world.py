@@ -11,7 +11,7 @@ from mpiparallel.communication import abort_hook, occupancy
 from mpiparallel.communication.mpi import segments, shared_memory
 from mpiparallel.communication.mpi.call_log import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
-from mpiparallel.communication.mpi.library import MPI, reporting
+from mpiparallel.communication.mpi.library import MPI, abort_job, reporting
 from mpiparallel.communication.mpi.meeting import Meeting
 from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
 from mpiparallel.communication.mpi.root import Root
@@ -107,4 +107,4 @@ def _hosts(comm: MPI.Intracomm) -> tuple[int, ...]:
 
 def abort_job_on_uncaught_exception() -> None:
     """Let an uncaught exception on any rank print its traceback and end the whole job with status 1."""
-    abort_hook.abort_on_uncaught_exception(lambda: MPI.COMM_WORLD.Abort(1))
+    abort_hook.abort_on_uncaught_exception(abort_job)

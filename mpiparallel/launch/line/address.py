@@ -36,6 +36,11 @@ class LineAddress:
     port: int
     token: str
 
+    @property
+    def is_local(self) -> bool:
+        """Whether only ranks of the launcher's own machine can reach it."""
+        return all(host.startswith(LOCAL) for host in self.hosts)
+
     def __str__(self) -> str:
         """Return it as the value of the environment variable that ranks read."""
         return f"{','.join(self.hosts)}:{self.port}:{self.token}"

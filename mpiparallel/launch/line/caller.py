@@ -26,8 +26,9 @@ _HIGH_NUMBER = 960
 class Caller:
     """Calls the launcher from a thread of its own, so that the script starts meanwhile, and listens to it.
 
-    ``on_lost`` is called in that thread when the launcher is gone, ``on_unreachable`` with the reason when it could
-    never be reached; then `say` does nothing, and the rank's files alone tell how it ended.
+    ``on_lost`` is called in that thread when the launcher is gone, also where a launcher of this machine is gone
+    already; ``on_unreachable`` with the reason when it could never be reached: then `say` does nothing, and the rank's
+    files alone tell how it ended.
     """
 
     def __init__(
@@ -80,6 +81,13 @@ class Caller:
             for host in self._address.hosts:
                 try:
                     self._connection = _closed_first(self._greet(host, inbox))
+                except ConnectionRefusedError as error:
+                    if self._address.is_local:
+                        # It listened before this rank was started: it has died since.
+                        self._on_lost()
+                        return None
+                    reason = f"{host}: {error}"
+                    continue
                 except (OSError, LaunchError) as error:
                     reason = f"{host}: {error}"
                     continue

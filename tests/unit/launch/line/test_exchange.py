@@ -217,6 +217,15 @@ def test_rank_sees_at_once_that_the_launcher_is_gone(roll: Roll) -> None:
     assert ends.lost.wait(LIMIT)
 
 
+def test_rank_that_starts_when_the_launcher_of_its_machine_is_gone_already_sees_it(roll: Roll) -> None:
+    with Exchange(roll, spans_hosts=False) as exchange:
+        where = exchange.address
+    ends = Ends()
+    caller(where, ends)
+    assert ends.lost.wait(LIMIT)
+    assert not ends.told.is_set()
+
+
 def test_signal_reaches_ranks_on_the_line_and_those_that_call_later(exchange: Exchange) -> None:
     told: list[int] = []
     former = signal.signal(signal.SIGUSR1, lambda number, frame: told.append(number))
