@@ -19,19 +19,20 @@ from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, RankTableError
-from mpiparallel.launch import msrun, ranked
-from mpiparallel.launch.attempts import ABORT, SHRINK, Attempts, OnFailure
-from mpiparallel.launch.command import Command, Job, build
-from mpiparallel.launch.installation import LAUNCHERS, Installation, find_installation
-from mpiparallel.launch.mapping import mapping
-from mpiparallel.launch.outcome import Outcome
-from mpiparallel.launch.placement import allocated_ranks, place
-from mpiparallel.launch.rank_settings import CHAOS_VARIABLE, rank_settings
-from mpiparallel.launch.script import Script
-from mpiparallel.launch.starter import Starter
-from mpiparallel.launch.supervise import supervise
-from mpiparallel.launch.tee import Shown
-from mpiparallel.launch.terms import START_SECONDS, Terms
+from mpiparallel.launch.job import msrun
+from mpiparallel.launch.job.installation import LAUNCHERS, Installation, find_installation
+from mpiparallel.launch.job.mapping import mapping
+from mpiparallel.launch.job.mpirun_command import Command, Job, build
+from mpiparallel.launch.job.placement import allocated_ranks, place
+from mpiparallel.launch.job.rank_settings import CHAOS_VARIABLE, rank_settings
+from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.job.terms import START_SECONDS, Terms
+from mpiparallel.launch.rank import ranked
+from mpiparallel.launch.rank.starter import Starter
+from mpiparallel.launch.watching.attempts import ABORT, SHRINK, Attempts, OnFailure
+from mpiparallel.launch.watching.outcome import Outcome
+from mpiparallel.launch.watching.supervise import supervise
+from mpiparallel.launch.watching.tee import Shown
 
 if TYPE_CHECKING:
     from mpiparallel.launch.cli import Subparsers

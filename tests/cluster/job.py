@@ -62,6 +62,6 @@ class Job:
         """Kill a rank, which is told from its neighbour by its environment."""
         name = "OMPI_COMM_WORLD_RANK" if self.mpi == "openmpi" else "PMI_RANK"
         wanted = f"{name}={rank}".encode()
-        pids = self.cluster.processes(f"n{rank // 2}", "launch.worker")
+        pids = self.cluster.processes(f"n{rank // 2}", "launch.rank.worker")
         (pid,) = (pid for pid in pids if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
         os.kill(pid, signal.SIGKILL)

@@ -64,7 +64,7 @@ def test_a_job_on_four_hosts_ends_soon_says_who_went_first_and_leaves_no_rank(
     EVENTS[event].happen(job)
     ended = job.running.ended(_END_SECONDS)
     seconds = time.monotonic() - begun
-    left = ssh_cluster.left_after(EVENTS[event].orphan_seconds, "launch.worker")
+    left = ssh_cluster.left_after(EVENTS[event].orphan_seconds, "launch.rank.worker")
     gone_after = time.monotonic() - begun - seconds
     record_failure(event, job.mpi, len(ssh_cluster.names), seconds, ended.code, _said(ended), gone_after)
     assert left == {}, ended.errors

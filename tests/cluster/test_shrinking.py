@@ -66,4 +66,4 @@ def test_the_crash_of_a_host_ends_the_job_that_shrinks(ssh_cluster: Hosts, openm
     record_failure("a host crashes, --on-failure shrink", job.mpi, 4, seconds, ended.code, said.strip())
     assert ended.code != 0, ended.errors
     assert "host n3 was lost first, with ranks 6, 7 of 8" in ended.errors
-    assert ssh_cluster.left_after(3, "launch.worker") == {}
+    assert ssh_cluster.left_after(3, "launch.rank.worker") == {}

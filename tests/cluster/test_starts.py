@@ -74,4 +74,4 @@ def test_a_job_that_cannot_start_on_a_host_ends_and_says_why(
     record_failure(f"start: {event}", library(interpreter), len(ssh_cluster.names), seconds, ended.code, said.strip())
     assert ended.code not in (0, -9), ended.errors
     assert said, ended.errors
-    assert ssh_cluster.left_after(3, "launch.worker") == {}
+    assert ssh_cluster.left_after(3, "launch.rank.worker") == {}

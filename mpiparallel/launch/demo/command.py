@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.errors import DatasetError, LaunchError
-from mpiparallel.launch.command import Job, build
 from mpiparallel.launch.demo.arguments import add_size_arguments, count, size_words
 from mpiparallel.launch.demo.picture import can_draw, draw
 from mpiparallel.launch.demo.report import Report
-from mpiparallel.launch.installation import Installation, find_installation
-from mpiparallel.launch.placement import place
-from mpiparallel.launch.script import Script
-from mpiparallel.launch.supervise import supervise
+from mpiparallel.launch.job.installation import Installation, find_installation
+from mpiparallel.launch.job.mpirun_command import Job, build
+from mpiparallel.launch.job.placement import place
+from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.watching.supervise import supervise
 
 if TYPE_CHECKING:
     from mpiparallel.launch.cli import Subparsers

@@ -19,8 +19,8 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.launch.line.address import LOCAL, LineAddress, own_addresses
 from mpiparallel.launch.line.keepalive import keep_alive
 from mpiparallel.launch.line.message import HELLO, LONGEST, SIGNAL, WELCOME, Inbox, encode
-from mpiparallel.launch.rank_folder import Failure
-from mpiparallel.launch.roll import Roll
+from mpiparallel.launch.rank.rank_folder import Failure
+from mpiparallel.launch.watching.roll import Roll
 
 _LOOPBACK = "127.0.0.1"
 _TOKEN_BYTES = 16

@@ -7,7 +7,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.script import Script
+from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.slurm.batch_script import LAUNCHERS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.installation import mpi_library, vendor_of
-from mpiparallel.launch.script import Script
+from mpiparallel.launch.job.installation import mpi_library, vendor_of
+from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.slurm.batch_script import BatchScript
 
 _PMI = {"openmpi": "pmix", "mpich": "pmi2"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.installation import find_installation, vendor_of
+from mpiparallel.launch.job.installation import find_installation, vendor_of
 
 pytestmark = pytest.mark.mpi
 

@@ -52,7 +52,7 @@ def workers(folder: Path) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "cwd").readlink() == folder and b"launch.worker" in (process / "cmdline").read_bytes():
+            if (process / "cwd").readlink() == folder and b"launch.rank.worker" in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
         except OSError:
             continue

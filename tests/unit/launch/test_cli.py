@@ -24,7 +24,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_starting_a_job_imports_neither_numpy_nor_mpi() -> None:
     program = (
-        "import sys, mpiparallel.launch.cli, mpiparallel.launch.worker\n"
+        "import sys, mpiparallel.launch.cli, mpiparallel.launch.rank.worker\n"
         "print(sorted({'numpy', 'mpi4py', 'h5py', 'google.protobuf'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpiparallel.launch.doctor.finding import Finding, State
 from mpiparallel.launch.doctor.machine import Machine
-from mpiparallel.launch.installation import vendor_of
+from mpiparallel.launch.job.installation import vendor_of
 
 _NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.installation import find_installation
+from mpiparallel.launch.job.installation import find_installation
 
 if __name__ == "__main__":
     try:

@@ -1,0 +1,39 @@
+"""Which rank runs on which host and device, as ``--dry-run`` shows it."""
+
+from __future__ import annotations
+
+from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.launch.job.placement import Placement
+
+_HERE = "localhost"
+
+
+def mapping(ranks: int, placement: Placement, table: RankTable | None) -> str:
+    """Return a table of ``ranks`` ranks: each with its host and its device, by rank.
+
+    The hosts of a SLURM allocation are not known before the job starts.
+
+    >>> print(mapping(2, Placement((), 2, False), None))
+    rank  host       device
+    0     localhost  0
+    1     localhost  1
+    """
+    rows = [("rank", "host", "device")]
+    hosts = _hosts(ranks, placement)
+    for rank in range(ranks):
+        host, local_rank = hosts[rank]
+        device = table.device_of(rank).device_id if table else local_rank
+        rows.append((str(rank), host, str(device)))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _hosts(ranks: int, placement: Placement) -> dict[int, tuple[str, int]]:
+    """Return the host of each rank, and its number among the ranks there."""
+    order = placement.order.ranks if placement.order else range(ranks)
+    name = "(of the allocation)" if placement.spans_hosts else _HERE
+    slots = [(host.name, number) for host in placement.hosts for number in range(host.slots)] or [
+        (name, process % placement.local_ranks) for process in range(ranks)
+    ]
+    return {order[process]: slots[process] for process in range(ranks)}

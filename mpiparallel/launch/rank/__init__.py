@@ -1,0 +1,1 @@
+"""What runs on each rank, and what it leaves behind."""

@@ -1,0 +1,105 @@
+"""What follows a failure: nothing, or the job again, or ranks that go on without the dead."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from types import FrameType
+
+from mpiparallel.cluster.exit_codes import REQUEUE
+from mpiparallel.errors import LaunchError
+from mpiparallel.launch.watching.outcome import Outcome
+
+_DEFAULT_RESTARTS = 3
+_MOST_RESTARTS = 1_000_000
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
+ABORT, RESTART, SHRINK = "abort", "restart", "shrink"
+
+
+@dataclass(frozen=True, slots=True)
+class OnFailure:
+    """What is done when a job fails: ``abort``, ``restart`` it up to ``restarts`` times, or first ``shrink``."""
+
+    kind: str = ABORT
+    restarts: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> OnFailure:
+        """Return what ``text`` names; raise LaunchError if that is nothing.
+
+        >>> OnFailure.parse("restart:5")
+        OnFailure(kind='restart', restarts=5)
+        """
+        kind, colon, number = text.partition(":")
+        is_number = number.isascii() and number.isdigit() and 0 < int(number[:9]) <= _MOST_RESTARTS
+        if kind not in (ABORT, RESTART, SHRINK) or (colon and (kind == ABORT or not is_number)):
+            raise LaunchError(f'--on-failure "{text}": give abort, restart, restart:5 for five times, or shrink')
+        if kind == ABORT:
+            return cls()
+        return cls(kind, int(number) if colon else _DEFAULT_RESTARTS)
+
+    def without_shrinking(self) -> OnFailure:
+        """Return what is done where ranks cannot go on without the dead."""
+        return replace(self, kind=RESTART)
+
+
+class Attempts:
+    """Starts a job again and again, until it ends well, may not go on, or ``restarts`` are used up.
+
+    ``say`` tells the user why. While it waits between two attempts, one of the signals ``preemption`` ends it.
+    """
+
+    def __init__(self, restarts: int, say: Callable[[str], None], preemption: Iterable[signal.Signals] = ()) -> None:
+        self._restarts = restarts
+        self._say = say
+        self._preemption = tuple(preemption)
+        self._used = 0
+        self._retried_start = False
+        self._last_cause = ""
+
+    def run(self, start: Callable[[int], Outcome]) -> Outcome:
+        """Return how the last attempt ended; ``start`` makes the one that it is given the number of."""
+        attempt = 0
+        outcome = start(attempt)
+        while (reason := self._reason(outcome)) is not None:
+            pause = min(_FIRST_PAUSE_SECONDS * 2 ** max(0, self._used - 1), _LONGEST_PAUSE_SECONDS)
+            self._say(f"error: {outcome.message}")
+            self._say(f"{reason} in {pause:g} s; the logs of this attempt get .attempt{attempt} after their names")
+            if self._is_preempted(pause):
+                return Outcome(REQUEUE, "preempted between two attempts: start again with the same command")
+            attempt += 1
+            outcome = start(attempt)
+        return outcome
+
+    def _reason(self, outcome: Outcome) -> str | None:
+        """Return in words why the job is started again, or None if it is not."""
+        if not outcome.may_go_on:
+            return None
+        if not outcome.has_begun and not self._retried_start:
+            self._retried_start = True
+            return "mpirun did not start the ranks: tried once more"
+        if outcome.cause and outcome.cause == self._last_cause:
+            if self._used < self._restarts:
+                self._say("the same error twice: another restart would not mend it")
+            return None
+        self._last_cause = outcome.cause
+        if self._used >= self._restarts:
+            return None
+        self._used += 1
+        return f"restart {self._used} of {self._restarts}"
+
+    def _is_preempted(self, pause: float) -> bool:
+        told = threading.Event()
+
+        def tell(number: int, frame: FrameType | None) -> None:
+            told.set()
+
+        handlers = {number: signal.signal(number, tell) for number in self._preemption}
+        try:
+            return told.wait(pause)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)

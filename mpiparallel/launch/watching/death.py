@@ -1,0 +1,105 @@
+"""Who died first: a rank or a whole host, by the line, and by what mpirun saw where the line cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
+from mpiparallel.launch.watching.exit_statuses import exit_statuses, fatal_signal, of_wait
+from mpiparallel.launch.watching.fate import Fate
+from mpiparallel.launch.watching.host_loss import killed_process, lost_host, lost_some_host
+from mpiparallel.launch.watching.signals import name_of
+
+_SAME_MOMENT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The rank that died first, its exit code where anybody told it, and all ranks of its host where that was lost."""
+
+    fate: Fate
+    status: int | None = None
+    of_host: tuple[Fate, ...] = ()
+
+    @classmethod
+    def of(cls, cause: Fate, fates: Sequence[Fate], output: str) -> Death:
+        """Return the first death, when ``cause`` was the first to be missed and mpirun has printed ``output``.
+
+        mpirun ends other ranks so soon that they may be missed before the one that was first. A host counts as lost
+        where mpirun or the network says so, and no rank of it has said another word.
+        """
+        statuses = exit_statuses(output, len(fates))
+        for fate in fates:
+            if statuses.get(fate.process) and not fate.has_begun:
+                return cls(fate, statuses[fate.process])
+        together = [fate for fate in fates if _is_silent(fate, cause.time + _SAME_MOMENT_SECONDS)]
+        named = lost_host(output)
+        lost = _all_of(named, together, fates) or (_all_of(cause.host, together, fates) if _is_cut_off(cause) else ())
+        if lost:
+            return cls(lost[0], None, lost)
+        killed = killed_process(output)
+        # Where mpiexec lists how all have ended, on one host, this is as often one of those that it ended itself.
+        if killed and cause.process not in statuses:
+            for fate in together:
+                if (fate.host, fate.entry.pid) == (killed.host, killed.pid) and fate.host == cause.host:
+                    return cls(fate, of_wait(killed.status))
+        status = _status(cause, statuses)
+        if status is None and lost_some_host(output) and not killed:
+            return cls(cause, None, _all_of(cause.host, together, fates))
+        return cls(cause, status)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether mpirun or the network told how it came, not the line alone."""
+        return self.status is not None or bool(self.of_host)
+
+    @property
+    def code(self) -> int:
+        """The exit code of the job."""
+        return self.status or FAILED
+
+    def headline(self, size: int) -> str:
+        """Say who of ``size`` ranks died first, and how."""
+        if self.of_host:
+            ranks = ", ".join(str(fate.rank) for fate in self.of_host)
+            return f"host {self.fate.host} was lost first, with rank{'s' * (len(self.of_host) > 1)} {ranks} of {size}"
+        if not self.fate.has_begun:
+            return f"rank {self.fate.rank} of {size} ended with exit code {self.status} before it had begun"
+        return f"rank {self.fate.rank} of {size} died first: {_how(self.status)}"
+
+
+def _is_silent(fate: Fate, until: float) -> bool:
+    """Return whether the rank died before ``until``, or was there and has not been missed yet."""
+    if fate.ended_well or fate.failure or not fate.entry.called_at:
+        return False
+    return fate.entry.lost_at is None or fate.time <= until
+
+
+def _is_cut_off(cause: Fate) -> bool:
+    return cause.entry.is_unreachable
+
+
+def _all_of(host: str | None, silent: Sequence[Fate], fates: Sequence[Fate]) -> tuple[Fate, ...]:
+    """Return the ranks of ``host`` if all of them are ``silent``, and there are ranks elsewhere."""
+    found = tuple(fate for fate in silent if fate.host == host)
+    is_all = len(found) == sum(fate.host == host for fate in fates)
+    return found if is_all and len(found) < len(fates) else ()
+
+
+def _status(cause: Fate, statuses: Mapping[int, int]) -> int | None:
+    status = statuses.get(cause.process)
+    if status is None:
+        # Open MPI names one of several that died at the same moment.
+        status = fatal_signal(cause.folder) or next((code for code in statuses.values() if code), None)
+    return status
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "it was killed, or left by os._exit"
+    if status == SIGNALLED + 9:
+        return "killed by SIGKILL (where nobody did: the kernel, for want of memory; see dmesg)"
+    if status > SIGNALLED:
+        return f"killed by {name_of(status - SIGNALLED)}"
+    return f"it left with exit code {status} in the middle of the job, without an exception"

@@ -1,0 +1,91 @@
+"""What became of one rank, from what it said on the line and what it left in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
+from mpiparallel.launch.watching.roll import Entry
+
+_CONSEQUENCE_SECONDS = 1.0
+# Errors that a rank has because another one is gone.
+_OF_OTHERS = ("CommunicationError", "RankFailureError", "MPI_ERR", "mpi4py.MPI.Exception")
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """One rank: whether it ended well, failed (with its ``failure``), died, or was never heard of again.
+
+    ``time`` is when, in seconds since 1970; infinite where nothing is known.
+    """
+
+    folder: RankFolder
+    entry: Entry
+    ended_well: bool
+    is_preempted: bool
+    failure: Failure | None
+    time: float
+
+    @classmethod
+    def of(cls, folder: RankFolder, entry: Entry) -> Fate:
+        """Return the fate of the rank of ``folder`` and ``entry``."""
+        preempted = entry.last_word == "preempted" or folder.preempted.is_file()
+        ended_well = preempted or entry.ended_well or folder.completed.is_file()
+        failure = None if ended_well else entry.failure or folder.read_failure()
+        moments = [entry.said_at, entry.lost_at, failure.time if failure else None]
+        time = next((moment for moment in moments if moment is not None), float("inf"))
+        return cls(folder, entry, ended_well, preempted, failure, time)
+
+    @property
+    def rank(self) -> int:
+        """The rank."""
+        return self.folder.rank
+
+    @property
+    def process(self) -> int:
+        """The number that mpirun calls it by."""
+        return self.rank if self.entry.process is None else self.entry.process
+
+    @property
+    def host(self) -> str:
+        """Its host, empty where it never said it."""
+        return self.entry.host
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it was lost without a word or an exception."""
+        return self.entry.has_died and not self.ended_well and self.failure is None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its worker was started."""
+        return self.entry.called_at is not None or self.ended_well or self.folder.log.exists()
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether its exception is one that the end of another rank causes."""
+        return self.failure is not None and any(name in self.failure.summary for name in _OF_OTHERS)
+
+
+def first_cause(fates: Sequence[Fate], ended_at: float, survives_deaths: bool = False) -> Fate | None:
+    """Return the rank that failed or died first, if one did before the launcher ended the job at ``ended_at``.
+
+    An error of communication shortly before another rank is seen to end for a reason of its own is taken as caused by
+    that. Where deaths are survived, a rank that failed for a reason of its own comes before those that died.
+    """
+    bad = sorted(
+        (fate for fate in fates if (fate.failure or fate.has_died) and fate.time <= ended_at),
+        key=lambda fate: fate.time,
+    )
+    if not bad:
+        return None
+    own = [fate for fate in bad if fate.failure and not fate.is_consequence]
+    if survives_deaths and own:
+        return own[0]
+    near = [fate for fate in bad if fate.time <= bad[0].time + _CONSEQUENCE_SECONDS]
+    own = [fate for fate in near if fate.failure and not fate.is_consequence]
+    deaths = [fate for fate in near if fate.has_died]
+    if not bad[0].is_consequence:
+        return bad[0]
+    return (own or deaths or bad)[0]

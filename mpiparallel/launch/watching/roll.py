@@ -1,0 +1,85 @@
+"""What the launcher knows of each rank, from what the ranks say and from the moment they fall silent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mpiparallel.launch.line.message import COMPLETED, FAILED, LAST_WORDS, PREEMPTED
+from mpiparallel.launch.rank.rank_folder import Failure
+
+
+@dataclass(slots=True)
+class Entry:
+    """One rank: the MPI process it is, where it runs, its last word, and when it was lost.
+
+    Times are in seconds since 1970 by the launcher's clock; None is what has not happened. ``process`` is the number
+    that mpirun calls it by. It ``is_unreachable`` where the network to it, not the process, was seen to end.
+    """
+
+    rank: int
+    process: int | None = None
+    host: str = ""
+    pid: int | None = None
+    called_at: float | None = None
+    last_word: str | None = None
+    failure: Failure | None = None
+    said_at: float | None = None
+    lost_at: float | None = None
+    is_unreachable: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rank has said its last word or is lost."""
+        return self.last_word is not None or self.lost_at is not None
+
+    @property
+    def has_died(self) -> bool:
+        """Whether the rank was lost without a last word."""
+        return self.lost_at is not None and self.last_word is None
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it said that it has completed, or that it was preempted after a commit."""
+        return self.last_word in (COMPLETED, PREEMPTED)
+
+
+class Roll:
+    """The entries of all ranks of a job, told by an `Exchange`."""
+
+    def __init__(self, size: int) -> None:
+        self.entries = tuple(Entry(rank) for rank in range(size))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the entries by rank."""
+        return iter(self.entries)
+
+    @property
+    def size(self) -> int:
+        """How many ranks the job has."""
+        return len(self.entries)
+
+    @property
+    def anyone_called(self) -> bool:
+        """Whether any rank has begun."""
+        return any(entry.called_at is not None for entry in self.entries)
+
+    def call(self, rank: int, process: int, host: str, pid: object) -> None:
+        """Note that ``rank`` is on the line."""
+        entry = self.entries[rank]
+        entry.process, entry.host = process, host
+        entry.pid = pid if isinstance(pid, int) else None
+        entry.called_at = time.time()
+
+    def hear(self, rank: int, word: str, failure: Failure | None) -> None:
+        """Note a last word of ``rank``; its first one counts."""
+        entry = self.entries[rank]
+        if word not in LAST_WORDS or entry.last_word is not None or (word == FAILED) != (failure is not None):
+            return
+        entry.last_word, entry.failure, entry.said_at = word, failure, time.time()
+
+    def lose(self, rank: int, is_unreachable: bool = False) -> None:
+        """Note that ``rank`` is no longer on the line."""
+        self.entries[rank].lost_at = time.time()
+        self.entries[rank].is_unreachable = is_unreachable

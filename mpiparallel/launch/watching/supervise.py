@@ -1,0 +1,118 @@
+"""Starting mpirun and watching it to the end of the job."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mpiparallel.errors import LaunchError
+from mpiparallel.launch.job.mpirun_command import Command
+from mpiparallel.launch.job.terms import Terms
+from mpiparallel.launch.line.address import VARIABLE
+from mpiparallel.launch.line.exchange import Exchange
+from mpiparallel.launch.rank.parent_death import die_with_parent
+from mpiparallel.launch.rank.rank_folder import ATTEMPT_VARIABLE, RankFolder
+from mpiparallel.launch.watching.hang_check import HangCheck
+from mpiparallel.launch.watching.outcome import Launch, Outcome, judge
+from mpiparallel.launch.watching.roll import Roll
+from mpiparallel.launch.watching.watch import Watch
+
+
+def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None = None) -> Outcome:
+    """Run ``command`` to its end on ``terms`` and return how the job of ``ranks`` ranks ended.
+
+    What the shown ranks print appears on stdout as it comes. SIGINT and SIGTERM end the job, the preemption signal is
+    passed on to the ranks.
+
+    Raises
+    ------
+    LaunchError
+        ``log_dir`` cannot be written, or another job is using it.
+    """
+    agreed = terms or Terms()
+    folders = [RankFolder(log_dir, rank) for rank in range(ranks)]
+    roll = Roll(ranks)
+    with _reserved(log_dir), Exchange(roll, agreed.spans_hosts) as exchange:
+        for folder in folders:
+            folder.begin(agreed.attempt)
+        _write_hostfile(command)
+        output = log_dir / "launcher.log"
+        started_at = time.time()
+        with output.open("wb") as stream:
+            variables = {VARIABLE: str(exchange.address), ATTEMPT_VARIABLE: str(agreed.attempt)}
+            process = _start(command.with_variables(variables), stream.fileno())
+            watch = Watch(process, folders, agreed, exchange, roll, HangCheck(folders, agreed.survives_deaths).look)
+            watch.to_end()
+        launch = Launch(
+            watch.process.returncode,
+            output.read_text(errors="replace"),
+            timeout=agreed.timeout if watch.timed_out else None,
+            signal_number=watch.signal_number,
+            started_at=started_at,
+            ended_at=watch.ended_at,
+            over_at=watch.over_at,
+            sentence=watch.sentence,
+            shown=frozenset(agreed.shown.ranks if _is_read_together() else ()),
+            survives_deaths=agreed.survives_deaths,
+        )
+        watch.segments.remove()
+        return judge(folders, launch, roll)
+
+
+def _is_read_together() -> bool:
+    """Return whether stdout and stderr go to one place, so that what was shown is not to be said again."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def _reserved(log_dir: Path) -> Iterator[None]:
+    """Keep ``log_dir`` for this job: a second one would overwrite the records that tell how this one ended."""
+    try:
+        log_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(log_dir, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise LaunchError(f"--log-dir {log_dir}: {error.strerror}; give a folder that can be written") from error
+    try:
+        _lock(descriptor, log_dir)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, log_dir: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise LaunchError(f"--log-dir {log_dir}: another job is writing there; give each job its own") from error
+
+
+def _write_hostfile(command: Command) -> None:
+    if command.hostfile is None:
+        return
+    path, text = command.hostfile
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise LaunchError(f"{path}: {error.strerror}; give a --log-dir that can be written") from error
+
+
+def _start(command: Command, output: int) -> subprocess.Popen[bytes]:
+    # Its own process group, so that Ctrl-C reaches mpirun once, through this process.
+    return subprocess.Popen(
+        command.argv,
+        env=dict(command.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )

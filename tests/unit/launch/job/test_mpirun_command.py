@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.cluster.hostfile import Host
+from mpiparallel.cluster.rank_order import RankOrder
+from mpiparallel.launch.job.installation import Installation
+from mpiparallel.launch.job.mpirun_command import Command, Job, build
+from mpiparallel.launch.job.placement import Placement
+from mpiparallel.launch.job.script import Script
+
+OPENMPI = Installation("openmpi", "Open MPI v5.0.11", "/mpi/bin/mpirun")
+MPICH = Installation("mpich", "MPICH Version: 5.0.2", "/mpi/bin/mpiexec")
+HERE = Placement((), 8, False)
+TWO_HOSTS = Placement((Host("node1", 4), Host("node2", 4)), 4, True)
+WORKER = [
+    *("/venv/bin/python", "-m", "mpiparallel.launch.rank.worker", "--ranks", "8", "--log-dir", "/logs"),
+    *("train.py", "--epochs", "2"),
+]
+
+
+def command(
+    installation: Installation,
+    placement: Placement = HERE,
+    variables: dict[str, str] | None = None,
+    cores: int = 2,
+    core_type: str | None = "SkylakeX",
+    rank_table: Path | None = None,
+) -> Command:
+    script = Script("train.py", ("--epochs", "2"))
+    job = Job(8, script, placement, Path("/logs"), "/venv/bin/python", cores, core_type, rank_table)
+    return build(job, installation, variables or {})
+
+
+def test_openmpi_shares_cores_and_binds_nothing() -> None:
+    options = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none", "-n", "8"]
+    assert list(command(OPENMPI).argv) == ["/mpi/bin/mpirun", *options, *WORKER]
+
+
+def test_mpich_is_asked_only_for_exit_codes() -> None:
+    assert list(command(MPICH).argv) == ["/mpi/bin/mpiexec", "-print-all-exitcodes", "-n", "8", *WORKER]
+
+
+@pytest.mark.parametrize(
+    ("installation", "option", "text"),
+    [(OPENMPI, "--hostfile", "node1 slots=4\nnode2 slots=4\n"), (MPICH, "-f", "node1:4\nnode2:4\n")],
+)
+def test_hosts_are_in_a_file_that_this_mpi_reads(installation: Installation, option: str, text: str) -> None:
+    built = command(installation, TWO_HOSTS)
+    assert built.argv[built.argv.index(option) + 1] == "/logs/hostfile"
+    assert built.hostfile == (Path("/logs/hostfile"), text)
+    assert str(built).startswith(f"cat > /logs/hostfile <<END\n{text}END\n")
+    assert command(installation).hostfile is None
+
+
+def test_order_of_ranks_is_handed_on_where_it_is_not_that_of_mpi() -> None:
+    order = RankOrder((0, 2, 4, 6, 1, 3, 5, 7))
+    argv = command(MPICH, Placement(TWO_HOSTS.hosts, 4, True, order)).argv
+    assert RankOrder.parse(argv[argv.index("--rank-order") + 1]) == order
+    assert "--rank-order" not in command(MPICH, TWO_HOSTS).argv
+
+
+def test_openmpi_carries_the_environment_to_other_hosts() -> None:
+    variables = {"DATA_PATH": "/data", "HOSTNAME": "node1", "SLURM_PROCID": "0", "BASH_FUNC_a%%": "()", "SSH_TTY": "x"}
+    argv = command(OPENMPI, TWO_HOSTS, variables).argv
+    carried = {name for option, name in pairwise(argv) if option == "-x"}
+    assert {"DATA_PATH", "RANK_SIZE", "OPENBLAS_NUM_THREADS"} <= carried
+    assert not carried & {"HOSTNAME", "SLURM_PROCID", "BASH_FUNC_a%%", "SSH_TTY"}
+
+
+@pytest.mark.parametrize("installation", [OPENMPI, MPICH])
+def test_ranks_on_one_host_inherit_the_environment(installation: Installation) -> None:
+    built = command(installation, variables={"DATA_PATH": "/data"})
+    assert built.environment["DATA_PATH"] == "/data"
+    assert "-x" not in built.argv
+
+
+def test_openmpi_may_run_as_root_without_ucx_windows() -> None:
+    settings = command(OPENMPI).settings
+    names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_osc")
+    assert [settings[name] for name in names] == ["1", "1", "^ucx"]
+
+
+def test_mpich_gets_no_openmpi_settings() -> None:
+    assert not [name for name in command(MPICH).settings if name.startswith("OMPI_")]
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(2, "1"), (8, "1"), (9, None)])
+def test_openmpi_yields_when_every_core_has_a_rank(cores: int, expected: str | None) -> None:
+    assert command(OPENMPI, cores=cores).settings.get("OMPI_MCA_mpi_yield_when_idle") == expected
+
+
+@pytest.mark.parametrize(("placement", "threads"), [(HERE, "2"), (TWO_HOSTS, "4")])
+def test_ranks_of_a_host_share_its_cores(placement: Placement, threads: str) -> None:
+    settings = command(MPICH, placement, cores=16).settings
+    assert {settings[f"{library}_NUM_THREADS"] for library in ("OPENBLAS", "OMP", "MKL")} == {threads}
+
+
+def test_settings_of_the_user_win() -> None:
+    own = {"OPENBLAS_NUM_THREADS": "7", "OPENBLAS_CORETYPE": "Zen", "OMPI_MCA_osc": "rdma"}
+    built = command(OPENMPI, variables=own)
+    assert own.items() <= built.environment.items()
+    assert not own.keys() & built.settings.keys()
+
+
+def test_core_type_of_this_host_is_not_sent_to_others() -> None:
+    assert command(OPENMPI).settings["OPENBLAS_CORETYPE"] == "SkylakeX"
+    assert "OPENBLAS_CORETYPE" not in command(OPENMPI, TWO_HOSTS).settings
+    assert "OPENBLAS_CORETYPE" not in command(OPENMPI, core_type=None).settings
+
+
+def test_rank_table_replaces_what_the_environment_had() -> None:
+    stale = {"RANK_TABLE_FILE": "/old.json", "RANK_SIZE": "3"}
+    built = command(OPENMPI, variables=stale, rank_table=Path("/new.json"))
+    assert (built.environment["RANK_TABLE_FILE"], built.environment["RANK_SIZE"]) == ("/new.json", "8")
+    assert built.argv[built.argv.index("--rank-table") + 1] == "/new.json"
+
+
+def test_words_can_be_typed_into_a_shell() -> None:
+    assert "OMPI_MCA_osc='^ucx' \\\n" in str(command(OPENMPI))
+
+
+@pytest.mark.parametrize("installation", [OPENMPI, MPICH])
+def test_mpirun_shares_the_processors_of_the_step_that_it_is_called_from(installation: Installation) -> None:
+    assert command(installation, variables={"SLURM_STEP_ID": "0"}).environment["SLURM_OVERLAP"] == "1"
+    assert "SLURM_OVERLAP" not in command(installation, variables={"SLURM_JOB_ID": "7"}).environment

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.rank_order import RankOrder
+from mpiparallel.cluster.rank_table import Device, RankTable, Server
+from mpiparallel.errors import LaunchError
+from mpiparallel.launch.rank.worker import in_order, name_rank
+
+
+def work(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run ``program`` as rank 1 of 2, as MPICH would start it."""
+    (folder / "script.py").write_text(program)
+    rank = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "DEVICE_ID"))}
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mpiparallel.launch.rank.worker",
+            "--ranks",
+            "2",
+            "--log-dir",
+            "logs",
+            "script.py",
+            *arguments,
+        ],
+        cwd=folder,
+        env=others | rank | {"PYTHONPATH": str(Path(__file__).parents[4])} | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_rank_that_ends_well_leaves_log_environment_and_mark(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\nprint(sys.argv, os.environ['RANK_ID'], __name__, sys.path[0])\nprint('e', file=sys.stderr)\n"
+    )
+    ended = work(tmp_path, program, "-n", "3")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    device = tmp_path / "logs" / "device1"
+    assert (device / "train.log1").read_text() == f"['script.py', '-n', '3'] 1 __main__ {tmp_path}\ne\n"
+    assert {"RANK_ID=1", "RANK_SIZE=2", "DEVICE_ID=1"} <= set((device / "env1.log").read_text().splitlines())
+    assert (device / "completed").is_file()
+    assert not (device / "failure.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("sys.exit(3)", 3),
+        ("sys.exit('no data')", 1),
+        ("sys.exit(-1)", 255),
+        ("sys.exit(256)", 1),
+        ("1 / 0", 1),
+        ("(", 1),
+    ],
+)
+def test_failing_rank_leaves_its_failure(tmp_path: Path, ending: str, code: int) -> None:
+    assert work(tmp_path, f"import sys\n{ending}\n").returncode == code
+    device = tmp_path / "logs" / "device1"
+    failure = json.loads((device / "failure.json").read_text())
+    assert (failure["rank"], failure["exit_code"]) == (1, code)
+    assert 'File "script.py", line 2' in failure["traceback"] or "script.py" in failure["traceback"]
+    assert "runpy" not in failure["traceback"]
+    assert not (device / "completed").exists()
+
+
+@pytest.mark.parametrize("ending", ["sys.exit()", "sys.exit(0)", "pass"])
+def test_exit_code_zero_is_a_good_end(tmp_path: Path, ending: str) -> None:
+    assert work(tmp_path, f"import sys\n{ending}\n").returncode == 0
+    assert (tmp_path / "logs" / "device1" / "completed").is_file()
+
+
+def test_traceback_is_in_the_log(tmp_path: Path) -> None:
+    work(tmp_path, "raise ValueError('wrong')\n")
+    assert "ValueError: wrong" in (tmp_path / "logs" / "device1" / "train.log1").read_text()
+
+
+def test_rank_that_dies_at_its_exit_is_not_completed(tmp_path: Path) -> None:
+    work(tmp_path, "import atexit, os\natexit.register(os._exit, 7)\n")
+    assert not (tmp_path / "logs" / "device1" / "completed").exists()
+
+
+def test_marks_of_an_earlier_job_are_removed(tmp_path: Path) -> None:
+    work(tmp_path, "pass\n")
+    work(tmp_path, "1 / 0\n")
+    assert not (tmp_path / "logs" / "device1" / "completed").exists()
+    work(tmp_path, "pass\n")
+    assert not (tmp_path / "logs" / "device1" / "failure.json").exists()
+
+
+def test_other_number_of_ranks_than_the_job_has_is_refused(tmp_path: Path) -> None:
+    ended = work(tmp_path, "pass\n", PMI_SIZE="4", MPI_LOCALNRANKS="4")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("mpiparallel: error: this rank is one of 4, the job has 2")
+
+
+def test_rank_is_that_of_the_order_it_is_told() -> None:
+    assert in_order(Environment(1, 3, 1, 3, 0), RankOrder((2, 0, 1))).rank == 0
+    with pytest.raises(LaunchError, match="has 2 ranks, the job 3"):
+        in_order(Environment(1, 3, 1, 3, 0), RankOrder((1, 0)))
+
+
+def test_device_is_that_of_the_table_or_the_local_rank() -> None:
+    table = RankTable((Server("a", (Device(4, "1.1.1.1", 0), Device(6, "1.1.1.2", 1))),))
+    for given, device in ((table, "6"), (None, "1")):
+        variables = {"DEVICE_ID": "0", "OPENBLAS_CORETYPE": "Haswell"}
+        name_rank(variables, Environment(1, 2, 1, 2, 0), given)
+        assert variables == {
+            "RANK_ID": "1", "RANK_SIZE": "2", "DEVICE_ID": device, "OPENBLAS_CORETYPE": "Haswell"
+        }  # fmt: skip

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from itertools import repeat
+
+import pytest
+
+from mpiparallel.errors import LaunchError
+from mpiparallel.launch.watching import attempts as module
+from mpiparallel.launch.watching.attempts import Attempts, OnFailure
+from mpiparallel.launch.watching.outcome import Outcome
+
+DEATH = Outcome(137, "rank 1 died")
+
+
+@pytest.fixture(autouse=True)
+def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", 0.001)
+
+
+def run(outcomes: list[Outcome], restarts: int) -> tuple[Outcome, list[int], list[str]]:
+    """Return how it ended, the attempts that were made, and what was said; the last outcome comes again and again."""
+    made: list[int] = []
+    said: list[str] = []
+
+    def start(attempt: int) -> Outcome:
+        made.append(attempt)
+        return outcomes[min(attempt, len(outcomes) - 1)]
+
+    return Attempts(restarts, said.append).run(start), made, said
+
+
+@pytest.mark.parametrize("text", ["", "again", "abort:3", "restart:0", "restart:x", "restart:", "shrink:-1", "Restart"])
+def test_word_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(LaunchError, match="give abort, restart, restart:5"):
+        OnFailure.parse(text)
+
+
+def test_words_and_their_numbers() -> None:
+    parsed = [OnFailure.parse(text) for text in ("abort", "restart", "shrink", "shrink:7")]
+    assert [(one.kind, one.restarts) for one in parsed] == [
+        ("abort", 0), ("restart", 3), ("shrink", 3), ("shrink", 7)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 3])
+def test_job_that_dies_again_and_again_ends(restarts: int) -> None:
+    ended, made, _ = run([DEATH], restarts)
+    assert (ended, made) == (DEATH, list(range(restarts + 1)))
+
+
+def test_job_that_recovers_ends_well_and_says_why_it_was_restarted() -> None:
+    ended, made, said = run([DEATH, DEATH, Outcome(0)], 3)
+    assert (ended.code, made) == (0, [0, 1, 2])
+    assert said[0] == "error: rank 1 died"
+    assert "restart 1 of 3" in said[1]
+    assert ".attempt0" in said[1]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(0),
+        Outcome(2, "refused"),
+        Outcome(85, "preempted"),
+        Outcome(130, by_user=True),
+        Outcome(124, by_user=True),
+    ],
+)
+def test_what_did_not_fail_by_itself_is_not_restarted(outcome: Outcome) -> None:
+    assert run([outcome], 3)[1] == [0]
+
+
+def test_same_error_twice_is_not_tried_a_third_time() -> None:
+    ended, made, said = run([Outcome(1, "odd", cause="1 ValueError: odd")], 1000)
+    assert (ended.code, made) == (1, [0, 1])
+    assert said[-1] == "the same error twice: another restart would not mend it"
+
+
+def test_another_error_each_time_uses_all_restarts() -> None:
+    outcomes = [Outcome(1, "odd", cause=f"1 ValueError: {number % 2}") for number in range(9)]
+    assert run(outcomes, 5)[1] == list(range(6))
+
+
+def test_start_that_fails_is_tried_once_more_without_any_restart() -> None:
+    never = Outcome(213, "no rank has begun", has_begun=False)
+    assert run([never], 0)[1] == [0, 1]
+    assert run([never, Outcome(0)], 0)[0].code == 0
+
+
+def test_pauses_grow_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_PAUSE_SECONDS", 0.004)
+    said = run([DEATH], 5)[2]
+    assert [line.split(" in ")[1].split(" s;")[0] for line in said if "restart " in line] == [
+        "0.001", "0.002", "0.004", "0.004", "0.004"
+    ]  # fmt: skip
+
+
+def test_signal_between_two_attempts_ends_the_job_for_a_requeue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", 60.0)
+    former = signal.getsignal(signal.SIGUSR1)
+    outcomes = repeat(DEATH)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    ended = Attempts(3, str, [signal.SIGUSR1]).run(lambda attempt: next(outcomes))
+    assert ended.code == 85
+    assert signal.getsignal(signal.SIGUSR1) is former

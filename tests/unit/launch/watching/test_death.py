@@ -1,0 +1,109 @@
+"""Who died first on several hosts, by the order on the line and the recorded words of mpirun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.rank.rank_folder import RankFolder
+from mpiparallel.launch.watching.death import Death
+from mpiparallel.launch.watching.fate import Fate
+from mpiparallel.launch.watching.outcome import Launch, judge
+from mpiparallel.launch.watching.roll import Roll
+
+OPENMPI_LOST = """\
+--------------------------------------------------------------------------
+PRTE has lost communication with a remote daemon.
+
+  HNP daemon   : [prterun-n0-157@0,0] on node n0
+  Remote daemon: [prterun-n0-157@0,3] on node n3
+"""
+OPENMPI_SSH_ENDED = """\
+back to prterun:
+
+  Local host:    n0
+  Remote host:   n3
+  Daemon exit status: 255
+"""
+OPENMPI_ABORTED = """\
+prterun has exited due to process rank 1 with PID 96 on node n0 calling
+"abort". This may have caused other processes in the application to be
+"""
+OPENMPI_KILLED = "prterun noticed that process rank 7 with PID 96 on node n3 exited on\nsignal 9 (Killed).\n"
+MPICH_KILLED = """\
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 107 RUNNING AT n3
+=   EXIT CODE: 9
+=   CLEANING UP REMAINING PROCESSES
+"""
+MPICH_LOST = "[mpiexec@n0] control_cb (/mpich-5.0.2/src/pm/hydra/mpiexec/pmiserv_cb.c:280): assert (!closed) failed\n"
+SSH_LOST = f"Connection to n3 closed by remote host.\n{MPICH_LOST}"
+N3 = "host n3 was lost first, with ranks 6, 7 of 8"
+
+
+def fates(lost: str, folder: Path, unreachable: str = "") -> list[Fate]:
+    """Eight ranks, two on each host, that were missed in the order of the digits ``lost``, at one moment."""
+    roll = Roll(8)
+    for rank in range(8):
+        roll.call(rank, rank, f"n{rank // 2}", 100 + rank)
+    for moment, rank in enumerate(map(int, lost)):
+        roll.lose(rank, str(rank) in unreachable)
+        roll.entries[rank].lost_at = 1000.0 + moment / 1000
+    return [Fate.of(RankFolder(folder, entry.rank), entry) for entry in roll]
+
+
+@pytest.mark.parametrize(
+    ("lost", "output", "headline", "code"),
+    [
+        ("67012345", OPENMPI_LOST, N3, 1),
+        ("01672345", OPENMPI_LOST, N3, 1),
+        ("01", OPENMPI_SSH_ENDED, N3, 1),
+        ("6701", SSH_LOST, N3, 1),
+        ("01672345", SSH_LOST, N3, 1),
+        ("76", MPICH_LOST, N3, 1),
+        ("76", MPICH_KILLED, "rank 7 of 8 died first: killed by SIGKILL", 137),
+        ("67", MPICH_KILLED, "rank 7 of 8 died first: killed by SIGKILL", 137),
+        ("76", OPENMPI_KILLED, "rank 7 of 8 died first: killed by SIGKILL", 137),
+        ("76", OPENMPI_ABORTED, "rank 7 of 8 died first: it was killed, or left by os._exit", 1),
+    ],
+)
+def test_first_death_is_of_a_host_only_where_mpirun_says_so(
+    lost: str, output: str, headline: str, code: int, tmp_path: Path
+) -> None:
+    ranks = fates(lost, tmp_path)
+    death = Death.of(ranks[int(lost[0])], ranks, output)
+    assert death.headline(8).startswith(headline)
+    assert death.code == code
+
+
+def test_a_host_that_the_network_no_longer_reaches_is_lost(tmp_path: Path) -> None:
+    ranks = fates("670", tmp_path, unreachable="67")
+    assert Death.of(ranks[6], ranks, "").headline(8) == N3
+
+
+def test_a_host_of_which_a_rank_has_failed_by_itself_is_not_lost(tmp_path: Path) -> None:
+    ranks = fates("6", tmp_path)
+    (tmp_path / "device7").mkdir()
+    (tmp_path / "device7" / "completed").touch()
+    ranks[7] = Fate.of(ranks[7].folder, ranks[7].entry)
+    assert Death.of(ranks[6], ranks, OPENMPI_LOST).headline(8).startswith("rank 6 of 8 died first")
+
+
+def test_ranks_that_mpirun_could_not_start_are_named_not_those_that_it_ended(tmp_path: Path) -> None:
+    roll = Roll(8)
+    for rank in range(6):
+        roll.call(rank, rank, f"n{rank // 2}", 100 + rank)
+        roll.lose(rank)
+    folders = [RankFolder(tmp_path, rank) for rank in range(8)]
+    outcome = judge(folders, Launch(255, "hydra_pmi_proxy: No such file or directory\n"), roll)
+    assert outcome.code == 255
+    assert outcome.message.startswith("ranks 6, 7 of 8 had not begun\n")
+    assert "hydra_pmi_proxy: No such file or directory" in outcome.message
+
+
+def test_a_rank_that_ended_before_it_began_is_the_first(tmp_path: Path) -> None:
+    ranks = fates("01", tmp_path)
+    ranks[7] = Fate.of(ranks[7].folder, Roll(8).entries[7])
+    said = "   Process name: [prterun-n0-316@1,7]\n   Exit code:    1\n"
+    assert Death.of(ranks[0], ranks, said).headline(8) == "rank 7 of 8 ended with exit code 1 before it had begun"

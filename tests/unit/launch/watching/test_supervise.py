@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.job.mpirun_command import Command
+from mpiparallel.launch.job.terms import Terms
+from mpiparallel.launch.watching import watch as module
+from mpiparallel.launch.watching.supervise import supervise
+
+# An mpirun that goes on for an hour after one of its ranks has failed.
+STUBBORN = """
+import json, pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1], "device1")
+folder.mkdir(parents=True)
+error = "ValueError: odd"
+failure = {"rank": 1, "time": time.time(), "exception": error, "traceback": error, "exit_code": 7}
+folder.joinpath("failure.json").write_text(json.dumps(failure))
+if "deaf" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["deaf"]])
+def test_a_failed_job_ends_also_where_mpirun_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(module, "_FAILURE_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_KILL_GRACE_SECONDS", 0.2)
+    command = Command((sys.executable, "-c", STUBBORN, str(tmp_path), *words), dict(os.environ), {})
+    outcome = supervise(command, 2, tmp_path, Terms(timeout=60.0))
+    assert outcome.code == 7
+    assert "rank 1 of 2 failed first: ValueError: odd" in outcome.message

@@ -1,0 +1,173 @@
+"""How a job ended, by what its ranks said on the line and when they fell silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.job.mapping import mapping
+from mpiparallel.launch.job.placement import place
+from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
+from mpiparallel.launch.watching.outcome import Launch, Outcome, judge
+from mpiparallel.launch.watching.roll import Roll
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[RankFolder]:
+    made = [RankFolder(tmp_path, rank) for rank in range(4)]
+    for folder in made:
+        folder.path.mkdir()
+        folder.log.write_text("".join(f"line {line} of rank {folder.rank}\n" for line in range(30)))
+    return made
+
+
+def failure(rank: int, words: str, time: float, code: int = 1) -> Failure:
+    return Failure(rank, time, words, f"Traceback of rank {rank}\n{words}\n", code)
+
+
+def rolled(story: str) -> Roll:
+    """Return the roll of four ranks: each word is a rank, what it did (c, p, d or f), and when; f with a word of error.
+
+    >>> rolled("0c1 1d2").entries[1].has_died
+    True
+    """
+    roll = Roll(4)
+    for rank in range(4):
+        roll.call(rank, rank, "n0", 100 + rank)
+    for word in story.split():
+        rank, deed, moment = int(word[0]), word[1], float(word[2:].split(":")[0])
+        entry = roll.entries[rank]
+        if deed in "cp":
+            roll.hear(rank, {"c": "completed", "p": "preempted"}[deed], None)
+        elif deed == "f":
+            roll.hear(rank, "failed", failure(rank, f"{word.split(':')[1]}: odd", moment))
+        if entry.last_word:
+            entry.said_at = moment
+        roll.lose(rank)
+        entry.lost_at = moment
+    return roll
+
+
+def verdict(folders: list[RankFolder], story: str, launch: Launch) -> Outcome:
+    return judge(folders, launch, rolled(story))
+
+
+KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\nsignal 9 (Killed)."
+
+
+@pytest.mark.parametrize(
+    ("story", "launch", "code", "begin"),
+    [
+        ("0c1 1c1 2c1 3c1", Launch(0), 0, ""),
+        ("0c1 1c1 2c1 3c1", Launch(139), 139, "all 4 ranks completed, but mpirun"),
+        ("0c1 1c1 2c1 3c1", Launch(-15, ended_at=5.0), 0, ""),
+        ("0c1 1c1 2c1", Launch(0), 1, "rank 3 of 4 did not complete"),
+        ("2d3 0d4 1d4 3d4", Launch(137, KILLED), 137, "rank 2 of 4 died first: killed by SIGKILL"),
+        ("2d3 0d4 1d4 3d4", Launch(0), 1, "rank 2 of 4 died first: it was killed, or left by os._exit"),
+        (
+            "1d9 2d3",
+            Launch(9, "[mpiexec@n0] Exit codes: [n0] 9,9,1280,9"),
+            5,
+            "rank 2 of 4 died first: it left with exit",
+        ),
+        ("1f3:ValueError 2d4", Launch(1), 1, "rank 1 of 4 failed first: ValueError: odd"),
+        ("0f3.1:CommunicationError 2d3.5 1d3.9", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
+        ("0f3.1:CommunicationError 2f3.5:KeyError", Launch(1), 1, "rank 2 of 4 failed first: KeyError"),
+        ("0f3.1:CommunicationError", Launch(1), 1, "rank 0 of 4 failed first: CommunicationError"),
+        ("0p1 1p1 2p1 3p1", Launch(0), 85, "preempted: committed"),
+        ("0p1 1p1 2d3 3p1", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
+        ("0d9 1d9 2d9 3d9", Launch(-9, over_at=9.1), 137, "mpirun itself was killed by SIGKILL"),
+        ("2d3 0d9 1d9 3d9", Launch(-11, over_at=9.1), 1, "rank 2 of 4 died first"),
+        ("0d9 1d9 2d9 3d9", Launch(143, signal_number=15, ended_at=8.0), 143, "ended by SIGTERM"),
+        ("0d9 1d9 2d9 3d9", Launch(143, timeout=8.0, ended_at=8.0), 124, "not ended after 8 s"),
+        ("0c1", Launch(143, sentence="rank 1 waits", ended_at=8.0), 86, "the job hung: rank 1 waits"),
+    ],
+)
+def test_verdict(folders: list[RankFolder], story: str, launch: Launch, code: int, begin: str) -> None:
+    outcome = verdict(folders, story, launch)
+    assert outcome.code == code
+    assert outcome.message.startswith(begin)
+    assert bool(outcome.message) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("story", "code", "begin"),
+    [
+        ("0c9 1c9 2d3 3c9", 0, "rank 2 of 4 died; the others went on and completed"),
+        ("0p9 1p9 2d3 3p9", 85, "preempted: committed"),
+        ("0c9 1f8:ValueError 2d3 3d8.5", 1, "rank 1 of 4 failed first: ValueError"),
+        ("0f4:RankFailureError 1d4 2d3 3d4", 1, "rank 2 of 4 died first"),
+        ("0d3 1d3 2d3 3d3", 1, "rank 0 of 4 died first"),
+    ],
+)
+def test_verdict_where_deaths_are_survived(folders: list[RankFolder], story: str, code: int, begin: str) -> None:
+    outcome = verdict(folders, story, Launch(0, survives_deaths=True))
+    assert outcome.code == code
+    assert outcome.message.startswith(begin)
+
+
+def test_block_of_a_death_has_last_lines_time_victims_and_logs(folders: list[RankFolder]) -> None:
+    folders[2].log.write_bytes(b"first\n" * 50 + b"loss \x1b[31m nan\xff\n" + b"x" * 1000)
+    lines = verdict(
+        folders, "2d1003.5 0d1004 1d1004 3c1001", Launch(137, KILLED, started_at=1000.0)
+    ).message.splitlines()
+    assert lines[1] == "    its last lines:"
+    assert lines[2:10] == ["    first"] * 8
+    assert lines[10:12] == ["    loss ?[31m nan\ufffd", f"    {'x' * 240}"]
+    assert lines[12].endswith("3.5 s after the start, on host n0")
+    assert lines[13] == "  ended because of it: ranks 0, 1"
+    assert lines[14] == f"  its log: {folders[2].log}"
+    assert len(lines) == 16
+
+
+def test_why_the_others_could_not_go_on_is_told(folders: list[RankFolder]) -> None:
+    launch = Launch(1, survives_deaths=True)
+    message = verdict(folders, "2d3 0f5:RankFailureError 1f4:RankFailureError 3d9", launch).message
+    assert "  then rank 1 failed: RankFailureError: odd\n" in message
+
+
+def test_what_was_shown_is_not_told_again(folders: list[RankFolder]) -> None:
+    launch = Launch(1, shown=frozenset([1]))
+    assert "its traceback is above" in verdict(folders, "1f3:ValueError", launch).message
+    assert "Traceback of rank" not in verdict(folders, "1f3:ValueError", launch).message
+    assert "Traceback of rank 2" in verdict(folders, "2f3:ValueError", launch).message
+
+
+def test_only_what_failed_by_itself_may_go_on(folders: list[RankFolder]) -> None:
+    stories = [("2d3", Launch(1)), ("2d3", Launch(1, signal_number=15)), ("2d3", Launch(1, timeout=4.0))]
+    assert [verdict(folders, *story).may_go_on for story in stories] == [True, False, False]
+
+
+def test_same_error_of_the_same_rank_has_the_same_cause(folders: list[RankFolder]) -> None:
+    causes = [
+        verdict(folders, story, Launch(1)).cause for story in ("1f3:ValueError", "1f9:ValueError", "2f3:ValueError")
+    ]
+    assert causes[0] == causes[1] != causes[2]
+    assert not verdict(folders, "1d3", Launch(1)).cause
+
+
+def test_attempts_keep_their_files_and_a_new_job_removes_them(folders: list[RankFolder]) -> None:
+    folder = folders[0]
+    folder.begin(1)
+    folder.log.write_text("second")
+    folder.begin(2)
+    assert (folder.path / "train.log0.attempt1").read_text() == "second"
+    assert "line 29" in (folder.path / "train.log0.attempt0").read_text()
+    folder.begin(0)
+    assert not list(folder.path.iterdir())
+
+
+def test_mapping_names_host_and_device_of_each_rank() -> None:
+    lines = mapping(3, place(3, None, None, {}), None).splitlines()
+    assert lines == [
+        "rank  host       device", "0     localhost  0", "1     localhost  1", "2     localhost  2"
+    ]  # fmt: skip
+
+
+def test_record_of_a_failure_that_is_damaged_is_a_failure_all_the_same(folders: list[RankFolder]) -> None:
+    for content in (b"", b"{", b"[]", b'{"rank": 0}', b"\xff", b"[" * 100_000):
+        folders[0].failure.write_bytes(content)
+        found = folders[0].read_failure()
+        assert found is not None
+        assert "cannot be read" in found.exception
