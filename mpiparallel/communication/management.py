@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
@@ -145,7 +146,21 @@ def _open_world(launched: int) -> Communicator:
             f"init: the launcher started {launched} ranks, but the MPI library of this Python sees only itself: "
             "the launcher belongs to another MPI; use the mpirun or mpiexec installed beside this Python"
         )
-    if communicator.size > 1:
+    if communicator.size == 1:
+        _warn_of_lone_tasks()
+    else:
         mpi.abort_job_on_uncaught_exception()
         mpi.watch_this_rank()
     return communicator
+
+
+def _warn_of_lone_tasks() -> None:
+    """Say where srun has started several tasks that do not know of each other; programs that want that exist."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "")
+    if tasks.isdecimal() and int(tasks) > 1 and os.environ.get("SLURM_PROCID") == "0":
+        warnings.warn(
+            f"init: srun has started {tasks} tasks, but each is a world of its own; if they are to be ranks of one "
+            "job, start them with srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH)",
+            RuntimeWarning,
+            stacklevel=4,
+        )

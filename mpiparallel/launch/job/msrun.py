@@ -41,6 +41,12 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a time; give whole seconds from 1')
+    return float(text)
+
+
 def _is_true(value: str) -> bool:
     return value.lower() == "true"
 
@@ -67,7 +73,7 @@ ALIASES = (
         is_silent=lambda value: value in ("0", "-1"),
     ),
     Alias("join", note="no effect: run waits for the ranks; to go on meanwhile put & behind it", is_silent=_is_true),
-    Alias("cluster_time_out", note="no effect: mpirun starts all ranks or none; --timeout bounds the whole job"),
+    Alias("cluster_time_out", "--start-timeout", "start_timeout", _seconds),
     Alias(
         "bind_core",
         note="no effect: ranks are not bound to cores, each has its number of BLAS threads",

@@ -76,6 +76,16 @@ def test_launched_ranks_that_do_not_find_each_other_are_refused(
     assert "the launcher belongs to another MPI" in mpi_run(0, MANAGEMENT, fails=True)
 
 
+def test_tasks_of_srun_that_do_not_know_of_each_other_are_told_so(
+    mpi_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "6")
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    output = mpi_run(0, MANAGEMENT)
+    assert "srun has started 6 tasks, but each is a world of its own" in output
+    assert "rank 0 of 1 is through" in output
+
+
 def test_an_uncaught_exception_on_one_rank_ends_the_job(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(3, MANAGEMENT, "fail", timeout=30.0, fails=True)
     assert "ValueError: this rank has no data" in output

@@ -55,6 +55,7 @@ def test_every_name_of_msrun_is_taken() -> None:
         (("--rank_table_file", "t.json"), ("--rank-table", "t.json")),
         (("--tail_worker_log", "0,3-5"), ("--tee-ranks", "0,3-5")),
         (("--tail_worker_log=-1",), ("--tee",)),
+        (("--cluster_time_out", "60"), ("--start-timeout", "60")),
     ],
 )
 def test_a_name_of_msrun_means_the_same_as_ours(words, ours) -> None:
@@ -69,7 +70,6 @@ def test_a_name_of_msrun_means_the_same_as_ours(words, ours) -> None:
         (("--master_addr", "10.0.0.1"), "--master_addr 10.0.0.1: no effect: MPI's ranks find each other by mpirun"),
         (("--master_port", "8118"), "--master_port 8118: no effect: MPI's ranks find each other by mpirun"),
         (("--join", "False"), "--join False: no effect: run waits for the ranks; to go on meanwhile put & behind it"),
-        (("--cluster_time_out", "60"), "--cluster_time_out 60: no effect: mpirun starts all ranks or none; "),
         (("--bind_core", "True"), "--bind_core True: no effect: ranks are not bound to cores, "),
         (("--worker_log_name", "w"), "--worker_log_name w: no effect: the log of rank 3 is device3/train.log3"),
         (("--sim_rank_id", "3"), "--sim_rank_id 3: no effect without --sim_level"),
