@@ -21,7 +21,7 @@ from mpiparallel.launch.slurm import command as slurm
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+    from mpiparallel.launch.subparsers import Subparsers
 
 
 class Command(Protocol):

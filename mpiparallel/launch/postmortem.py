@@ -18,7 +18,7 @@ from mpiparallel.flight.recording import Call, Recording
 from mpiparallel.launch.rank.rank_folder import RankFolder
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.cli import Subparsers
+    from mpiparallel.launch.subparsers import Subparsers
 
 NAME = "postmortem"
 _LAST_CALLS = 3

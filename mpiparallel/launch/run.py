@@ -35,7 +35,7 @@ from mpiparallel.launch.watching.supervise import supervise
 from mpiparallel.launch.watching.tee import Shown
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.cli import Subparsers
+    from mpiparallel.launch.subparsers import Subparsers
 
 NAME = "run"
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mpiparallel.launch.ckpt import arguments as takes
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.cli import Subparsers
+    from mpiparallel.launch.subparsers import Subparsers
 
 NAME = "ckpt"
 _DESCRIPTION = """

@@ -21,7 +21,7 @@ from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.watching.supervise import supervise
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.cli import Subparsers
+    from mpiparallel.launch.subparsers import Subparsers
 
 NAME = "demo"
 _JOB = "mpiparallel.launch.demo.job"

@@ -16,7 +16,7 @@ from mpiparallel.launch.plan.picture import draw
 from mpiparallel.launch.plan.report import report
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.cli import Subparsers
+    from mpiparallel.launch.subparsers import Subparsers
 
 NAME = "plan"
 _DESCRIPTION = """

@@ -11,7 +11,7 @@ from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.slurm.batch_script import LAUNCHERS
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.cli import Subparsers
+    from mpiparallel.launch.subparsers import Subparsers
 
 NAME = "slurm"
 _MAKE = """

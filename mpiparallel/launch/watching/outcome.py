@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
 from mpiparallel.launch.rank.rank_folder import RankFolder
 from mpiparallel.launch.watching.death import Death
 from mpiparallel.launch.watching.exit_statuses import exit_statuses
 from mpiparallel.launch.watching.fate import Fate, first_cause
+from mpiparallel.launch.watching.launch import Launch
 from mpiparallel.launch.watching.roll import Roll
 from mpiparallel.launch.watching.signals import name_of
 from mpiparallel.launch.watching.summary import Summary
 
 _SAME_MOMENT_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How mpirun ended: its exit code, what it printed, and what ended it before its time, if anything did.
-
-    Times are in seconds since 1970. What ranks did after ``ended_at``, when the launcher began to end the job, was only
-    caused by that. ``sentence`` says what hung, where the launcher found that out. Ranks that are ``shown`` have
-    printed on the terminal already. Where it ``survives_deaths``, ranks may die while the others go on.
-    """
-
-    code: int
-    output: str = ""
-    timeout: float | None = None
-    signal_number: int | None = None
-    started_at: float = 0.0
-    ended_at: float = float("inf")
-    over_at: float = float("inf")
-    sentence: str | None = None
-    shown: frozenset[int] = field(default_factory=frozenset)
-    survives_deaths: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mpiparallel.launch.watching.fate import Fate
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.watching.outcome import Launch
+    from mpiparallel.launch.watching.launch import Launch
 
 _LAST_LINES = 10
 _LONGEST_LINE = 240

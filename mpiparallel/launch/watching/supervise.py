@@ -19,7 +19,8 @@ from mpiparallel.launch.line.exchange import Exchange
 from mpiparallel.launch.rank.parent_death import die_with_parent
 from mpiparallel.launch.rank.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.watching.hang_check import HangCheck
-from mpiparallel.launch.watching.outcome import Launch, Outcome, judge
+from mpiparallel.launch.watching.launch import Launch
+from mpiparallel.launch.watching.outcome import Outcome, judge
 from mpiparallel.launch.watching.roll import Roll
 from mpiparallel.launch.watching.watch import Watch
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
-from mpiparallel.launch.watching.outcome import Launch, judge
+from mpiparallel.launch.watching.launch import Launch
+from mpiparallel.launch.watching.outcome import judge
 
 STACK = """Current thread 0x0000 (most recent call first):
   File "train.py", line {line} in step
