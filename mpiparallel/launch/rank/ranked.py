@@ -7,6 +7,7 @@ import faulthandler
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from mpiparallel.launch.rank.worker import Assignment, run_rank
 from mpiparallel.launch.watching.attempts import ABORT
 from mpiparallel.launch.watching.tee import Shown
 
+_SPEAKING_SECONDS = 2.0
 # What only a launcher that starts the ranks can do, and who does it here.
 _LAUNCHERS_OWN: Mapping[str, str] = {
     "hostfile": "srun or mpirun has placed the ranks already; leave --hostfile out",
@@ -50,6 +52,8 @@ def execute(arguments: argparse.Namespace, starter: Starter) -> int:
         assignment = _assignment(arguments, starter, environment)
     except MpiParallelError:
         if environment.local_rank:
+            # mpirun ends the others as soon as one has left: the first rank of the host must have spoken by then.
+            time.sleep(_SPEAKING_SECONDS)
             return REFUSED
         raise
     if arguments.dry_run:
