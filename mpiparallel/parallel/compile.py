@@ -26,12 +26,15 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
 
 @dataclass
 class CompiledGraph:
-    """A sharded graph and the program of this rank; ``meets`` are all ranks that run it together."""
+    """A sharded graph and the program of this rank.
+
+    ``meets`` are all ranks that run it together, by the same ``fingerprint``; None where each may run it for itself.
+    """
 
     sharded: ShardedGraph
     program: Program
     runtime: Runtime
-    fingerprint: str
+    fingerprint: str | None
     meets: Communicator | None
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
@@ -39,7 +42,7 @@ class CompiledGraph:
 
         Raises CommunicationError on all ranks, before anything is communicated, where one of them runs something else.
         """
-        if self.meets is None:
+        if self.meets is None or self.fingerprint is None:
             return self._run(inputs, profile)
         all_are_here = self.meets.start_meeting(self.fingerprint)
         outputs = self._run(inputs, profile)
@@ -75,18 +78,18 @@ def bind(
     CommunicationError on all ranks where one of them has made another network. A stand-alone network has its layouts
     for itself on each rank; its world serves the collectives that the user placed.
     """
-    fingerprint, meets = fingerprint_of(sharded), None
     if configuration.mode != ParallelMode.STAND_ALONE:
         _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
-        meets = communicator
-    if meets is not None:
-        meets.start_meeting(fingerprint)()
+    overlaps = communicator is not None and communicator.overlaps
+    local = local_graph(sharded, configuration.rank, overlaps)
+    fingerprint = fingerprint_of(sharded, local, configuration)
+    if communicator is not None and fingerprint is not None and configuration.mode not in ParallelMode.OWN_BATCH:
+        # Before groups are made, which only their members wait for. Batches of one's own may come in new shapes alone.
+        communicator.start_meeting(fingerprint)()
     backend = make_backend(configuration)
     _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
-    overlaps = communicator is not None and communicator.overlaps
-    program = Program(local_graph(sharded, configuration.rank, overlaps), runtime)
-    return CompiledGraph(sharded, program, runtime, fingerprint, meets)
+    return CompiledGraph(sharded, Program(local, runtime), runtime, fingerprint, communicator)
 
 
 def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadcasting: Communicator | None) -> None:

@@ -1,18 +1,39 @@
-"""What of a sharded graph must be the same on all ranks, in few words."""
+"""What ranks that run a program together must have in common, in few words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 
+from mpiparallel.graph.graph import Graph, Node
+from mpiparallel.parallel.collective import Collective
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.overlap import Start
+from mpiparallel.parallel.redistribution_operators import Together
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 
 _DIGEST_BYTES = 6
 
 
-def fingerprint_of(sharded: ShardedGraph) -> str:
-    """Return words that are equal where operators, shapes, dtypes, parameters and layouts are.
+def fingerprint_of(sharded: ShardedGraph, local: Graph, configuration: ParallelConfiguration) -> str | None:
+    """Return words that are equal on all ranks that can run the program together; None where each runs it for itself.
 
-    Names that operators get by being counted are left out: a rank may have made other networks before.
+    Networks of global shapes have operators, shapes, dtypes, parameters and layouts in common; what exchanges nothing
+    and updates nothing may be run by some ranks alone. Where each rank has a batch of its own, or even a network of its
+    own, only what all of them exchange is the same.
+    """
+    if configuration.mode == ParallelMode.STAND_ALONE:
+        return None
+    if configuration.mode in ParallelMode.OWN_BATCH:
+        return _of_exchanges(local, configuration)
+    if any(node.operator.kind == "communication" or node.operator.updates for node in local.nodes):
+        return _of_network(sharded)
+    return None
+
+
+def _of_network(sharded: ShardedGraph) -> str:
+    """Return what tells networks apart. Names that operators get by being counted are left out: a rank may have made
+    other networks before.
     """
     graph = sharded.graph
     digest = blake2b(digest_size=_DIGEST_BYTES)
@@ -25,3 +46,28 @@ def fingerprint_of(sharded: ShardedGraph) -> str:
     inputs = ", ".join(f"{value.spec.dtype}{list(value.spec.shape)}" for value in graph.inputs)
     counts = f"{len(graph.nodes)} operators, {len(graph.parameters)} parameters"
     return f"a network of {counts} on inputs {inputs}, cut as {digest.hexdigest()}"
+
+
+def _of_exchanges(local: Graph, configuration: ParallelConfiguration) -> str | None:
+    exchanges = [
+        (node.operator.name, [(str(value.spec.dtype), value.spec.size) for value in node.inputs])
+        for node in _exchanged_by_all(local, configuration)
+    ]
+    if not exchanges:
+        return None
+    elements = sum(size for _, sizes in exchanges for _, size in sizes)
+    digest = blake2b(repr(exchanges).encode(), digest_size=_DIGEST_BYTES)
+    return f"a step that exchanges {elements} elements in {len(exchanges)} calls, {digest.hexdigest()}"
+
+
+def _exchanged_by_all(local: Graph, configuration: ParallelConfiguration) -> Iterator[Node]:
+    everyone = tuple(range(configuration.device_num))
+    for node in local.nodes:
+        operator = node.operator.operator if isinstance(node.operator, Start) else node.operator
+        ranks: tuple[int, ...] = ()
+        if isinstance(operator, Collective):
+            ranks = operator.ranks()
+        elif isinstance(operator, Together):
+            ranks = operator.steps[0].ranks(configuration.rank)
+        if tuple(sorted(ranks)) == everyone:
+            yield node

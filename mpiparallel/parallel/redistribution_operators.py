@@ -86,7 +86,7 @@ def _pieces(packed: np.ndarray[Any, Any], shapes: Sequence[tuple[int, ...]]) -> 
     return [packed[stop - prod(shape) : stop].reshape(shape) for stop, shape in zip(stops, shapes, strict=True)]
 
 
-class _Together(Operator):
+class Together(Operator):
     """An operator that does several steps at once, the k-th from input k to output k."""
 
     kind = "communication"
@@ -105,7 +105,7 @@ class _Together(Operator):
         return runtime.group(self.steps[0].ranks(self.rank))
 
 
-class _Blocked(_Together):
+class _Blocked(Together):
     """Each tensor's blocks along one dim, one for each rank of the group."""
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
@@ -181,7 +181,7 @@ class GatherBlocks(_Blocked):
         return BoundCollective(communicator, "all_gather", (own, packed), pack, unpack)
 
 
-class ExchangeBoxes(_Together):
+class ExchangeBoxes(Together):
     """Each rank of the group sends the others the boxes that they need, by the planner of resharding."""
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
