@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from mpi4py import MPI
-
 
 def main() -> None:
+    from mpi4py import MPI
+
     folder = Path(sys.argv[1])
     world = MPI.COMM_WORLD
     print(f"rank {world.rank} on {MPI.Get_processor_name()}", flush=True)
