@@ -45,6 +45,11 @@ class Death:
                 if (fate.host, fate.entry.pid) == (killed.host, killed.pid) and fate.host == cause.host:
                     return cls(fate, of_wait(killed.status))
         status = _status(cause, statuses)
+        if status == 0:
+            for fate in fates:
+                # Killed while MPI was finalizing, after its last word; that took the others along.
+                if fate.ended_well and statuses.get(fate.process, 0) > SIGNALLED:
+                    return cls(fate, statuses[fate.process])
         if status is None and lost_some_host(output) and not killed:
             return cls(cause, None, _all_of(cause.host, together, fates))
         return cls(cause, status)

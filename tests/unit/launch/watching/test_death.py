@@ -108,3 +108,16 @@ def test_a_rank_that_ended_before_it_began_is_the_first(tmp_path: Path) -> None:
     ranks[7] = Fate.of(ranks[7].folder, Roll(8).entries[7])
     said = "   Process name: [prterun-n0-316@1,7]\n   Exit code:    1\n"
     assert Death.of(ranks[0], ranks, said).headline(8) == "rank 7 of 8 ended with exit code 1 before it had begun"
+
+
+def test_rank_that_was_killed_after_its_last_word_is_named_not_the_one_it_took_along(tmp_path: Path) -> None:
+    roll = Roll(2)
+    for rank in range(2):
+        roll.call(rank, rank, "n0", 100 + rank)
+    roll.hear(0, "completed", None)
+    roll.lose(0)
+    roll.lose(1)
+    launch = Launch(137, "[mpiexec@n0] Exit codes: 9,0")
+    outcome = judge([RankFolder(tmp_path, rank) for rank in range(2)], launch, roll)
+    assert outcome.code == 137
+    assert "rank 0 of 2 died first: killed by SIGKILL" in outcome.message
