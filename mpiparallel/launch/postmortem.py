@@ -15,7 +15,7 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.flight.diagnosis import diagnose
 from mpiparallel.flight.recorder import spans
 from mpiparallel.flight.recording import Call, Recording
-from mpiparallel.launch.rank.rank_folder import RankFolder
+from mpiparallel.launch.job.rank_folder import RankFolder
 
 if TYPE_CHECKING:
     from mpiparallel.launch.subparsers import Subparsers

@@ -19,20 +19,22 @@ from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, RankTableError
+from mpiparallel.launch.argument_types import rank_count, seconds
 from mpiparallel.launch.job import msrun
 from mpiparallel.launch.job.installation import LAUNCHERS, Installation, find_installation
 from mpiparallel.launch.job.mapping import mapping
 from mpiparallel.launch.job.mpirun_command import Command, Job, build
+from mpiparallel.launch.job.on_failure import ABORT, SHRINK, OnFailure
 from mpiparallel.launch.job.placement import allocated_ranks, place
 from mpiparallel.launch.job.rank_settings import CHAOS_VARIABLE, rank_settings
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.job.terms import START_SECONDS, Terms
+from mpiparallel.launch.job.shown import Shown
 from mpiparallel.launch.rank import ranked
 from mpiparallel.launch.rank.starter import Starter
-from mpiparallel.launch.watching.attempts import ABORT, SHRINK, Attempts, OnFailure
+from mpiparallel.launch.watching.attempts import Attempts
 from mpiparallel.launch.watching.outcome import Outcome
 from mpiparallel.launch.watching.supervise import supervise
-from mpiparallel.launch.watching.tee import Shown
+from mpiparallel.launch.watching.terms import START_SECONDS, Terms
 
 if TYPE_CHECKING:
     from mpiparallel.launch.subparsers import Subparsers
@@ -50,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "-n", "--ranks", type=_count, metavar="N", help="how many ranks (default: those of the rank table)"
+        "-n", "--ranks", type=rank_count, metavar="N", help="how many ranks (default: those of the rank table)"
     )
     parser.add_argument("--rank-table", type=Path, metavar="FILE", help="HCCL rank table (default: $RANK_TABLE_FILE)")
     parser.add_argument(
@@ -60,12 +62,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--log-dir", type=Path, default=Path(), metavar="DIR", help="where device<rank>/ goes (default: here)"
     )
-    parser.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="stop the job after S seconds, with exit code 124"
-    )
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="stop the job after S seconds, with exit code 124")
     parser.add_argument(
         "--start-timeout",
-        type=_seconds,
+        type=seconds,
         default=START_SECONDS,
         metavar="S",
         help="end the job if some ranks have not begun S seconds after the first one (default: %(default)g)",
@@ -220,19 +220,3 @@ def _told(command: Command) -> Sequence[str]:
 
 def _say(words: str) -> None:
     print(f"mpiparallel: {words}", file=sys.stderr, flush=True)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and len(text) < 8 and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of ranks; give a whole number from 1')
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a time; give seconds above 0')
-    return seconds

@@ -6,7 +6,7 @@ import argparse
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mpiparallel.launch.demo.arguments import count
+from mpiparallel.launch.argument_types import count
 
 Bounds = tuple[tuple[int | None, int | None], ...]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from mpiparallel.launch.argument_types import count
+
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take the data, the sizes of the network and the lengths of the training, under MindSpore's names.
@@ -35,17 +37,6 @@ def size_words(arguments: argparse.Namespace) -> list[str]:
     known = argparse.ArgumentParser()
     add_size_arguments(known)
     return [f"--{name}={getattr(arguments, name)}" for name in vars(known.parse_args([]))]
-
-
-def count(text: str) -> int:
-    """Return ``text`` as a whole number from 1.
-
-    >>> count("8")
-    8
-    """
-    if not (text.isascii() and len(text) < 10 and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a count; give a whole number from 1')
-    return int(text)
 
 
 def _add_counts(group: argparse._ArgumentGroup, defaults: dict[str, int]) -> None:

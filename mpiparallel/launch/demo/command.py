@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.errors import DatasetError, LaunchError
-from mpiparallel.launch.demo.arguments import add_size_arguments, count, size_words
+from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
 from mpiparallel.launch.demo.picture import can_draw, draw
 from mpiparallel.launch.demo.report import Report
 from mpiparallel.launch.job.installation import Installation, find_installation

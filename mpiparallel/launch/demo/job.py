@@ -20,7 +20,8 @@ from mpiparallel.communication import init, world
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import config
 from mpiparallel.dataset.text import catalogue_pairs, load_pairs, translation_dataset
-from mpiparallel.launch.demo.arguments import add_size_arguments, count
+from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.demo.arguments import add_size_arguments
 from mpiparallel.layout.layout import Layout
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork, decay_groups
 from mpiparallel.nn import AdamWeightDecay

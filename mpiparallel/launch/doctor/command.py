@@ -7,6 +7,8 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpiparallel.launch.argument_types import rank_count
+
 if TYPE_CHECKING:
     from mpiparallel.launch.subparsers import Subparsers
 
@@ -30,7 +32,11 @@ def add_parser(subparsers: Subparsers) -> None:
     hosts.add_argument("--hostfile", type=Path, metavar="FILE", help="look at its hosts too, over ssh")
     hosts.add_argument("--rank-table", type=Path, metavar="FILE", help="look at its servers too, over ssh")
     parser.add_argument(
-        "-n", "--ranks", type=_count, metavar="N", help="ranks that this host is to run (default: its slots, or cores)"
+        "-n",
+        "--ranks",
+        type=rank_count,
+        metavar="N",
+        help="ranks that this host is to run (default: its slots, or cores)",
     )
     parser.add_argument(
         "--log-dir", type=Path, default=Path(), metavar="DIR", help="where logs are to go (default: here)"
@@ -47,9 +53,3 @@ def execute(arguments: argparse.Namespace) -> int:
     # Every other command would pay for what this one imports.
     code: int = importlib.import_module("mpiparallel.launch.doctor.consultation").consult(arguments)
     return code
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and len(text) < 8 and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of ranks; give a whole number from 1')
-    return int(text)

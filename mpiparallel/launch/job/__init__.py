@@ -1,1 +1,1 @@
-"""What is to be started: the script, where its ranks run, and mpirun's words for it."""
+"""A job as it is described: script, places to run and to write, what follows a failure, and the words for mpirun."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.argument_types import rank_count, seconds
 
 _ALL_RANKS = "-1"
 
@@ -35,18 +36,6 @@ class Alias:
         return self.target or f"msrun_{self.name}"
 
 
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of ranks; give a whole number from 1')
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a time; give whole seconds from 1')
-    return float(text)
-
-
 def _is_true(value: str) -> bool:
     return value.lower() == "true"
 
@@ -56,7 +45,7 @@ def _is_false(value: str) -> bool:
 
 
 ALIASES = (
-    Alias("worker_num", "-n", "ranks", _whole),
+    Alias("worker_num", "-n", "ranks", rank_count),
     Alias("log_dir", "--log-dir", "log_dir", Path),
     Alias("rank_table_file", "--rank-table", "rank_table", Path),
     Alias("tail_worker_log", "--tee-ranks", "tee_ranks"),
@@ -73,7 +62,7 @@ ALIASES = (
         is_silent=lambda value: value in ("0", "-1"),
     ),
     Alias("join", note="no effect: run waits for the ranks; to go on meanwhile put & behind it", is_silent=_is_true),
-    Alias("cluster_time_out", "--start-timeout", "start_timeout", _seconds),
+    Alias("cluster_time_out", "--start-timeout", "start_timeout", seconds),
     Alias(
         "bind_core",
         note="no effect: ranks are not bound to cores, each has its number of BLAS threads",

@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Any
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.job.rank_folder import Failure
 from mpiparallel.launch.line.address import LOCAL, LineAddress, own_addresses
 from mpiparallel.launch.line.keepalive import keep_alive
 from mpiparallel.launch.line.message import HELLO, LONGEST, SIGNAL, WELCOME, Inbox, encode
-from mpiparallel.launch.rank.rank_folder import Failure
-from mpiparallel.launch.watching.roll import Roll
+from mpiparallel.launch.line.roll import Roll
 
 _LOOPBACK = "127.0.0.1"
 _TOKEN_BYTES = 16

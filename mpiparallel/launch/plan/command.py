@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.demo.arguments import count
+from mpiparallel.launch.argument_types import count
 from mpiparallel.launch.plan.picture import draw
 from mpiparallel.launch.plan.report import report
 

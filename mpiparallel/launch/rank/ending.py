@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from mpiparallel.flight import format as flight_format
 from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.line import message
 from mpiparallel.launch.line.caller import Caller
-from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
 from mpiparallel.launch.rank.unwatched import Unwatched
 
 

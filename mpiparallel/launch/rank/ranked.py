@@ -19,14 +19,14 @@ from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, MpiParallelError
 from mpiparallel.launch.job import msrun
 from mpiparallel.launch.job.installation import library_text, shortened, vendor_of
+from mpiparallel.launch.job.on_failure import ABORT
 from mpiparallel.launch.job.rank_settings import rank_settings
 from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.job.shown import Shown
 from mpiparallel.launch.rank.starter import Starter
 from mpiparallel.launch.rank.task_order import task_order
 from mpiparallel.launch.rank.unwatched import Unwatched
 from mpiparallel.launch.rank.worker import Assignment, run_rank
-from mpiparallel.launch.watching.attempts import ABORT
-from mpiparallel.launch.watching.tee import Shown
 
 _SPEAKING_SECONDS = 2.0
 # What only a launcher that starts the ranks can do, and who does it here.

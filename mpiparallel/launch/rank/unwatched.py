@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from mpiparallel.launch.watching.tee import GrowingLog
+from mpiparallel.launch.job.growing_log import GrowingLog
 
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 5.0

@@ -30,13 +30,13 @@ from mpiparallel.flight import format as flight_format
 from mpiparallel.flight.diagnosis import Diagnosis
 from mpiparallel.flight.recorder import FILE_VARIABLE, FlightRecorder
 from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
+from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, Failure, RankFolder
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.line import message
 from mpiparallel.launch.line.address import VARIABLE, LineAddress
 from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.rank.ending import Ending
 from mpiparallel.launch.rank.parent_death import die_with_parent
-from mpiparallel.launch.rank.rank_folder import ATTEMPT_VARIABLE, Failure, RankFolder
 from mpiparallel.launch.rank.traceback_report import report
 from mpiparallel.launch.rank.unwatched import Unwatched
 

@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpiparallel.launch.argument_types import count
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.slurm.batch_script import LAUNCHERS
 
@@ -35,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     make.add_argument("--python", metavar="PATH", default="python", help="of every node (default: python)")
     make.add_argument(
         "--signal",
-        type=_whole,
+        type=count,
         metavar="S",
         help="ask the ranks to commit and end, by SIGUSR1, S seconds before its time is up (default: 120 with "
         "--requeue)",
@@ -56,16 +57,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _add_allocation(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("allocation", "as sbatch knows them")
     group.add_argument("--job-name", metavar="NAME", default="mpiparallel", help="(default: mpiparallel)")
-    group.add_argument("--nodes", type=_whole, metavar="N", default=1, help="(default: 1)")
-    group.add_argument("--ntasks-per-node", type=_whole, metavar="N", default=1, help="ranks of a node (default: 1)")
-    group.add_argument("--cpus-per-task", type=_whole, metavar="N", help="processors of a rank")
+    group.add_argument("--nodes", type=count, metavar="N", default=1, help="(default: 1)")
+    group.add_argument("--ntasks-per-node", type=count, metavar="N", default=1, help="ranks of a node (default: 1)")
+    group.add_argument("--cpus-per-task", type=count, metavar="N", help="processors of a rank")
     group.add_argument("--gpus-per-node", metavar="GPUS", help="as sbatch takes it: 4, or a100:4")
     group.add_argument("--time", metavar="TIME", help="as sbatch takes it: 30, 02:00:00, 1-12:00:00")
     group.add_argument("--partition", metavar="NAME")
     group.add_argument("--account", metavar="NAME")
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from 1')
-    return int(text)

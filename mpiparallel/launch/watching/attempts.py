@@ -5,45 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from types import FrameType
 
 from mpiparallel.cluster.exit_codes import REQUEUE
-from mpiparallel.errors import LaunchError
 from mpiparallel.launch.watching.outcome import Outcome
 
-_DEFAULT_RESTARTS = 3
-_MOST_RESTARTS = 1_000_000
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
-ABORT, RESTART, SHRINK = "abort", "restart", "shrink"
-
-
-@dataclass(frozen=True, slots=True)
-class OnFailure:
-    """What is done when a job fails: ``abort``, ``restart`` it up to ``restarts`` times, or first ``shrink``."""
-
-    kind: str = ABORT
-    restarts: int = 0
-
-    @classmethod
-    def parse(cls, text: str) -> OnFailure:
-        """Return what ``text`` names; raise LaunchError if that is nothing.
-
-        >>> OnFailure.parse("restart:5")
-        OnFailure(kind='restart', restarts=5)
-        """
-        kind, colon, number = text.partition(":")
-        is_number = number.isascii() and number.isdigit() and 0 < int(number[:9]) <= _MOST_RESTARTS
-        if kind not in (ABORT, RESTART, SHRINK) or (colon and (kind == ABORT or not is_number)):
-            raise LaunchError(f'--on-failure "{text}": give abort, restart, restart:5 for five times, or shrink')
-        if kind == ABORT:
-            return cls()
-        return cls(kind, int(number) if colon else _DEFAULT_RESTARTS)
-
-    def without_shrinking(self) -> OnFailure:
-        """Return what is done where ranks cannot go on without the dead."""
-        return replace(self, kind=RESTART)
 
 
 class Attempts:

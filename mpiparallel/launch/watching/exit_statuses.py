@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from mpiparallel.cluster.exit_codes import SIGNALLED
-from mpiparallel.launch.rank.rank_folder import RankFolder
+from mpiparallel.launch.job.rank_folder import RankFolder
 
 _OPENMPI_SIGNAL = re.compile(r"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on\s+signal ([0-9]+)")
 _OPENMPI_CODE = re.compile(r"Process name: \[[^,\]]*,([0-9]+)\]\s+Exit code: +([0-9]+)")

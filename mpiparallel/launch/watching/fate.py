@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
-from mpiparallel.launch.watching.roll import Entry
+from mpiparallel.launch.job.rank_folder import Failure, RankFolder
+from mpiparallel.launch.line.roll import Entry
 
 _CONSEQUENCE_SECONDS = 1.0
 # Errors that a rank has because another one is gone.

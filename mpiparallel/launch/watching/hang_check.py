@@ -8,7 +8,7 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.flight.diagnosis import diagnose
 from mpiparallel.flight.process_state import process_state
 from mpiparallel.flight.recording import Recording
-from mpiparallel.launch.rank.rank_folder import RankFolder
+from mpiparallel.launch.job.rank_folder import RankFolder
 
 _CONFIRMING_LOOKS = 4
 # The MPI library may take some seconds to see that a rank is dead.

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
-from mpiparallel.launch.rank.rank_folder import RankFolder
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.line.roll import Roll
 from mpiparallel.launch.watching.death import Death
 from mpiparallel.launch.watching.exit_statuses import exit_statuses
 from mpiparallel.launch.watching.fate import Fate, first_cause
 from mpiparallel.launch.watching.launch import Launch
-from mpiparallel.launch.watching.roll import Roll
 from mpiparallel.launch.watching.signals import name_of
 from mpiparallel.launch.watching.summary import Summary
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.mpirun_command import Command
-from mpiparallel.launch.job.terms import Terms
+from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.line.address import VARIABLE
 from mpiparallel.launch.line.exchange import Exchange
+from mpiparallel.launch.line.roll import Roll
 from mpiparallel.launch.rank.parent_death import die_with_parent
-from mpiparallel.launch.rank.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.watching.hang_check import HangCheck
 from mpiparallel.launch.watching.launch import Launch
 from mpiparallel.launch.watching.outcome import Outcome, judge
-from mpiparallel.launch.watching.roll import Roll
+from mpiparallel.launch.watching.terms import Terms
 from mpiparallel.launch.watching.watch import Watch
 
 

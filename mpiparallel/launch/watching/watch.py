@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 
-from mpiparallel.launch.job.terms import Terms
+from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.line.exchange import Exchange
-from mpiparallel.launch.rank.rank_folder import RankFolder
-from mpiparallel.launch.watching.roll import Entry, Roll
+from mpiparallel.launch.line.roll import Entry, Roll
 from mpiparallel.launch.watching.shared_segments import LeftSegments
 from mpiparallel.launch.watching.tee import Tee
+from mpiparallel.launch.watching.terms import Terms
 
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 0.5

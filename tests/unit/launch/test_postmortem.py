@@ -9,7 +9,7 @@ from mpiparallel.cluster.exit_codes import FAILED, HUNG
 from mpiparallel.flight import format as layout
 from mpiparallel.flight.recorder import FlightRecorder
 from mpiparallel.launch.cli import main
-from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
+from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 
 
 @pytest.fixture

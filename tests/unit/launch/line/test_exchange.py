@@ -20,7 +20,7 @@ from mpiparallel.launch.line import address
 from mpiparallel.launch.line.address import LineAddress
 from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.line.exchange import Exchange
-from mpiparallel.launch.watching.roll import Roll
+from mpiparallel.launch.line.roll import Roll
 
 LIMIT = 20.0
 ROOT = Path(__file__).parents[4]

@@ -8,8 +8,9 @@ from itertools import repeat
 import pytest
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.job.on_failure import OnFailure
 from mpiparallel.launch.watching import attempts as module
-from mpiparallel.launch.watching.attempts import Attempts, OnFailure
+from mpiparallel.launch.watching.attempts import Attempts
 from mpiparallel.launch.watching.outcome import Outcome
 
 DEATH = Outcome(137, "rank 1 died")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.rank.rank_folder import RankFolder
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.line.roll import Roll
 from mpiparallel.launch.watching.death import Death
 from mpiparallel.launch.watching.fate import Fate
 from mpiparallel.launch.watching.launch import Launch
 from mpiparallel.launch.watching.outcome import judge
-from mpiparallel.launch.watching.roll import Roll
 
 OPENMPI_LOST = """\
 --------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
+from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.watching.launch import Launch
 from mpiparallel.launch.watching.outcome import judge
 

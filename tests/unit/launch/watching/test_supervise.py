@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.job.mpirun_command import Command
-from mpiparallel.launch.job.terms import Terms
 from mpiparallel.launch.watching import watch as module
 from mpiparallel.launch.watching.supervise import supervise
+from mpiparallel.launch.watching.terms import Terms
 
 # An mpirun that goes on for an hour after one of its ranks has failed.
 STUBBORN = """

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.rank.rank_folder import RankFolder
-from mpiparallel.launch.watching.tee import Shown, Tee
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.job.shown import Shown
+from mpiparallel.launch.watching.tee import Tee
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from mpiparallel.launch.job.mapping import mapping
 from mpiparallel.launch.job.placement import place
-from mpiparallel.launch.rank.rank_folder import Failure, RankFolder
+from mpiparallel.launch.job.rank_folder import Failure, RankFolder
+from mpiparallel.launch.line.roll import Roll
 from mpiparallel.launch.watching.launch import Launch
 from mpiparallel.launch.watching.outcome import Outcome, judge
-from mpiparallel.launch.watching.roll import Roll
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mpiparallel.launch.job.rank_folder import Failure
 from mpiparallel.launch.line.message import COMPLETED, FAILED, LAST_WORDS, PREEMPTED
-from mpiparallel.launch.rank.rank_folder import Failure
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field
 
-from mpiparallel.launch.watching.tee import Shown
+from mpiparallel.launch.job.shown import Shown
 
 START_SECONDS = 120.0
 
