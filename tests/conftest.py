@@ -1,4 +1,7 @@
-"""What a report of the tests must say to be read elsewhere: which Python, NumPy, BLAS and MPI ran them."""
+"""What a report of the tests must say to be read elsewhere: which Python, NumPy, BLAS and MPI ran them.
+
+No test finds what a killed mpirun of another has left.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_info
+
+from mpiparallel.launch.rank.left_sessions import remove_left_sessions
+
+
+@pytest.fixture(autouse=True)
+def _no_left_sessions() -> None:
+    """Tests start mpirun thousands of times and kill many; where process numbers come round, some would not start."""
+    remove_left_sessions()
 
 
 def pytest_report_header() -> list[str]:

@@ -13,8 +13,13 @@ def process_state(recording: Recording) -> str:
     """Return "dead" or "stopped", or nothing where the process runs, or its number means nothing here."""
     if recording.host != os.uname().nodename or recording.process_space != process_space():
         return ""
+    return state_of(recording.process)
+
+
+def state_of(process: int) -> str:
+    """Return "dead" or "stopped", or nothing where the process of this number, of this system's, runs."""
     try:
-        status = Path(f"/proc/{recording.process}/stat").read_text(errors="replace")
+        status = Path(f"/proc/{process}/stat").read_text(errors="replace")
     except FileNotFoundError:
         return "dead"
     except OSError:

@@ -36,6 +36,7 @@ from mpiparallel.launch.line import message
 from mpiparallel.launch.line.address import VARIABLE, LineAddress
 from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.rank.ending import Ending
+from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.parent_death import die_with_parent
 from mpiparallel.launch.rank.traceback_report import report
 from mpiparallel.launch.rank.unwatched import Unwatched
@@ -153,6 +154,8 @@ def _prepare(assignment: Assignment, environment: Environment, caller: Caller | 
             f"--log-dir {assignment.log_dir} on {os.uname().nodename}: {error.strerror}; give a folder that every host "
             "can write"
         ) from error
+    if environment.local_rank == 0:
+        remove_left_sessions()
     if assignment.unwatched:
         assignment.unwatched.begin(folder.log)
     ending = Ending(folder, environment.size, _recorder(folder, environment), caller, assignment.unwatched)

@@ -17,6 +17,7 @@ from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.line.address import VARIABLE
 from mpiparallel.launch.line.exchange import Exchange
 from mpiparallel.launch.line.roll import Roll
+from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.parent_death import die_with_parent
 from mpiparallel.launch.watching.hang_check import HangCheck
 from mpiparallel.launch.watching.launch import Launch
@@ -43,6 +44,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
         for folder in folders:
             folder.begin(agreed.attempt)
         _write_hostfile(command)
+        remove_left_sessions()
         output = log_dir / "launcher.log"
         started_at = time.time()
         with output.open("wb") as stream:
@@ -63,6 +65,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
             survives_deaths=agreed.survives_deaths,
         )
         watch.segments.remove()
+        remove_left_sessions()
         return judge(folders, launch, roll)
 
 

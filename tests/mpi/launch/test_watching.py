@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -105,6 +106,21 @@ def test_where_one_reader_sees_both_streams_nothing_is_told_twice(mpi_python: Pa
     )
     assert ended.stdout.count("Traceback") == 1
     assert "its traceback is above" in ended.stdout
+
+
+def test_what_a_killed_mpirun_leaves_is_cleared_away_by_the_next_job(
+    mpi_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as sessions:
+        monkeypatch.setenv("TMPDIR", sessions)
+        with start(mpi_python, tmp_path, BEGIN + READY + "time.sleep(60)\n") as job:
+            wait_until(lambda: (tmp_path / "up0").exists())
+            job.kill()
+        wait_until(lambda: not workers(tmp_path))
+        assert bool(list(Path(sessions).glob("ompi.*"))) == (not (mpi_python.parent / "mpichversion").exists())
+        returned, _, errors = run(mpi_python, tmp_path, BEGIN)
+        assert returned == 0, errors
+        assert not list(Path(sessions).rglob("*"))
 
 
 def test_rank_that_leaves_early_is_a_hang_and_not_a_wait_for_ever(mpi_python: Path, tmp_path: Path) -> None:
