@@ -8,6 +8,7 @@ from hashlib import blake2b
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.parallel.collective import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.local_graph import GRADIENT_OF
 from mpiparallel.parallel.overlap import Start
 from mpiparallel.parallel.redistribution_operators import Together
 from mpiparallel.parallel.sharded_graph import ShardedGraph
@@ -20,7 +21,7 @@ def fingerprint_of(sharded: ShardedGraph, local: Graph, configuration: ParallelC
 
     Networks of global shapes have operators, shapes, dtypes, parameters and layouts in common; what exchanges nothing
     and updates nothing may be run by some ranks alone. Where each rank has a batch of its own, or even a network of its
-    own, only what all of them exchange is the same.
+    own, only what all of them exchange is the same, and the gradients of which parameters.
     """
     if configuration.mode == ParallelMode.STAND_ALONE:
         return None
@@ -50,14 +51,20 @@ def _of_network(sharded: ShardedGraph) -> str:
 
 def _of_exchanges(local: Graph, configuration: ParallelConfiguration) -> str | None:
     exchanges = [
-        (node.operator.name, [(str(value.spec.dtype), value.spec.size) for value in node.inputs])
+        (node.operator.name, [(str(value.spec.dtype), value.spec.size) for value in node.inputs], _owners(node, local))
         for node in _exchanged_by_all(local, configuration)
     ]
     if not exchanges:
         return None
-    elements = sum(size for _, sizes in exchanges for _, size in sizes)
+    elements = sum(size for _, sizes, _ in exchanges for _, size in sizes)
     digest = blake2b(repr(exchanges).encode(), digest_size=_DIGEST_BYTES)
     return f"a step that exchanges {elements} elements in {len(exchanges)} calls, {digest.hexdigest()}"
+
+
+def _owners(node: Node, local: Graph) -> list[str]:
+    """Return the parameters that are exchanged, or whose gradients are; other names depend on what a rank has made."""
+    names = (value.name.rpartition("/")[0].removeprefix(GRADIENT_OF) for value in node.outputs)
+    return [name if name in local.parameters else "" for name in names]
 
 
 def _exchanged_by_all(local: Graph, configuration: ParallelConfiguration) -> Iterator[Node]:

@@ -12,6 +12,9 @@ from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 
+GRADIENT_OF = "gradient of "
+"""What the names of exchanged gradients begin with; the name of the parameter follows."""
+
 
 def local_graph(sharded: ShardedGraph, rank: int, overlaps: bool = False, fuses: bool = True) -> Graph:
     """Return the graph that ``rank`` runs, without what nothing needs.
@@ -74,7 +77,7 @@ class _Localizer:
                 return known
         local = self._value(value)
         parameter = self._sharded.graph.gradients.get(value)
-        name = value.name if parameter is None else f"gradient of {parameter.name}"
+        name = value.name if parameter is None else f"{GRADIENT_OF}{parameter.name}"
         for step in redistribute(own, wanted):
             operator = redistributing_operator([step], self._rank).configured(scope=f"{name}/{step.kind}")
             specs = operator.infer(local.spec)

@@ -82,7 +82,7 @@ class LaunchedJob:
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
-                preexec_fn=_take_terminal if terminal else None,
+                preexec_fn=_in_terminal if terminal else _heed_hangup,
             )
 
     def __enter__(self) -> LaunchedJob:
@@ -180,5 +180,11 @@ def _maps(pid: int) -> list[str]:
         return []
 
 
-def _take_terminal() -> None:
+def _heed_hangup() -> None:
+    # Under nohup the tests would hand down that it is ignored.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _in_terminal() -> None:
+    _heed_hangup()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
