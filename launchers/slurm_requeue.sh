@@ -19,6 +19,10 @@ if [ $# -eq 0 ] || [ -z "${SLURM_JOB_ID-}" ]; then
     exit 2
 fi
 
+# SLURM's signal comes to this shell alone, at any moment, and a shell answers only while it waits.
+told= pid=
+trap 'told=1; [ -z "$pid" ] || kill -USR1 "$pid"' USR1
+
 set -u
 logs=$SLURM_JOB_NAME-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}
 job=("${PYTHON:-python}" -m mpiparallel run --log-dir "$logs" "$@")
@@ -38,8 +42,7 @@ if [ "$launcher" = pmix ]; then
 fi
 "${job[@]}" &
 pid=$!
-# SLURM's signal comes to this shell alone, and a shell answers only while it waits.
-trap 'kill -USR1 "$pid"' USR1
+[ -z "$told" ] || kill -USR1 "$pid"
 while wait "$pid"; kill -0 "$pid" 2>/dev/null; do :; done
 wait "$pid"
 code=$?
@@ -47,8 +50,9 @@ answers() { # every node of the job still runs what it is asked to
     timeout 60 srun --overlap --mpi=none --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" \
         --ntasks-per-node=1 true
 }
-# A checkpoint was committed, or a node is lost, which this script may see long before SLURM does.
-if [ "$code" -eq 85 ] || { [ "$code" -ne 0 ] && ! answers; }; then
+# A checkpoint was committed; or the signal came before the job could heed it; or a node is lost, which this script may
+# see long before SLURM does.
+if [ "$code" -eq 85 ] || { [ -n "$told" ] && [ "$code" -eq 138 ]; } || { [ "$code" -ne 0 ] && ! answers; }; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

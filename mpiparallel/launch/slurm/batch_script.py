@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from dataclasses import dataclass
 from typing import Final
 
-from mpiparallel.cluster.exit_codes import REFUSED, REQUEUE
+from mpiparallel.cluster.exit_codes import REFUSED, REQUEUE, SIGNALLED
 
 LAUNCHERS: Final = ("run", "pmix", "pmi2")
 """``mpiparallel run`` with its mpirun, and srun's ways for Open MPI and for MPICH."""
@@ -46,11 +47,15 @@ if [ "$launcher" = pmix ]; then
     for ((step = 0; step < ${SLURM_RESTART_COUNT:-0}; step++)); do srun --mpi=none true; done
 fi
 """
+_TOLD = """
+# SLURM's signal comes to this shell alone, at any moment, and a shell answers only while it waits.
+told= pid=
+trap 'told=1; [ -z "$pid" ] || kill -USR1 "$pid"' USR1
+"""
 _WATCHED = """\
 "${job[@]}" &
 pid=$!
-# SLURM's signal comes to this shell alone, and a shell answers only while it waits.
-trap 'kill -USR1 "$pid"' USR1
+[ -z "$told" ] || kill -USR1 "$pid"
 while wait "$pid"; kill -0 "$pid" 2>/dev/null; do :; done
 wait "$pid"
 code=$?
@@ -60,11 +65,12 @@ answers() { # every node of the job still runs what it is asked to
     timeout 60 srun --overlap --mpi=none --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" \\
         --ntasks-per-node=1 true
 }
-# A checkpoint was committed, or a node is lost, which this script may see long before SLURM does.
-if [ "$code" -eq REQUEUE ] || { [ "$code" -ne 0 ] && ! answers; }; then
+# A checkpoint was committed; or the signal came before the job could heed it; or a node is lost, which this script may
+# see long before SLURM does.
+if [ "$code" -eq AGAIN ] || { [ -n "$told" ] && [ "$code" -eq EARLY ]; } || { [ "$code" -ne 0 ] && ! answers; }; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
-""".replace("REQUEUE", str(REQUEUE))
+""".replace("AGAIN", str(REQUEUE)).replace("EARLY", str(SIGNALLED + signal.SIGUSR1))
 _EXIT = """\
 exit "$code"
 """
@@ -97,6 +103,8 @@ class BatchScript:
         parts += [f"#SBATCH {directive}\n" for directive in self.directives]
         if not self.script:
             parts.append(_ARGUMENTS.format(**words))
+        if self.is_signalled or self.requeues:
+            parts.append(_TOLD)
         words["python"] = shlex.quote(self.python) if self.python != "python" else "python"
         parts.append(_COMMAND.format(**words, script=shlex.join(self.script) if self.script else '"$@"'))
         if self.is_signalled or self.requeues:

@@ -145,6 +145,17 @@ def test_the_signal_is_handed_on_and_the_code_is_that_of_the_job(tmp_path: Path)
     assert ended.returncode == 85
 
 
+@pytest.mark.parametrize("heeds", [True, False])
+def test_a_signal_that_comes_before_the_job_can_heed_it_requeues_it(heeds: bool, tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("#!/bin/bash\n" + ("trap 'exit 85' USR1\nsleep 0.5\n" if heeds else "sleep 60\n"))
+    (tmp_path / "job").chmod(0o755)
+    text = (LAUNCHERS / "slurm_requeue.sh").read_text()
+    early = text.replace("set -u\n", "set -u\nkill -USR1 $$\n").replace("pid=$!\n", "pid=$!; sleep 0.3\n")
+    (tmp_path / "early.sh").write_text(early)
+    ended, told = ran(tmp_path / "early.sh", "train.py", folder=tmp_path, PYTHON=str(tmp_path / "job"))
+    assert (ended, told[-3:]) == (85 if heeds else 138, ["scontrol", "requeue", "7"])
+
+
 def test_text_that_would_be_shell_code_is_refused(tmp_path: Path, capsys) -> None:
     assert main(["slurm", "make", "-o", str(tmp_path / "x"), "--job-name", "a;b"]) == 2
     assert '--job-name "a;b": has characters that no such value of sbatch has' in capsys.readouterr().err
