@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
+.PHONY: help demo test test-mpi lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -18,11 +18,18 @@ help: ## list the targets
 demo: .venv/.demo ## train on eight ranks, go on with four, in place; results in mpiparallel_demo/
 	@.venv/bin/mpiparallel demo
 
-test: .venv/.test .venv-mpich/.test ## run the tests, with Open MPI and with MPICH
+test: .venv/.test .venv-mpich/.test ## run the tests: all on threads, a sample under Open MPI and MPICH
 test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test: export OPENBLAS_NUM_THREADS := 1
 test:
-	.venv/bin/python -m pytest -m "not gpu and not interop and not mindspore and not slow and not cluster"
+	.venv/bin/python -m pytest -n auto --dist worksteal \
+		-m "(not mpi or sample) and not gpu and not interop and not mindspore and not slow and not cluster"
+
+test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Open MPI and with MPICH, and let ranks die
+test-mpi: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+test-mpi: export OPENBLAS_NUM_THREADS := 1
+test-mpi:
+	.venv/bin/python -m pytest -m mpi tests/mpi tests/reliability
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .
@@ -30,7 +37,7 @@ lint: .venv/.test ## check style, types and layers
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-check: lint test ## lint, then test
+check: lint test test-mpi ## lint, then test
 
 test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x or cuda13x)
 	.venv/bin/python -m pytest -m gpu

@@ -110,6 +110,7 @@ def check_gone(found: Ended) -> None:
     assert found.gone_after < 30.0, f"{found.left} processes were left, and are still there"
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("case", cases(tuple(DEATHS), ("at", "in", "after"), {"mpich": 4, "openmpi": 2}))
 def test_death_of_a_rank_ends_the_job_with_its_signal_and_names_it(case: Case, tmp_path: Path) -> None:
     found = ended(case, tmp_path)

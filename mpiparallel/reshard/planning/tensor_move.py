@@ -54,7 +54,7 @@ class FramePair:
         found = [
             (rank, wanted) for wanted in product(*ranges) for rank in self.target.holders(wanted) if rank not in holders
         ]
-        if hosts is not None and len(holders) > 1 and found:
+        if hosts is not None and found:
             served = {hosts.host(rank) for rank in holders}
             found = [(rank, wanted) for rank, wanted in found if hosts.host(rank) not in served]
         return Takers(found)

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.mpi
 RANKS = 6
 
 
+@pytest.mark.sample
 def test_any_checkpoint_is_loaded_by_any_layout_on_mpi_ranks(mpi_run: Callable[..., str], tmp_path: Path) -> None:
     output = mpi_run(RANKS, "tests.mpi.checkpoint.any_checkpoint_ranks", tmp_path, timeout=240.0)
     for rank in range(RANKS):

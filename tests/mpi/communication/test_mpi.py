@@ -31,6 +31,7 @@ def test_shared_memory_leaves_nothing_behind(mpi_run: Callable[..., str]) -> Non
     assert output.count("leaves nothing behind") == 2
 
 
+@pytest.mark.sample
 def test_ranks_and_groups_have_their_names_under_mpi(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(3, MANAGEMENT)
     for rank in range(3):
@@ -86,6 +87,7 @@ def test_tasks_of_srun_that_do_not_know_of_each_other_are_told_so(
     assert "rank 0 of 1 is through" in output
 
 
+@pytest.mark.sample
 def test_an_uncaught_exception_on_one_rank_ends_the_job(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(3, MANAGEMENT, "fail", timeout=30.0, fails=True)
     assert "ValueError: this rank has no data" in output

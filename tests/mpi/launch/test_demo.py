@@ -48,6 +48,7 @@ def mpiparallel(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize(
     ("cuts", "ranks", "survivors"),
     [

@@ -77,6 +77,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize(("end", "code", "words"), ENDS)
 def test_first_cause_is_told_with_its_last_lines(
     mpi_python: Path, tmp_path: Path, end: str, code: int, words: str

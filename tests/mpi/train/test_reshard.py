@@ -16,6 +16,7 @@ TRAINED = {
 }
 
 
+@pytest.mark.sample
 def test_a_training_goes_on_on_other_ranks_as_if_it_had_not_moved(mpi_run) -> None:
     output = mpi_run(4, Path(__file__).with_name("reshard_ranks.py"), timeout=150.0)
     for number, steps in TRAINED.items():

@@ -78,3 +78,12 @@ def test_a_part_that_only_absent_ranks_held_is_refused() -> None:
 
 def test_an_empty_part_is_not_lost() -> None:
     assert lost_tensors({"w": Layout((3,), DeviceMatrix((4,)), ((0,),))}, [3]) == []
+
+
+@pytest.mark.parametrize("hosts", [None, Hosts.uniform(3)])
+def test_the_last_holder_of_several_gives_once_to_a_neighbour_on_its_host(hosts: Hosts | None) -> None:
+    whole = ((), ())
+    source, target = Layout((1, 1), DeviceMatrix((2,)), whole), Layout((1, 1), DeviceMatrix(()), whole).on_ranks([2])
+    plans = plans_without({"w": (source, target)}, frozenset({0}), hosts)
+    assert [(one.source, one.target) for one in plans[1].sends] == [(1, 2)]
+    assert plans[1].sends == plans[2].receives
