@@ -9,7 +9,7 @@ IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
 PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
 CUDA ?= cuda12x
 METADATA := setup.cfg pyproject.toml
-SOAKED := tests/reliability tests/unit/train/test_resume.py $(addprefix tests/unit/, cluster/test_hostile_files.py \
+SOAKED := tests/reliability $(addprefix tests/unit/, train/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
 help: ## list the targets

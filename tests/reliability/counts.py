@@ -1,7 +1,8 @@
 """How often a test of reliability tries, and where its figures go: the only place that reads the environment for that.
 
-``make test`` tries a tenth or less; ``MPIPARALLEL_SOAK=1`` is all of it, ``MPIPARALLEL_SOAK=0.5`` half. ``make soak``
-also names a file in ``MPIPARALLEL_SOAK_FIGURES``: each test adds a line of JSON, and ``report`` makes a table of them.
+``make test`` and ``make test-mpi`` try a tenth or less; ``MPIPARALLEL_SOAK=1`` is all of it, ``MPIPARALLEL_SOAK=0.5``
+half. ``make soak`` also names a file in ``MPIPARALLEL_SOAK_FIGURES``: each test adds a line of JSON, and ``report``
+makes a table of them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from pathlib import Path
 
 
 def share() -> float:
-    """The share of the full counts that is asked for; 0 in ``make test``."""
+    """The share of the full counts that is asked for; 0 but in ``make soak``."""
     return float(os.environ.get("MPIPARALLEL_SOAK") or 0)
 
 
 def count(full: int, few: int) -> int:
-    """Return how often to try: ``few`` in ``make test``, the share asked for of ``full`` in ``make soak``."""
+    """Return how often to try: ``few``, or in ``make soak`` the share asked for of ``full``."""
     return max(few, round(full * share()))
 
 

@@ -1,7 +1,7 @@
 """Whatever happens to one rank, or to the launcher, the job ends, says what came first, and leaves nothing running.
 
 The times are promises to users, not claims of these tests: a machine may be busy. They are recorded, and the page tells
-them. ``make test`` runs a sample, ``make soak`` every case.
+them. ``make test-mpi`` runs a sample, ``make soak`` every case.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Case(NamedTuple):
 
 
 def sampled(cases: Sequence[Any], few: int, name: str) -> list[Any]:
-    """Return ``few`` of the cases in ``make test``, the share asked for of all of them in ``make soak``, in order."""
+    """Return ``few`` of the cases, or in ``make soak`` the share asked for of all of them, in order."""
     number = min(len(cases), max(few, round(len(cases) * share())))
     places = random.Random(name).sample(range(len(cases)), number)
     return [cases[place] for place in sorted(places)]

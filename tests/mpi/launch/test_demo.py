@@ -48,7 +48,6 @@ def mpiparallel(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize(
     ("cuts", "ranks", "survivors"),
     [

@@ -16,9 +16,10 @@ from tests.conformance.reshard_claims import (
     plans_of,
 )
 from tests.conformance.scratch_meter import measured_scratch
+from tests.reliability.counts import count
 
-# Six ways: over 2,000 moves.
-CASES_OF_EACH = 340
+# Six ways: 720 moves, over 2,000 in make soak.
+CASES_OF_EACH = count(340, 120)
 every_case = settings(max_examples=CASES_OF_EACH, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
