@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpiparallel import dtype as dtype
+from mpiparallel.common import dtype as dtype
 from mpiparallel.context.settings import set_seed as set_seed
 from mpiparallel.graph.parameter import Parameter as Parameter
 from mpiparallel.graph.tensor import Tensor as Tensor
