@@ -7,9 +7,11 @@ import signal
 import subprocess
 from pathlib import Path
 
+from mpiparallel.flight.process_state import state_of
 from tests.conformance.mpi_launcher import environment, launcher
 
 ROOT = Path(__file__).parents[2]
+_SECONDS_TO_STOP = 5.0
 _OPTIONS = ("--with-ft", "ulfm", "--mca", "coll", "^han")
 
 
@@ -18,7 +20,8 @@ def run_surviving(
 ) -> tuple[int, str]:
     """Return the exit code of a job and what its ranks print; ``chaos`` says who dies when.
 
-    The test fails where the job does not end in time.
+    The test fails where the ranks do not end in time. Open MPI's mpirun may wait for itself when many ranks end at one
+    moment (seen once in some hundred jobs); it is killed, as ``mpiparallel run`` would do, and the code is negative.
     """
     variables = {"MPIPARALLEL_ON_FAILURE": "shrink", "MPIPARALLEL_CHAOS": chaos}
     process = subprocess.Popen(
@@ -33,7 +36,24 @@ def run_surviving(
     try:
         output = process.communicate(timeout=timeout)[0]
     except subprocess.TimeoutExpired as error:
-        os.killpg(process.pid, signal.SIGTERM)
-        output = process.communicate()[0]
-        raise AssertionError(f"{module} {arguments}, chaos {chaos!r}, hangs after {timeout:g} s:\n{output}") from error
+        living = _living_ranks(process.pid)
+        output = _killed(process)
+        if living:
+            hang = f"{module} {arguments}, chaos {chaos!r}, hangs after {timeout:g} s"
+            raise AssertionError(f"{hang}, processes {living} live:\n{output}") from error
     return process.returncode, output
+
+
+def _living_ranks(mpirun: int) -> list[int]:
+    children = Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()
+    return [int(child) for child in children if state_of(int(child)) != "dead"]
+
+
+def _killed(process: subprocess.Popen[str]) -> str:
+    """End mpirun and its ranks, which SIGKILL alone would leave behind; return what they have printed."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        return process.communicate(timeout=_SECONDS_TO_STOP)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
