@@ -58,12 +58,13 @@ def test_what_one_rank_finds_spoilt_in_one_step_is_named_and_acted_upon(
     record(f"number spoilt on one rank: {library(interpreter)}, {what}, {policy}", tries=tries, named=tries, wrong=0)
 
 
-def check_words(output: str, what: str, step: int, victim: int) -> None:
+def check_words(output: str, what: str, step: int, victim: int, is_told_once: bool) -> None:
     """See that step, rank and parameter are named, once for all ranks where the training goes on."""
     place = f"step {step} (epoch 1, step {step})"
     told = {line[line.index(place) :] for line in output.splitlines() if place in line}
-    assert len(told) == 1, output
-    words = told.pop()
+    # The tracebacks of ranks that end together run into each other.
+    assert len(told) == 1 or (told and not is_told_once), output
+    words = max(told, key=len)
     assert f"the loss is not finite on rank {victim};" in words
     assert f"not finite are the gradients of '{FIRST_WEIGHT}' and 3 more" in words
     where = f"the weight '{FIRST_WEIGHT}' already held" if what == "weight" else "input 0 of the batch holds"

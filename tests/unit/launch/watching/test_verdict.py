@@ -42,7 +42,7 @@ def rolled(story: str) -> Roll:
         if deed in "cp":
             roll.hear(rank, {"c": "completed", "p": "preempted"}[deed], None)
         elif deed == "f":
-            roll.hear(rank, "failed", failure(rank, f"{word.split(':')[1]}: odd", moment))
+            roll.hear(rank, "failed", failure(rank, f"{word.split(':')[1].replace('_', ' ')}: odd", moment))
         if entry.last_word:
             entry.said_at = moment
         roll.lose(rank)
@@ -76,6 +76,7 @@ KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\ns
         ("0f3.1:CommunicationError 2d3.5 1d3.9", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
         ("0f3.1:CommunicationError 2f3.5:KeyError", Launch(1), 1, "rank 2 of 4 failed first: KeyError"),
         ("0f3.1:CommunicationError", Launch(1), 1, "rank 0 of 4 failed first: CommunicationError"),
+        ("2f3.1:CommunicationError_ranks_make_different_calls 0d3.2", Launch(1), 1, "rank 2 of 4 failed first"),
         ("0p1 1p1 2p1 3p1", Launch(0), 85, "preempted: committed"),
         ("0p1 1p1 2d3 3p1", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
         ("0d9 1d9 2d9 3d9", Launch(-9, over_at=9.1), 137, "mpirun itself was killed by SIGKILL"),
