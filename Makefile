@@ -37,7 +37,7 @@ lint: .venv/.test ## check style, types and layers
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-check: lint test test-mpi ## lint, then test
+check: lint test test-mpi ## lint, then all tests but those of several hosts
 
 test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x or cuda13x)
 	.venv/bin/python -m pytest -m gpu

@@ -59,6 +59,10 @@ class CommunicationError(MpiParallelError, RuntimeError):
     """A collective failed or was called wrongly."""
 
 
+MISMATCH = "ranks make different calls"
+"""How the message of a CommunicationError begins that all ranks raise together, because of nobody's end."""
+
+
 class RankFailureError(CommunicationError):
     """A rank that a collective needs has died, and the MPI library lets the others go on (ULFM)."""
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mpiparallel.communication.chaos.schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.protocol import Ending
-from mpiparallel.errors import CommunicationError
+from mpiparallel.errors import MISMATCH, CommunicationError
 from mpiparallel.flight.places import place_of
 from mpiparallel.flight.recorder import FlightRecorder, spans
 
@@ -224,4 +224,4 @@ class CallLog:
         # The first ranks may well be the odd ones out: those that agree most come first.
         parts = sorted(told.items(), key=lambda one: (-len(one[1]), one[1]))
         who = "; ".join(f"rank{'' if len(ranks) == 1 else 's'} {spans(ranks)}: {what}" for what, ranks in parts)
-        return f"ranks make different calls where all must make the same, so nothing was done: {who}"
+        return f"{MISMATCH} where all must make the same, so nothing was done: {who}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mpiparallel.errors import MISMATCH
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.line.roll import Entry
 
 _CONSEQUENCE_SECONDS = 1.0
 # Errors that a rank has because another one is gone.
 _OF_OTHERS = ("CommunicationError", "RankFailureError", "MPI_ERR", "mpi4py.MPI.Exception")
-# All ranks find this together, and nobody's end causes it.
-_OF_ALL = "ranks make different calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Fate:
     def is_consequence(self) -> bool:
         """Whether its exception is one that the end of another rank causes."""
         summary = self.failure.summary if self.failure else ""
-        return _OF_ALL not in summary and any(name in summary for name in _OF_OTHERS)
+        return MISMATCH not in summary and any(name in summary for name in _OF_OTHERS)
 
 
 def first_cause(fates: Sequence[Fate], ended_at: float, survives_deaths: bool = False) -> Fate | None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 
 from mpiparallel.launch.job.growing_log import GrowingLog
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.job.shown import Shown
-
-_RANKS = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
-_READ_BYTES = 1 << 20
-_LONGEST_LINE = 1 << 16
 
 
 class Tee:
