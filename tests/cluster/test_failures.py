@@ -38,8 +38,10 @@ def _signalled(number: int, *words: str) -> Event:
 
 _LOST = ("host n3 was lost first, with ranks 6, 7 of 8",)
 EVENTS = {
-    # 1 where mpirun heard of a neighbour first, which its MPI library had aborted: it then tells no signal.
-    "a rank is killed": Event(lambda job: job.kill_rank(5), (128 + 9, 1), ("rank 5 of 8 died first", "on host n2")),
+    "a rank is killed": Event(lambda job: job.kill_rank(5), (128 + 9,), ("rank 5 of 8 died first", "on host n2")),
+    "a rank beside the launcher is killed": Event(
+        lambda job: job.kill_rank(1), (128 + 9,), ("rank 1 of 8 died first", "on host n0")
+    ),
     "a rank raises": Event(
         lambda job: (job.folder / "raise_2").touch(),
         (1,),
