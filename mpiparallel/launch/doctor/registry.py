@@ -9,7 +9,7 @@ from mpiparallel.launch.doctor.checks.folders import find_environment_folder, fi
 from mpiparallel.launch.doctor.checks.gpu import find_gpu
 from mpiparallel.launch.doctor.checks.host_name import find_host_name
 from mpiparallel.launch.doctor.checks.limits import find_limits
-from mpiparallel.launch.doctor.checks.memory import find_shared_memory, find_temporary_folder
+from mpiparallel.launch.doctor.checks.memory import find_left_segments, find_shared_memory, find_temporary_folder
 from mpiparallel.launch.doctor.checks.mpi import find_mpi
 from mpiparallel.launch.doctor.checks.root import find_root
 from mpiparallel.launch.doctor.checks.slurm import find_slurm
@@ -28,6 +28,7 @@ CHECKS: tuple[Check, ...] = (
     Check("gpu", "Processor", find_gpu),
     Check("limits", "Limits", find_limits),
     Check("shared_memory", "Limits", find_shared_memory),
+    Check("left_segments", "Limits", find_left_segments),
     Check("temporary_folder", "Limits", find_temporary_folder),
     Check("folders", "Files", find_folders),
     Check("environment_folder", "Files", find_environment_folder),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 
 FOLDER = Path("/dev/shm")
 # MPICH; Open MPI 5, Open MPI 4; UCX, which either may use.
-_NAME = re.compile(r"mpich_shm_|sm_segment\.|vader_segment\.|ucx_shm_posix_")
+BEGINNINGS = ("mpich_shm_", "sm_segment.", "vader_segment.", "ucx_shm_posix_")
 
 
 class LeftSegments:
@@ -35,14 +34,26 @@ class LeftSegments:
 
     def remove(self) -> list[Path]:
         """Delete what was noted, but what some process still has; return what was deleted."""
-        noted = {name for names in self._noted.values() for name in names if _is_own(self._folder / name)}
-        if noted:
-            for maps in Path("/proc").glob("[0-9]*/maps"):
-                noted.difference_update(_mapped(maps, self._folder))
-        left = [self._folder / name for name in sorted(noted)]
+        noted = frozenset().union(*self._noted.values())
+        left = [path for path in left_segments(self._folder) if path.name in noted] if noted else []
         for path in left:
             path.unlink(missing_ok=True)
         return left
+
+
+def left_segments(folder: Path = FOLDER, user: int | None = None) -> list[Path]:
+    """Return the segments of MPI in ``folder`` that are of ``user``, or of this one, and that no process has.
+
+    No process that this one can see, that is: ranks in another container may share the folder.
+    """
+    owner = os.geteuid() if user is None else user
+    with suppress(OSError):
+        left = {path.name for path in folder.iterdir() if path.name.startswith(BEGINNINGS) and _is_of(owner, path)}
+        if left:
+            for maps in Path("/proc").glob("[0-9]*/maps"):
+                left.difference_update(_mapped(maps, folder))
+        return [folder / name for name in sorted(left)]
+    return []
 
 
 def _mapped(maps: Path, folder: Path) -> Iterator[str]:
@@ -51,12 +62,12 @@ def _mapped(maps: Path, folder: Path) -> Iterator[str]:
     with suppress(OSError):
         for line in maps.read_text(errors="replace").splitlines():
             name = line.partition(beginning)[2]
-            if _NAME.match(name) and "/" not in name:
+            if name.startswith(BEGINNINGS) and "/" not in name:
                 yield name
 
 
-def _is_own(path: Path) -> bool:
+def _is_of(user: int, path: Path) -> bool:
     with suppress(OSError):
         status = path.lstat()
-        return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        return stat.S_ISREG(status.st_mode) and status.st_uid == user
     return False

@@ -8,6 +8,7 @@ from pathlib import Path
 from mpiparallel.launch.doctor.finding import Finding
 from mpiparallel.launch.doctor.machine import Machine
 from mpiparallel.launch.doctor.mounts import mount_of, mounts
+from mpiparallel.launch.watching.shared_segments import BEGINNINGS, left_segments
 
 _MIB = 1 << 20
 # Open MPI maps 16 MiB a rank, and warns without it; MPICH was seen to take 5.4 MiB, and to crash without it.
@@ -35,6 +36,17 @@ def find_shared_memory(machine: Machine) -> Iterator[Finding]:
         what = f"{free:,.0f} of {size:,.0f} MiB free; {machine.ranks} ranks want {wanted}"
         full = "; rm what dead jobs have left there" if size >= wanted else ""
         yield Finding("/dev/shm", "error" if free < needed else "warning", what, mend + full)
+
+
+def find_left_segments(machine: Machine) -> Iterator[Finding]:
+    """Yield what jobs that were killed have left in ``/dev/shm``, where there is anything."""
+    folder = machine.root / "dev/shm"
+    left = left_segments(folder, machine.user)
+    if left:
+        held = sum(512 * path.stat().st_blocks for path in left if path.exists()) / _MIB
+        names = [f"{folder}/{name}*" for name in BEGINNINGS if any(path.name.startswith(name) for path in left)]
+        what = f"{len(left)} segments of ended MPI jobs hold {held:,.0f} MiB of /dev/shm"
+        yield Finding("left memory", "note", what, f"while no MPI job of yours runs here: rm {' '.join(names)}")
 
 
 def find_temporary_folder(machine: Machine) -> Iterator[Finding]:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.launch.doctor.checks.limits import find_limits
-from mpiparallel.launch.doctor.checks.memory import find_shared_memory, find_temporary_folder
+from mpiparallel.launch.doctor.checks.memory import find_left_segments, find_shared_memory, find_temporary_folder
 from tests.unit.launch.doctor.faked_machine import FakedMachine, only
 
 HEAD = "Limit                     Soft Limit           Hard Limit           Units     \n"
@@ -124,3 +126,18 @@ def test_temporary_folder_is_local_short_and_not_full(
     machine = faked(files=files, probes={"folder": room(path, **facts)}, variables={"TMPDIR": path})
     (finding,) = find_temporary_folder(machine)
     assert (finding.state, bool(finding.mend)) == (state, state != "ok")
+
+
+def test_memory_that_ended_jobs_have_left_is_told_but_not_that_of_living_ones(faked: FakedMachine) -> None:
+    names = ("sm_segment.n0.1", "sm_segment.n0.2", "mpich_shm_3", "sem.mine")
+    machine = faked(files={f"dev/shm/{name}": "\0" * MIB for name in names}, user=os.geteuid())
+    folder = machine.root / "dev/shm"
+    with (folder / names[0]).open("r+b") as living, mmap.mmap(living.fileno(), MIB):
+        (finding,) = find_left_segments(machine)
+    assert (finding.state, finding.what) == ("note", "2 segments of ended MPI jobs hold 2 MiB of /dev/shm")
+    assert finding.mend.endswith(f": rm {folder}/mpich_shm_* {folder}/sm_segment.*")
+
+
+def test_memory_of_another_user_is_not_told(faked: FakedMachine) -> None:
+    machine = faked(files={"dev/shm/mpich_shm_3": "\0"}, user=os.geteuid() + 1)
+    assert list(find_left_segments(machine)) == []
