@@ -1,7 +1,7 @@
 """Make the tables of a page from the figures of tests: ``python -m tests.reliability.report FIGURES PAGE``.
 
 A line with a ``claim`` is of the table of a soak, one with an ``event`` of those of jobs that ended, on one host or on
-several. A table of which FIGURES has no line stays as it is.
+several. A table of which FIGURES has no line stays as it is, and so does the row of a claim.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 Entries = Sequence[dict[str, Any]]
 BRANDS = {"openmpi": "Open MPI", "mpich": "MPICH"}
-
-
 LONGEST_SAID = 340
+CLAIMS = "| what was done | to what | figures | when |"
 
 
 class Block(NamedTuple):
@@ -30,25 +29,31 @@ class Block(NamedTuple):
     begin: str
     end: str
     holds: Callable[[dict[str, Any]], bool]
-    table: Callable[[Entries], list[str]]
+    table: Callable[[Entries, Sequence[str]], list[str]]
 
 
-def claims(entries: Entries) -> list[str]:
-    """Return the table of what was tried: a row for each claim, its variants together."""
+def claims(entries: Entries, old: Sequence[str]) -> list[str]:
+    """Return the table of what was tried: a row for each claim, its variants together; ``old`` rows of others stay."""
     variants: dict[str, dict[str, None]] = {}
     figures: dict[str, Counter[str]] = {}
+    dates: dict[str, set[str]] = {}
     for entry in entries:
         claim, _, variant = entry["claim"].partition(": ")
         variants.setdefault(claim, {})[_named(variant)] = None
         sums = figures.setdefault(claim, Counter())
         for name, number in entry["figures"].items():
             sums[name] += number
-    rows = [f"| {claim} | {'; '.join(filter(None, variants[claim]))} | {_told(figures[claim])} |" for claim in figures]
-    return ["| what was done | to what | figures |", "|---|---|---|", *rows]
+        dates.setdefault(claim, set()).add(entry["date"])
+    rows = {
+        claim: f"| {claim} | {'; '.join(filter(None, variants[claim]))} | {_told(sums)} | {_span(dates[claim])} |"
+        for claim, sums in figures.items()
+    }
+    kept = {line.split(" | ")[0].removeprefix("| "): line for line in old if line.startswith("| ") and line != CLAIMS}
+    return [CLAIMS, "|---|---|---|---|", *(kept | rows).values()]
 
 
-def failures(entries: Entries) -> list[str]:
-    """Return the table of how jobs ended: a row for each event, a column for each MPI library."""
+def failures(entries: Entries, old: Sequence[str]) -> list[str]:
+    """Return the table of how jobs ended: a row for each event, a column for each MPI library; no ``old`` row stays."""
     events: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         hosts = f", {entry['hosts']} hosts" if entry["hosts"] > 1 else ""
@@ -83,6 +88,10 @@ def _said(entries: Entries) -> str:
     shown = words if len(words) <= LONGEST_SAID else f"{words[:LONGEST_SAID]}..."
     # As code, because a dtype looks like a tag.
     return f"`{shown.replace('|', '').replace('`', chr(39))}`"
+
+
+def _span(dates: Collection[str]) -> str:
+    return " to ".join(sorted({min(dates), max(dates)}))
 
 
 def _told(figures: Counter[str]) -> str:
@@ -132,10 +141,10 @@ def rewritten(page: str, entries: Entries) -> str:
         chosen = [entry for entry in entries if block.holds(entry)]
         if chosen:
             before, _, rest = page.partition(block.begin)
-            after = rest.partition(block.end)[2]
-            dates = {entry["date"] for entry in chosen if "date" in entry}
-            head = f"{' to '.join(sorted({min(dates), max(dates)}))}, {_machine()}." if dates else f"{_machine()}."
-            page = "\n".join([f"{before}{block.begin}", head, "", *block.table(chosen), f"{block.end}{after}"])
+            old, _, after = rest.partition(block.end)
+            head = f"{_span({entry['date'] for entry in chosen})}, {_machine()}."
+            table = block.table(chosen, old.splitlines())
+            page = "\n".join([f"{before}{block.begin}", head, "", *table, f"{block.end}{after}"])
     return page
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.reliability.report import BLOCKS, rewritten
+from tests.reliability.report import BLOCKS, CLAIMS, rewritten
 
 PAGE = "\n".join(f"text {place}\n{block.begin}\nold {place}\n{block.end}" for place, block in enumerate(BLOCKS))
 DEATH = {"event": "kill -9 of a rank", "hosts": 1, "code": 137, "said": "rank 1 | died", "date": "2026-11-22"}
@@ -29,6 +29,10 @@ def test_jobs_on_several_hosts_have_a_table_of_their_own() -> None:
     assert "| kill -9 of a rank, 4 hosts | 3.0 s | - | 137 |" in text.partition(BLOCKS[2].begin)[2]
 
 
-def test_counts_of_one_claim_are_summed() -> None:
+def test_counts_of_one_claim_are_summed_and_rows_of_other_claims_stay() -> None:
     entries = [{"claim": f"kill: {mpi}", "figures": {"kills": 3}, "date": "2026-11-22"} for mpi in ("mpich", "openmpi")]
-    assert "| kill | MPICH; Open MPI | 6 kills |" in rewritten(PAGE, entries)
+    kept, replaced = "| flip | bits | 7 flips | 2026-11-21 |", "| kill | MPICH | 1 kills | 2026-11-21 |"
+    text = rewritten(PAGE.replace("old 0", f"{CLAIMS}\n|---|---|---|---|\n{kept}\n{replaced}"), entries)
+    table = text.partition(BLOCKS[0].end)[0].splitlines()[-4:]
+    assert table == [CLAIMS, "|---|---|---|---|", kept, "| kill | MPICH; Open MPI | 6 kills | 2026-11-22 |"]
+    assert rewritten(text, entries) == text

@@ -45,7 +45,7 @@ def test_a_training_goes_on_without_a_rank_killed_anywhere(interpreter: Path, tm
             assert len(by_step) == STEPS
         seconds.append(max(map(_longest_pause, sorted(notes.glob("losses_*")))))
     record(
-        "R9, shrink: a rank of 8 is killed at a random collective: openmpi",
+        "rank of 8 killed at a random collective, under shrink: openmpi",
         kills=kills,
         went_on=kills,
         from_replicas=from_replicas,
