@@ -59,6 +59,7 @@ def test_start_kill_and_resume_leave_nothing_behind(interpreter: Path, quick_fol
         jobs=cycles,
         killed=ends["killed"],
         preempted=ends["preempted"],
+        over_before=cycles - ends.total(),
         left_alone=ends["left alone"],
         processes_left=0,
         segments_left=0,
