@@ -127,7 +127,7 @@ BLOCKS = (
         failures,
     ),
     Block(
-        "<!-- failures on several hosts: written by make test-cluster -->",
+        "<!-- failures on several hosts: written by make soak -->",
         "<!-- end of failures on several hosts -->",
         lambda entry: entry.get("hosts", 1) > 1,
         failures,
@@ -136,10 +136,12 @@ BLOCKS = (
 
 
 def rewritten(page: str, entries: Entries) -> str:
-    """Return ``page`` with the tables that ``entries`` have figures for."""
+    """Return ``page`` with the tables that ``entries`` have figures for; ValueError where it has no place for one."""
     for block in BLOCKS:
         chosen = [entry for entry in entries if block.holds(entry)]
         if chosen:
+            if block.begin not in page or block.end not in page:
+                raise ValueError(f"the page has no {block.begin} or no {block.end}: put both where the table belongs")
             before, _, rest = page.partition(block.begin)
             old, _, after = rest.partition(block.end)
             head = f"{_span({entry['date'] for entry in chosen})}, {_machine()}."

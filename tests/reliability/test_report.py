@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.reliability.report import BLOCKS, CLAIMS, rewritten
 
 PAGE = "\n".join(f"text {place}\n{block.begin}\nold {place}\n{block.end}" for place, block in enumerate(BLOCKS))
@@ -36,3 +40,13 @@ def test_counts_of_one_claim_are_summed_and_rows_of_other_claims_stay() -> None:
     table = text.partition(BLOCKS[0].end)[0].splitlines()[-4:]
     assert table == [CLAIMS, "|---|---|---|---|", kept, "| kill | MPICH; Open MPI | 6 kills | 2026-11-22 |"]
     assert rewritten(text, entries) == text
+
+
+def test_the_page_has_a_place_for_each_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert all(page.count(block.begin) == page.count(block.end) == 1 for block in BLOCKS)
+
+
+def test_a_page_without_a_place_for_a_table_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"no {BLOCKS[0].begin}"):
+        rewritten("text", [{"claim": "kill: mpich", "figures": {"kills": 3}, "date": "2026-11-22"}])
