@@ -43,10 +43,19 @@ def find_left_segments(machine: Machine) -> Iterator[Finding]:
     folder = machine.root / "dev/shm"
     left = left_segments(folder, machine.user)
     if left:
-        held = sum(512 * path.stat().st_blocks for path in left if path.exists()) / _MIB
+        held = sum(map(_bytes_held, left)) / _MIB
         names = [f"{folder}/{name}*" for name in BEGINNINGS if any(path.name.startswith(name) for path in left)]
         what = f"{len(left)} segments of ended MPI jobs hold {held:,.0f} MiB of /dev/shm"
         yield Finding("left memory", "note", what, f"while no MPI job of yours runs here: rm {' '.join(names)}")
+
+
+def _bytes_held(path: Path) -> int:
+    try:
+        # Segments have holes, so their size says little.
+        return 512 * path.stat().st_blocks
+    except OSError:
+        # Somebody has removed it meanwhile.
+        return 0
 
 
 def find_temporary_folder(machine: Machine) -> Iterator[Finding]:
