@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,20 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
+from mpiparallel.remark import forget_remarks
 
 
 @pytest.fixture(autouse=True)
 def _no_left_sessions() -> None:
     """Tests start mpirun thousands of times and kill many; where process numbers come round, some would not start."""
     remove_left_sessions()
+
+
+@pytest.fixture
+def remarks(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Return what tells the remarks of a new process so far, without the name of the package before them."""
+    forget_remarks()
+    return lambda: [record.args[0] for record in caplog.records if record.name == "mpiparallel.remark"]
 
 
 def pytest_report_header() -> list[str]:
