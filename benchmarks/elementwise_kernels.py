@@ -17,8 +17,8 @@ from mpiparallel.ops import operations as P
 from mpiparallel.ops.activation import GeluGrad, ReluGrad
 from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdate, BNTrainingUpdateGrad
 from mpiparallel.ops.batch_statistics import BNTrainingReduce
-from mpiparallel.ops.layer_norm import LayerNormGrad
-from mpiparallel.ops.softmax import SoftmaxGrad
+from mpiparallel.ops.layer_normalization import LayerNormGrad
+from mpiparallel.ops.softmax_and_log import SoftmaxGrad
 from mpiparallel.parallel.elementwise_fusion import fuse_elementwise
 
 Shape = tuple[int, ...]

@@ -18,7 +18,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.input_checks import check_floating
 from mpiparallel.ops.matrix_product import BatchMatMul
-from mpiparallel.ops.reshape import BroadcastTo
+from mpiparallel.ops.reshaping import BroadcastTo
 
 Tensors = Sequence[Tensor]
 

@@ -16,7 +16,7 @@ from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.reshape import BroadcastTo
+from mpiparallel.ops.reshaping import BroadcastTo
 
 Tensors = Sequence[Tensor]
 

@@ -16,7 +16,7 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.input_checks import normal_axis
-from mpiparallel.ops.one_hot import OneHot
+from mpiparallel.ops.one_hot_encoding import OneHot
 from mpiparallel.ops.reduction import ReduceSum
 
 Tensors = Sequence[Tensor]

@@ -20,7 +20,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.layout import Reduction as Reducing
 from mpiparallel.ops.input_checks import check_bool
-from mpiparallel.ops.reshape import BroadcastTo
+from mpiparallel.ops.reshaping import BroadcastTo
 
 Tensors = Sequence[Tensor]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,18 @@ FRONTS = [
     for path in sorted(PACKAGE.rglob("__init__.py"))
     if "\n__all__ = " in path.read_text(encoding="utf-8") and path.parent != STARTS_MPI
 ]
+
+FOLDERS = [path.parent.relative_to(PACKAGE) for path in sorted(PACKAGE.rglob("__init__.py"))]
+HIDDEN = """
+import importlib, pkgutil, sys
+fronts = [importlib.import_module(name) for name in sys.argv[1:]]
+before = {(front, name): getattr(front, name) for front in fronts for name in dir(front) if name[0] != "_"}
+for module in pkgutil.walk_packages(fronts[0].__path__, "mpiparallel."):
+    if not module.name.startswith(("mpiparallel.communication.mpi", "mpiparallel.__main__")):
+        importlib.import_module(module.name)
+sys.exit(", ".join(f"{front.__name__}.{name}" for (front, name), value in before.items()
+                   if getattr(front, name) is not value) or None)
+"""
 
 
 def offered(front: str) -> set[str]:
@@ -44,6 +58,22 @@ def test_each_public_name_is_explained(front: str) -> None:
     module = importlib.import_module(front)
     values = {name: getattr(module, name) for name in module.__all__}
     assert [name for name, value in values.items() if not is_explained(value)] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_no_file_has_the_name_of_what_its_folder_offers(folder: Path) -> None:
+    # Python hangs each file into its folder when it is first imported: the file would take the place of a function.
+    inside = [path for path in (PACKAGE / folder).iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
+    files = {path.stem for path in inside}
+    name = ".".join(("mpiparallel", *folder.parts))
+    tree = ast.parse((PACKAGE / folder / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != name]
+    assert {alias.asname or alias.name for node in imports for alias in node.names} & files == set()
+
+
+def test_importing_every_file_hides_no_public_name() -> None:
+    folders = [".".join(("mpiparallel", *folder.parts)) for folder in FOLDERS if PACKAGE / folder != STARTS_MPI]
+    subprocess.run([sys.executable, "-c", HIDDEN, *folders], check=True)
 
 
 def is_explained(value: object) -> bool:

@@ -59,3 +59,17 @@ def test_importing_the_package_and_its_launcher_loads_neither_numpy_nor_mpi() ->
     code = "import sys, mpiparallel.launch.cli; print(sorted({'numpy', 'mpi4py', 'h5py'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("first", "printed"),
+    [
+        ("ms.Tensor([1.0, 2.0]) * 2", "[2.0, 4.0]"),
+        ("ms.Tensor([1.0, 2.0])[1]", "2.0"),
+        ("ms.Parameter([1.0, 2.0]).sum()", "3.0"),
+    ],
+)
+def test_a_tensor_can_do_sums_as_the_first_thing_in_a_process(first: str, printed: str) -> None:
+    code = f"import mpiparallel as ms; print(({first}).asnumpy().tolist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == printed

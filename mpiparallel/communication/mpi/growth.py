@@ -15,7 +15,7 @@ from mpiparallel.communication.abort_hook import let_last_words_through
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, reporting
-from mpiparallel.communication.mpi.world import abort_job_on_uncaught_exception, opened, world
+from mpiparallel.communication.mpi.opening import abort_job_on_uncaught_exception, opened, world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 

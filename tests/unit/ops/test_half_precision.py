@@ -11,8 +11,8 @@ from mpiparallel.graph.operator import Operator
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdateGrad
 from mpiparallel.ops.batch_statistics import BNTrainingReduce
-from mpiparallel.ops.layer_norm import LayerNormGrad
-from mpiparallel.ops.softmax import LogSoftmaxGrad, SoftmaxGrad
+from mpiparallel.ops.layer_normalization import LayerNormGrad
+from mpiparallel.ops.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
 from tests.conformance.operator_case import floats, positive, probabilities
 
 ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)
