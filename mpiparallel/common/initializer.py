@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from mpiparallel.nn.initializer import Constant as Constant
+from mpiparallel.nn.initializer import Dirac as Dirac
 from mpiparallel.nn.initializer import HeNormal as HeNormal
 from mpiparallel.nn.initializer import HeUniform as HeUniform
+from mpiparallel.nn.initializer import Identity as Identity
 from mpiparallel.nn.initializer import Initializer as Initializer
 from mpiparallel.nn.initializer import Normal as Normal
 from mpiparallel.nn.initializer import One as One
+from mpiparallel.nn.initializer import Orthogonal as Orthogonal
+from mpiparallel.nn.initializer import Sparse as Sparse
 from mpiparallel.nn.initializer import TruncatedNormal as TruncatedNormal
 from mpiparallel.nn.initializer import Uniform as Uniform
+from mpiparallel.nn.initializer import VarianceScaling as VarianceScaling
 from mpiparallel.nn.initializer import XavierNormal as XavierNormal
 from mpiparallel.nn.initializer import XavierUniform as XavierUniform
 from mpiparallel.nn.initializer import Zero as Zero
@@ -17,13 +22,18 @@ from mpiparallel.nn.initializer import initializer as initializer
 
 __all__ = [
     "Constant",
+    "Dirac",
     "HeNormal",
     "HeUniform",
+    "Identity",
     "Initializer",
     "Normal",
     "One",
+    "Orthogonal",
+    "Sparse",
     "TruncatedNormal",
     "Uniform",
+    "VarianceScaling",
     "XavierNormal",
     "XavierUniform",
     "Zero",

@@ -63,6 +63,7 @@ class Settings:
     general: dict[str, Any] = field(default_factory=lambda: dict(_CONTEXT_DEFAULTS))
     parallel: dict[str, Any] = field(default_factory=lambda: dict(_PARALLEL_DEFAULTS))
     seed: int = 0
+    unnamed: int = 0
     loaded_strategies: tuple[str, tuple[tuple[str, Strategy], ...]] = "", ()
 
 
@@ -214,12 +215,19 @@ def set_seed(seed: int) -> None:
     """
     if not isinstance(seed, int) or seed < 0:
         raise ConfigurationError(f"set_seed: {seed!r} must be an integer of at least 0")
-    _SETTINGS.set(replace(all_settings(), seed=seed))
+    _SETTINGS.set(replace(all_settings(), seed=seed, unnamed=0))
 
 
 def get_seed() -> int:
     """Return the seed of initial weights and dropout."""
     return all_settings().seed
+
+
+def next_unnamed() -> int:
+    """Return how many tensors without a name initializers have made since the seed was set, and count one more."""
+    now = all_settings()
+    _SETTINGS.set(replace(now, unnamed=now.unnamed + 1))
+    return now.unnamed
 
 
 def take_strategies(path: str, strategies: tuple[tuple[str, Strategy], ...]) -> None:

@@ -41,7 +41,7 @@ class Parameter(Tensor):
         layerwise_parallel: bool = False,
         parallel_optimizer: bool = True,
     ) -> None:
-        if isinstance(default_input, Tensor) and default_input.initial is not None:
+        if isinstance(default_input, Tensor) and default_input.has_init:
             super().__init__(shape=default_input.shape, dtype=default_input.dtype, init=default_input.initial)
         else:
             # A copy: training overwrites a parameter, never what it was made from.

@@ -92,6 +92,11 @@ class Tensor(TensorMethods):
         return self._initial
 
     @property
+    def has_init(self) -> bool:
+        """Whether the values are not there yet, but come from an initializer."""
+        return self._array is None and self._initial is not None
+
+    @property
     def spec(self) -> TensorSpec:
         """Global shape and dtype."""
         return self._spec

@@ -61,7 +61,7 @@ class Dense(Cell):
 
 def initial_tensor(name: str, init: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """Return the first values of a parameter; raise ConfigurationError when a given tensor has another shape."""
-    tensor = initializer(init, shape, dtype)
+    tensor = init if isinstance(init, Tensor) else initializer(init, shape, dtype)
     if tensor.shape != shape:
         raise ConfigurationError(f"{name} is given first values of shape {tensor.shape}; give them shape {shape}")
     return tensor

@@ -1,0 +1,85 @@
+"""First values with a pattern: an identity, one that convolves to the identity, columns with zeros, a rotation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mpiparallel.backend.counter_random import RandomBox, stream_key
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.layout.box import Box
+from mpiparallel.nn.initializer.rule import Initializer, Values
+
+
+def _matrix(kind: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise ConfigurationError(f"initializer {kind} fills tensors of two dims, not of shape {shape}")
+
+
+class Identity(Initializer):
+    """Ones on the diagonal of a matrix, zeros elsewhere."""
+
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+        _matrix("Identity", shape)
+        rows, columns = (np.arange(start, stop) for start, stop in zip(box.start, box.stop, strict=True))
+        return (rows[:, None] == columns).astype(np.float64)
+
+
+class Dirac(Initializer):
+    """A convolution's weight (out, in, ...) by which channels pass unchanged; alike in each of ``groups``."""
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+        if len(shape) not in (3, 4, 5) or shape[0] % self.groups:
+            raise ConfigurationError(
+                f"initializer Dirac fills weights of 3 to 5 dims whose first is a multiple of groups={self.groups}, "
+                f"not of shape {shape}"
+            )
+        places = [np.arange(start, stop) for start, stop in zip(box.start, box.stop, strict=True)]
+        holds = (places[0] % (shape[0] // self.groups))[:, None] == places[1]
+        for extent, place in zip(shape[2:], places[2:], strict=True):
+            holds = holds[..., None] & (place == extent // 2)
+        return holds.astype(np.float64)
+
+
+class Sparse(Initializer):
+    """Normal numbers of ``sigma``; in each column of a matrix a share ``sparsity``, rounded up, is 0, at random rows."""
+
+    def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
+        super().__init__()
+        self.sparsity, self.sigma = sparsity, sigma
+
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+        _matrix("Sparse", shape)
+        numbers = self.normal(name, shape, box, self.sigma)
+        columns = Box((0, box.start[1]), (shape[0], box.stop[1]))
+        drawn = RandomBox(np, shape, columns).uniform(stream_key(self.key(name), "zeros"))
+        ranks = np.argsort(np.argsort(drawn, 0, kind="stable"), 0)
+        numbers[ranks[box.start[0] : box.stop[0]] < math.ceil(self.sparsity * shape[0])] = 0.0
+        return numbers
+
+
+class Orthogonal(Initializer):
+    """A random rotation times ``gain``: rows, or columns if there are fewer, are orthogonal and ``gain`` long.
+
+    Dims after the first count as one. Every rank makes the whole, because each element depends on all others.
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        super().__init__()
+        self.gain = gain
+
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+        if len(shape) < 2:
+            raise ConfigurationError(f"initializer Orthogonal fills tensors of at least two dims, not of shape {shape}")
+        rows, columns = shape[0], math.prod(shape[1:])
+        drawn = self.normal(name, (rows, columns), Box.whole((rows, columns)), 1.0)
+        rotation, triangle = np.linalg.qr(drawn if rows >= columns else drawn.T)
+        # Of the two signs that a factor may have, that of a positive diagonal: so all rotations are equally likely.
+        rotation = rotation * np.sign(np.diag(triangle))
+        whole = (rotation if rows >= columns else rotation.T).reshape(shape)
+        return np.asarray(self.gain * whole[box.within(Box.whole(shape))])
