@@ -3,21 +3,24 @@
 ::
 
     MpiParallelError
-    |- ConfigurationError   (ValueError)    an option, an environment variable or a context parameter is wrong
+    |- ConfigurationError   (ValueError, TypeError)  an option, an environment variable or a context parameter is wrong
     |- RankTableError       (ValueError)    a rank table or a hostfile is malformed, or does not fit the job
     |- LayoutError          (ValueError)    a layout does not fit its tensor or its devices
-    |- StrategyError        (ValueError)    a sharding strategy does not fit its operator
-    |- ShapeError           (ValueError)    shapes or dtypes of an operator's inputs do not fit together
+    |- StrategyError        (ValueError, TypeError, RuntimeError)  a sharding strategy does not fit its operator
+    |- ShapeError           (ValueError, TypeError)  shapes or dtypes of an operator's inputs do not fit together
     |- TraceError           (TypeError)     a network cannot be traced to a graph
     |- GradientError        (TypeError)     a gradient is asked for that is not defined
     |- CommunicationError   (RuntimeError)  a collective failed or was called wrongly
     |  `- RankFailureError                   a rank that it needs has died
     |- ReshardError         (RuntimeError)  state could not be moved
-    |- CheckpointError      (RuntimeError)  a checkpoint is damaged, incomplete or does not fit
-    |- StrategyFileError    (ValueError)    a strategy or group file cannot be read
+    |- CheckpointError      (RuntimeError, ValueError)  a checkpoint is damaged, incomplete or does not fit
+    |- StrategyFileError    (ValueError, TypeError)  a strategy or group file cannot be read
     |- NonFiniteError       (ArithmeticError) a loss or a gradient is infinite or no number
-    |- DatasetError         (ValueError)    input data are missing, malformed or of the wrong size
+    |- DatasetError         (ValueError, TypeError, RuntimeError)  input data are missing, malformed or of the wrong size
     |- LaunchError          (RuntimeError)  a job could not be started, or ended badly
+
+Where MindSpore raises one of several built-in exceptions for what is one mistake here, the error is each of them: a
+program that was written for MindSpore catches it.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ class MpiParallelError(Exception):
     """Anything that mpiparallel refuses or that failed in it."""
 
 
-class ConfigurationError(MpiParallelError, ValueError):
+class ConfigurationError(MpiParallelError, ValueError, TypeError):
     """An option, an environment variable or a context parameter is wrong."""
 
 
@@ -39,11 +42,11 @@ class LayoutError(MpiParallelError, ValueError):
     """A layout does not fit its tensor or its devices."""
 
 
-class StrategyError(MpiParallelError, ValueError):
+class StrategyError(MpiParallelError, ValueError, TypeError, RuntimeError):
     """A sharding strategy does not fit its operator."""
 
 
-class ShapeError(MpiParallelError, ValueError):
+class ShapeError(MpiParallelError, ValueError, TypeError):
     """Shapes or dtypes of an operator's inputs do not fit together."""
 
 
@@ -71,11 +74,11 @@ class ReshardError(MpiParallelError, RuntimeError):
     """State could not be moved."""
 
 
-class CheckpointError(MpiParallelError, RuntimeError):
+class CheckpointError(MpiParallelError, RuntimeError, ValueError):
     """A checkpoint is damaged, incomplete or does not fit."""
 
 
-class StrategyFileError(MpiParallelError, ValueError):
+class StrategyFileError(MpiParallelError, ValueError, TypeError):
     """A strategy file or a group file cannot be read."""
 
 
@@ -83,7 +86,7 @@ class NonFiniteError(MpiParallelError, ArithmeticError):
     """A loss or a gradient is infinite or no number."""
 
 
-class DatasetError(MpiParallelError, ValueError):
+class DatasetError(MpiParallelError, ValueError, TypeError, RuntimeError):
     """Input data are missing, malformed or of the wrong size."""
 
 

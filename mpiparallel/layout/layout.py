@@ -16,7 +16,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 
 TensorMap = tuple[tuple[int, ...], ...]
 Bounds = tuple[tuple[int, int], ...]
-Reduction = Literal["sum", "max", "min"]
+Reduction = Literal["sum", "max", "min", "prod"]
 
 
 @dataclass(frozen=True)

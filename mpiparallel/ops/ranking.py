@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,12 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.ops.picking import GatherLastGrad
 from mpiparallel.ops.input_checks import normal_axis
 from mpiparallel.ops.one_hot_encoding import OneHot
-from mpiparallel.ops.reduction import ReduceSum
+from mpiparallel.ops.reduction import Reduce, ReduceMax, ReduceMin, ReduceSum
+from mpiparallel.ops.reshaping import Transpose
 
 Tensors = Sequence[Tensor]
 
@@ -26,11 +29,10 @@ _FEW = 4
 
 
 class Ranking(Operator):
-    """An operator along dim ``axis``, which no strategy may cut; ``keep_dims`` keeps it with one element."""
+    """An operator along dim ``axis``; ``keep_dims`` keeps it with one element."""
 
     axis: int = -1
     keep_dims: bool = False
-    function: ClassVar[str] = "argmax"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape with one result for each row; raise ShapeError where rows have no element."""
@@ -39,25 +41,52 @@ class Ranking(Operator):
             raise ShapeError(f"dim {axis} of {shape} has no element")
         return (*shape[:axis], *((1,) if self.keep_dims else ()), *shape[axis + 1 :])
 
-    def along(self, rank: int, outputs: int) -> Equation:
-        """Return the rule for an input with ``rank`` dims."""
+    def labels(self, rank: int) -> tuple[Labels, Labels]:
+        """Return the labels of an input with ``rank`` dims, and of what has one result for each row."""
         axis = normal_axis(self.axis, rank)
-        labels: Labels = tuple(None if dim == axis else f"d{dim}" for dim in range(rank))
-        kept = labels if self.keep_dims else (*labels[:axis], *labels[axis + 1 :])
-        return Equation((labels,), (kept,) * outputs, batch=next((one for one in labels if one), None))
+        labels: Labels = tuple(f"d{dim}" for dim in range(rank))
+        return labels, (*labels[:axis], *((None,) if self.keep_dims else ()), *labels[axis + 1 :])
 
-    def places(self, xp: Any, x: Array) -> Array:
-        """Return the index of the result in each row, with dim ``axis`` left out."""
-        return getattr(xp, self.function)(x, axis=self.axis)
+
+class FirstExtreme:
+    """What an extreme element of each row has beside its value: all of the gradient goes to the first of equal ones."""
+
+    def gradient(self: Any, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        x, rank = inputs[0], inputs[0].ndim
+        (axis,) = self.dims(rank)
+        search = Argmin if self.reduction == "min" else Argmax
+        places = Operator.__call__(search(axis).configured(keep_dims=self.keep_dims), x, outputs[0])
+        others = tuple(dim for dim in range(rank) if dim != axis)
+        rows = tuple(x.shape[dim] for dim in others)
+        spread = GatherLastGrad()(gradients[0].reshape(rows), places.reshape(rows), Transpose()(x, (*others, axis)))
+        return (Transpose()(spread, tuple(int(dim) for dim in np.argsort((*others, axis)))),)
+
+
+@register
+class RowMaximum(FirstExtreme, ReduceMax):
+    """The largest element along one dim; the first of equal ones has all of the gradient."""
+
+
+@register
+class RowMinimum(FirstExtreme, ReduceMin):
+    """The smallest element along one dim; the first of equal ones has all of the gradient."""
 
 
 @register
 class Argmax(Ranking):
     """The index of the largest element along dim ``axis``, int32 unless ``output_type`` is int64.
 
+    It is recorded as two steps, so that dim ``axis`` may be cut: the largest elements of the whole rows, then the first
+    place of each that a rank holds, of which the least counts. What is no number is the largest, as in NumPy.
+
     >>> Argmax()(np.array([[1.0, 3.0, 3.0]])).asnumpy().tolist()
     [1]
     """
+
+    function: ClassVar[str] = "argmax"
+    extreme: ClassVar[type[Reduce]] = RowMaximum
+    first: int = 0
+    extent: int = 0
 
     def __init__(self, axis: int = -1, output_type: Any = np.int32) -> None:
         self.axis = axis
@@ -66,26 +95,49 @@ class Argmax(Ranking):
             raise ConfigurationError(f"{self.name}: output_type {output_type!r} must be int32 or int64")
 
     def __call__(self, input_x: Any) -> Any:
-        return super().__call__(input_x)
+        return self.found(input_x)[0]
+
+    def found(self, x: Any) -> tuple[Tensor, Tensor]:
+        """Return the places of the extreme elements of the rows, and these elements."""
+        x = x if isinstance(x, Tensor) else Tensor(x)
+        self.reduced(x.shape)
+        value = self.extreme(self.keep_dims).configured(strategy=self.strategy)(x, self.axis)
+        return Operator.__call__(self, x, value), value
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         return (TensorSpec(self.reduced(inputs[0].shape), self.output_type),)
 
     def equation(self, *inputs: TensorSpec) -> Equation:
-        return self.along(len(inputs[0].shape), 1)
+        labels, kept = self.labels(len(inputs[0].shape))
+        return Equation((labels, kept), (kept,), reduction="min", batch=labels[0], strategy_inputs=(labels,))
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Argmax:
+        axis, part = normal_axis(self.axis, len(inputs[0].global_shape)), inputs[0]
+        return self.configured(axis=axis, first=part.box.start[axis], extent=part.global_shape[axis])
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, x = runtime.array_module, inputs[0]
-        axis = normal_axis(self.axis, x.ndim)
-        target = outputs[0].reshape((*x.shape[:axis], *x.shape[axis + 1 :]))
+        xp, (x, value) = runtime.array_module, inputs
+        kept = (*x.shape[: self.axis], 1, *x.shape[self.axis + 1 :])
+        value, target = value.reshape(kept), outputs[0].reshape(kept)
+        nowhere = np.iinfo(self.output_type).max
 
-        def run() -> None:
-            xp.copyto(target, self.places(xp, x), casting="same_kind")
+        def of_whole_rows() -> None:
+            xp.copyto(target, getattr(xp, self.function)(x, axis=self.axis).reshape(kept), casting="same_kind")
 
-        return run
+        def of_parts() -> None:
+            equal = x == value
+            if x.dtype.kind == "f":
+                equal |= xp.isnan(x) & xp.isnan(value)
+            places = equal.argmax(axis=self.axis).reshape(kept)
+            hit = xp.take_along_axis(equal, places, self.axis)
+            xp.copyto(target, xp.where(hit, places + self.first, nowhere), casting="same_kind")
+
+        if x.shape[self.axis] == self.extent:
+            return of_whole_rows
+        return of_parts if x.shape[self.axis] else partial(target.fill, nowhere)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
-        return (None,)
+        return None, None
 
 
 @register
@@ -93,10 +145,11 @@ class Argmin(Argmax):
     """The index of the smallest element along dim ``axis``, int32 unless ``output_type`` is int64."""
 
     function = "argmin"
+    extreme = RowMinimum
 
 
 @register
-class ArgMaxWithValue(Ranking):
+class ArgMaxWithValue(Argmax):
     """The index (int32) of the largest element along dim ``axis``, and that element, which has all of the gradient.
 
     >>> index, value = ArgMaxWithValue(1)(np.array([[1.0, 3.0]]))
@@ -105,39 +158,11 @@ class ArgMaxWithValue(Ranking):
     """
 
     def __init__(self, axis: int = 0, keep_dims: bool = False) -> None:
-        self.axis = axis
+        super().__init__(axis)
         self.keep_dims = keep_dims
 
     def __call__(self, x: Any) -> Any:
-        return super().__call__(x)
-
-    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        shape = self.reduced(inputs[0].shape)
-        return TensorSpec(shape, np.dtype(np.int32)), TensorSpec(shape, inputs[0].dtype)
-
-    def equation(self, *inputs: TensorSpec) -> Equation:
-        return self.along(len(inputs[0].shape), 2)
-
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        xp, x = runtime.array_module, inputs[0]
-        axis = normal_axis(self.axis, x.ndim)
-        kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        index, value = (one.reshape(kept) for one in outputs)
-
-        def run() -> None:
-            places = self.places(xp, x).reshape(kept)
-            xp.copyto(index, places, casting="same_kind")
-            xp.copyto(value, xp.take_along_axis(x, places, axis))
-
-        return run
-
-    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
-        x, index = inputs[0], outputs[0]
-        axis = normal_axis(self.axis, x.ndim)
-        kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        flat = index.reshape((*x.shape[:axis], *x.shape[axis + 1 :])) if self.keep_dims else index
-        on, off = np.ones((), x.dtype), np.zeros((), x.dtype)
-        return (OneHot(axis)(flat, x.shape[axis], on, off) * gradients[1].reshape(kept),)
+        return self.found(x)
 
 
 @register
@@ -145,6 +170,7 @@ class ArgMinWithValue(ArgMaxWithValue):
     """The index (int32) of the smallest element along dim ``axis``, and that element, which has all of the gradient."""
 
     function = "argmin"
+    extreme = RowMinimum
 
 
 @register
@@ -176,7 +202,8 @@ class TopK(Ranking):
         return TensorSpec(found, inputs[0].dtype), TensorSpec(found, np.dtype(np.int32))
 
     def equation(self, *inputs: TensorSpec) -> Equation:
-        return self.along(len(inputs[0].shape), 2)
+        labels = (*self.labels(len(inputs[0].shape))[0][:-1], None)
+        return Equation((labels,), (labels, labels), batch=labels[0])
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, (values, indices) = runtime.array_module, inputs[0], outputs

@@ -179,13 +179,9 @@ class ReduceMin(ReduceExtremum):
 
 @register
 class ReduceProd(Reduce):
-    """The product over dims, which no strategy may cut; its gradient is right where elements are 0 too."""
+    """The product over dims; its gradient is right where elements are 0 too."""
 
-    def equation(self, *inputs: TensorSpec) -> Equation:
-        rule = super().equation(*inputs)
-        kept = set(rule.outputs[0])
-        labels = tuple(label if label in kept else None for label in rule.inputs[0])
-        return Equation((labels,), rule.outputs, batch=next((one for one in labels if one), None))
+    reduction = "prod"
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x, xp = inputs[0], runtime.array_module

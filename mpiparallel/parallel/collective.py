@@ -29,6 +29,7 @@ class ReduceOp:
     SUM: Reduction = "sum"
     MAX: Reduction = "max"
     MIN: Reduction = "min"
+    PROD: Reduction = "prod"
 
 
 class Collective(Operator):
@@ -79,8 +80,8 @@ class AllReduce(Collective):
 
     def __init__(self, op: Reduction = "sum", group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
         super().__init__(group)
-        if op not in ("sum", "max", "min"):
-            raise ConfigurationError(f"AllReduce: op {op!r} is not one of 'sum', 'max', 'min'")
+        if op not in ("sum", "max", "min", "prod"):
+            raise ConfigurationError(f"AllReduce: op {op!r} is not one of 'sum', 'max', 'min', 'prod'")
         self.op = op
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:

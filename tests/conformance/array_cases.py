@@ -62,11 +62,14 @@ def _movement() -> list[OperatorCase]:
 
 def _ranking() -> list[OperatorCase]:
     x, ties = floats(6, 4, 5), integers(6, 4, 5, below=3)
+    unknown = np.array(x)
+    unknown[1, 1:3, 2:] = np.nan
     cases = []
     for name in ("Argmax", "Argmin"):
         for axis, inputs in ((-1, x), (0, x), (1, ties), (-1, ties)):
             build = lambda name=name, axis=axis: getattr(P, name)(axis, np.int64)  # noqa: E731
             cases.append(OperatorCase(f"{name}-{axis}-{inputs.dtype}", build, (inputs,)))
+        cases.append(OperatorCase(f"{name}-nan", lambda name=name: getattr(P, name)(1), (unknown,)))
         kept = lambda name=name: getattr(P, name)(1).configured(keep_dims=True)  # noqa: E731
         cases.append(OperatorCase(f"{name}-kept", kept, (x,)))
         cases.append(OperatorCase(f"{name}-row", getattr(P, name), (floats(5),)))
@@ -75,6 +78,7 @@ def _ranking() -> list[OperatorCase]:
             build = lambda name=name, axis=axis, kept=kept: getattr(P, name)(axis, kept)  # noqa: E731
             cases.append(OperatorCase(f"{name}-{axis}{'-kept' if kept else ''}", build, (x,), (), (0,), (1,)))
         cases.append(OperatorCase(f"{name}-ties", getattr(P, name), (ties,)))
+        cases.append(OperatorCase(f"{name}-nan", lambda name=name: getattr(P, name)(2), (unknown,)))
     return [
         *cases,
         OperatorCase("TopK", P.TopK, (x,), (3,), (0,)),

@@ -41,10 +41,10 @@ class TracedCase:
     seeds: dict[int, Value]
 
 
-def trace_case(case: OperatorCase) -> TracedCase:
+def trace_case(case: OperatorCase, strategy: Strategy | None = None) -> TracedCase:
     """Return the graph of ``sum(output * weights)`` and its gradients for one case."""
     trace = Trace()
-    operator = case.build()
+    operator = case.build().configured(strategy=strategy)
     parameters, fed, tensors, seeds = {}, [], [], {}
     for index, array in enumerate(case.inputs):
         if index in operator.updates:
@@ -101,9 +101,7 @@ def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy 
 
     The inputs are given whole; to an operator that reads over the cuts as they are cut, so it must exchange.
     """
-    traced = trace_case(case)
-    if strategy is not None:
-        traced.node.operator = traced.node.operator.configured(strategy=strategy)
+    traced = trace_case(case, strategy)
     configuration = ParallelConfiguration(
         mode=ParallelMode.SEMI_AUTO_PARALLEL, device_num=communicator.size, rank=communicator.rank, seed=3
     )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from mpiparallel.errors import CheckpointError, StrategyFileError
 
 
-class TransformError(CheckpointError, ValueError):
+class TransformError(CheckpointError):
     """Files cannot be converted: one is missing, or it does not fit the strategy that it should have."""
 
 

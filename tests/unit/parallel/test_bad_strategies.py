@@ -92,14 +92,11 @@ def test_what_is_no_strategy_is_refused_at_once(strategy) -> None:
 @pytest.mark.parametrize(
     ("build", "call"),
     [
-        (ops.Argmax, lambda operator, x: operator(x)),
-        (lambda: ops.ArgMaxWithValue(1), lambda operator, x: operator(x)[1]),
         (ops.TopK, lambda operator, x: operator(x, 2)[0]),
         (ops.CumSum, lambda operator, x: operator(x, 1)),
         (lambda: ops.Pad(((0, 0), (1, 0))), lambda operator, x: operator(x)),
         (ops.StridedSlice, lambda operator, x: operator(x, (slice(None), slice(0, 4)))),
         (lambda: ops.Unstack(1), lambda operator, x: operator(x)[0]),
-        (lambda: ops.ReduceProd(), lambda operator, x: operator(x, 1)),
     ],
 )
 def test_a_dim_that_an_operator_must_see_whole_is_named(build, call) -> None:
