@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def apply(operator: Operator, inputs: Sequence[Any]) -> Any:
-    """Return the output of ``operator``, or the tuple of its outputs when there are several.
+    """Return the output of ``operator``, or the tuple of its outputs when there are several or it always gives one.
 
     Numbers take the dtype of the first tensor among the inputs; floats beside integers become float32.
     """
     tensors = in_precision(operator, _as_tensors(operator, inputs))
     trace = active_trace()
     results = _compute(operator, tensors) if trace is None else _record(operator, tensors, trace)
-    return results[0] if len(results) == 1 else results
+    return results[0] if len(results) == 1 and not operator.gives_tuple else results
 
 
 def _as_tensors(operator: Operator, inputs: Sequence[Any]) -> list[Tensor]:

@@ -47,6 +47,9 @@ class Operator:
     linear: ClassVar[bool] = False
     """Whether it has one input, and the function of a sum is the sum of the functions: then the terms of the gradient
     of a parameter pass through it and are summed afterwards."""
+    gives_tuple: ClassVar[bool] = False
+    """Whether a call returns a tuple even of one output: how many there are depends on how the operator is configured.
+    """
     keeps_terms: ClassVar[bool] = False
     """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
 

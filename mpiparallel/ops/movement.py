@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.errors import ShapeError
+from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
@@ -29,9 +29,20 @@ def _along(rank: int, axis: int, count_in: int, count_out: int) -> Equation:
 
 @register
 class Split(Operator):
-    """The tensor cut into ``output_num`` equal pieces along dim ``axis``, which no strategy may cut."""
+    """The tuple of ``output_num`` equal pieces of a tensor along dim ``axis``, which no strategy may cut.
+
+    Raises ConfigurationError when ``output_num`` is not an integer of at least 1, ShapeError when the pieces would not
+    be equal.
+
+    >>> [piece.shape for piece in Split(0, 1)(np.ones((4, 2)))]
+    [(4, 2)]
+    """
+
+    gives_tuple = True
 
     def __init__(self, axis: int = 0, output_num: int = 1) -> None:
+        if not isinstance(output_num, int) or isinstance(output_num, bool) or output_num < 1:
+            raise ConfigurationError(f"Split: output_num={output_num!r} must be an integer of at least 1")
         self.axis = axis
         self.output_num = output_num
 
@@ -136,12 +147,10 @@ class Stack(Operator):
 class Unstack(Operator):
     """The tuple of the slices of a tensor along dim ``axis``, which no strategy may cut, without that dim."""
 
+    gives_tuple = True
+
     def __init__(self, axis: int = 0) -> None:
         self.axis = axis
-
-    def __call__(self, input_x: Any) -> Any:
-        pieces = super().__call__(input_x)
-        return pieces if isinstance(pieces, tuple) else (pieces,)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         shape = inputs[0].shape

@@ -41,7 +41,8 @@ class Pooling(Operator):
         if pad_mode.lower() not in ("valid", "same"):
             raise ConfigurationError(f"{self.name}: pad_mode {pad_mode!r} is neither 'valid' nor 'same'")
         self.data_format = image_format(self.name, data_format)
-        self.window = Window(pair("kernel_size", kernel_size), pair("strides", strides), (1, 1), pad_mode.lower())
+        kernel, steps = pair(self.name, "kernel_size", kernel_size), pair(self.name, "strides", strides)
+        self.window = Window(kernel, steps, (1, 1), pad_mode.lower())
 
     def like(self, kind: type[Pooling]) -> Pooling:
         """Return the operator of another kind with the same windows."""

@@ -157,7 +157,7 @@ class Transpose(Operator):
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         shape = inputs[0].shape
-        if sorted(dim % max(len(shape), 1) for dim in self.permutation) != list(range(len(shape))):
+        if sorted(normal_axis(dim, len(shape)) for dim in self.permutation) != list(range(len(shape))):
             raise ShapeError(f"{self.permutation} is no permutation of the {len(shape)} dims of {shape}")
         return (TensorSpec(tuple(shape[dim] for dim in self.permutation), inputs[0].dtype),)
 
@@ -176,22 +176,43 @@ class Transpose(Operator):
 
 @register
 class BroadcastTo(Operator):
-    """The tensor repeated along its dims of one element, and along new leading dims, to ``shape``."""
+    """The tensor repeated along its dims of one element, and along new leading dims, to ``shape``.
+
+    -1 in ``shape`` stands for the extent that the tensor has there; a new leading dim needs a number. Raises ShapeError
+    where the tensor does not fit.
+
+    >>> BroadcastTo((2, -1, 3))(np.ones((4, 1))).shape
+    (2, 4, 3)
+    """
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
 
+    def shape_of(self, source: tuple[int, ...]) -> tuple[int, ...]:
+        """Return ``shape`` for a tensor of the shape ``source``, with what -1 stands for."""
+        new = len(self.shape) - len(source)
+        if new < 0 or any(extent < -1 for extent in self.shape):
+            raise ShapeError(f"{source} cannot be broadcast to {self.shape}")
+        if -1 in self.shape[:new]:
+            raise ShapeError(
+                f"{source} cannot be broadcast to {self.shape}: -1 stands for an extent that the tensor has, and the "
+                f"first {new} dims are new; give them numbers"
+            )
+        known = (1,) * new + source
+        return tuple(have if extent == -1 else extent for extent, have in zip(self.shape, known, strict=True))
+
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        if broadcast_shape(inputs[0].shape, self.shape) != self.shape:
+        target = self.shape_of(inputs[0].shape)
+        if broadcast_shape(inputs[0].shape, target) != target:
             raise ShapeError(f"{inputs[0].shape} cannot be broadcast to {self.shape}")
-        return (TensorSpec(self.shape, inputs[0].dtype),)
+        return (TensorSpec(target, inputs[0].dtype),)
 
     def equation(self, *inputs: TensorSpec) -> Equation:
-        names = tuple(f"d{dim}" for dim in range(len(self.shape)))
-        start = len(self.shape) - len(inputs[0].shape)
+        target = self.shape_of(inputs[0].shape)
+        names = tuple(f"d{dim}" for dim in range(len(target)))
+        start = len(target) - len(inputs[0].shape)
         labels = tuple(
-            names[start + dim] if extent == self.shape[start + dim] else None
-            for dim, extent in enumerate(inputs[0].shape)
+            names[start + dim] if extent == target[start + dim] else None for dim, extent in enumerate(inputs[0].shape)
         )
         return Equation((labels,), (names,), batch=next((label for label in labels if label), None))
 

@@ -36,8 +36,8 @@ def unstack(input_x: Any, axis: int = 0) -> tuple[Tensor, ...]:
 
 def split(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Tensor, ...]:
     """Return the ``output_num`` equal pieces of a tensor along dim ``axis``."""
-    pieces = operations.Split(axis, output_num)(input_x)
-    return pieces if isinstance(pieces, tuple) else (pieces,)
+    pieces: tuple[Tensor, ...] = operations.Split(axis, output_num)(input_x)
+    return pieces
 
 
 def reshape(input: Any, shape: Any) -> Tensor:

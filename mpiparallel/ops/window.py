@@ -14,16 +14,22 @@ Pair = tuple[int, int]
 PAD_MODES = ("valid", "same", "pad")
 
 
-def pair(name: str, given: int | Sequence[int]) -> Pair:
+def pair(operator: str, name: str, given: int | Sequence[int]) -> Pair:
     """Return height and width of an option that is an integer, a pair, or MindSpore's four numbers (1, 1, h, w).
 
-    >>> pair("stride", 2), pair("stride", (1, 1, 2, 3))
+    Raises ConfigurationError for anything else: windows do not step over images and channels.
+
+    >>> pair("Conv2D", "stride", 2), pair("Conv2D", "stride", (1, 1, 2, 3))
     ((2, 2), (2, 3))
     """
-    numbers = (given, given) if isinstance(given, int) else tuple(given)[-2:]
-    if len(numbers) != 2 or any(not isinstance(number, int) or number < 1 for number in numbers):
-        raise ConfigurationError(f"{name}={given!r} must be a positive integer or a pair of them")
-    return numbers[0], numbers[1]
+    numbers = tuple(given) if isinstance(given, (tuple, list)) else (given, given)
+    height_width = numbers[2:] if len(numbers) == 4 and numbers[:2] == (1, 1) else numbers
+    if len(height_width) != 2 or any(type(number) is not int or number < 1 for number in numbers):
+        raise ConfigurationError(
+            f"{operator}: {name}={given!r} must be a positive integer, a pair of them (height, width), or "
+            "(1, 1, height, width)"
+        )
+    return height_width[0], height_width[1]
 
 
 def image_format(operator: str, data_format: str) -> str:

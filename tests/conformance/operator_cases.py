@@ -121,10 +121,12 @@ def _movement() -> list[OperatorCase]:
             OperatorCase(f"BroadcastTo-{shape}", lambda: P.BroadcastTo((4, 6, 5)), (floats(*shape),), (), (0,))
             for shape in ((5,), (6, 1), (4, 1, 5), (4, 6, 5), ())
         ),
+        OperatorCase("BroadcastTo-kept", lambda: P.BroadcastTo((4, -1, 5)), (floats(6, 1),), (), (0,)),
         *(
             OperatorCase(f"Split-{axis}", lambda axis=axis: P.Split(axis, 2), (x,), (), (0,), (0, 1))
             for axis in (0, 1, -2)
         ),
+        OperatorCase("Split-whole", lambda: P.Split(0, 1), (x,), (), (0,)),
         *(
             OperatorCase(
                 f"Concat-{axis}",

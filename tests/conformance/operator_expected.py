@@ -199,7 +199,7 @@ FORMULAS: dict[str, Formula] = {
     "Transpose": _ufunc(np.transpose),
     "ExpandDims": _ufunc(np.expand_dims),
     "Squeeze": lambda operator, x: np.squeeze(x, operator.axis or None),
-    "BroadcastTo": lambda operator, x: np.broadcast_to(x, operator.shape),
+    "BroadcastTo": lambda operator, x: np.broadcast_to(x, tuple(6 if n == -1 else n for n in operator.shape)),
     "Split": _split,
     "Concat": lambda operator, *inputs: np.concatenate(inputs, operator.axis),
     "SliceGrad": _slice_grad,

@@ -61,11 +61,12 @@ class Convolution(Operator):
         self.out_channel = out_channel
         self.group = group
         self.data_format = image_format(self.name, data_format)
-        padding = (pad,) * 4 if isinstance(pad, int) else tuple(pad)
-        if len(padding) != 4:
+        padding = tuple(pad) if isinstance(pad, (tuple, list)) else (pad,) * 4
+        if len(padding) != 4 or any(type(count) is not int for count in padding):
             raise ConfigurationError(f"{self.name}: pad={pad!r} must be an integer or (top, bottom, left, right)")
-        kernel = pair("kernel_size", kernel_size)
-        self.window = Window(kernel, pair("stride", stride), pair("dilation", dilation), pad_mode, padding)
+        options = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+        kernel, steps, spacing = (pair(self.name, name, given) for name, given in options.items())
+        self.window = Window(kernel, steps, spacing, pad_mode, padding)
 
     def like(self, kind: type[Convolution]) -> Convolution:
         """Return the operator of another kind with the same options."""
