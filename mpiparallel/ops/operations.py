@@ -19,12 +19,12 @@ from mpiparallel.ops.arithmetic import Mul as Mul
 from mpiparallel.ops.arithmetic import Pow as Pow
 from mpiparallel.ops.arithmetic import RealDiv as RealDiv
 from mpiparallel.ops.arithmetic import Sub as Sub
-from mpiparallel.ops.batch_normalization import BatchNorm as BatchNorm
 from mpiparallel.ops.batch_norm_steps import BNInfer as BNInfer
 from mpiparallel.ops.batch_norm_steps import BNInferGrad as BNInferGrad
 from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad as BNTrainingReduceGrad
 from mpiparallel.ops.batch_norm_steps import BNTrainingUpdate as BNTrainingUpdate
 from mpiparallel.ops.batch_norm_steps import BNTrainingUpdateGrad as BNTrainingUpdateGrad
+from mpiparallel.ops.batch_normalization import BatchNorm as BatchNorm
 from mpiparallel.ops.batch_statistics import BNMoments as BNMoments
 from mpiparallel.ops.batch_statistics import BNTrainingReduce as BNTrainingReduce
 from mpiparallel.ops.batch_statistics import BNTrainingReduceInputGrad as BNTrainingReduceInputGrad
@@ -49,12 +49,15 @@ from mpiparallel.ops.convolution.convolution import Conv2D as Conv2D
 from mpiparallel.ops.convolution.convolution import Conv2DBackpropFilter as Conv2DBackpropFilter
 from mpiparallel.ops.convolution.convolution import Conv2DBackpropInput as Conv2DBackpropInput
 from mpiparallel.ops.cross_entropy_loss import SoftmaxCrossEntropyWithLogits as SoftmaxCrossEntropyWithLogits
-from mpiparallel.ops.cross_entropy_loss import SparseSoftmaxCrossEntropyWithLogits as SparseSoftmaxCrossEntropyWithLogits
+from mpiparallel.ops.cross_entropy_loss import (
+    SparseSoftmaxCrossEntropyWithLogits as SparseSoftmaxCrossEntropyWithLogits,
+)
 from mpiparallel.ops.cross_entropy_loss import SumExp as SumExp
 from mpiparallel.ops.cross_entropy_loss import SumExpGrad as SumExpGrad
 from mpiparallel.ops.cumulation import CumSum as CumSum
 from mpiparallel.ops.dropout_mask import Dropout as Dropout
 from mpiparallel.ops.dropout_mask import DropoutGrad as DropoutGrad
+from mpiparallel.ops.edge_padding import Pad as Pad
 from mpiparallel.ops.elementwise import Abs as Abs
 from mpiparallel.ops.elementwise import Cast as Cast
 from mpiparallel.ops.elementwise import Cos as Cos
@@ -70,10 +73,10 @@ from mpiparallel.ops.elementwise import Sqrt as Sqrt
 from mpiparallel.ops.elementwise import Square as Square
 from mpiparallel.ops.elementwise import Tanh as Tanh
 from mpiparallel.ops.float_status import FloatStatus as FloatStatus
-from mpiparallel.ops.picking import Gather as Gather
-from mpiparallel.ops.picking import GatherGrad as GatherGrad
-from mpiparallel.ops.picking import GatherLast as GatherLast
-from mpiparallel.ops.picking import GatherLastGrad as GatherLastGrad
+from mpiparallel.ops.gathering import Gather as Gather
+from mpiparallel.ops.gathering import GatherGrad as GatherGrad
+from mpiparallel.ops.gathering import GatherLast as GatherLast
+from mpiparallel.ops.gathering import GatherLastGrad as GatherLastGrad
 from mpiparallel.ops.gradient import GradOperation as GradOperation
 from mpiparallel.ops.inspection import DType as DType
 from mpiparallel.ops.inspection import Rank as Rank
@@ -96,7 +99,6 @@ from mpiparallel.ops.optimizer_update import ApplyMomentum as ApplyMomentum
 from mpiparallel.ops.optimizer_update import Assign as Assign
 from mpiparallel.ops.optimizer_update import AssignAdd as AssignAdd
 from mpiparallel.ops.optimizer_update import AssignSub as AssignSub
-from mpiparallel.ops.padded_edges import Pad as Pad
 from mpiparallel.ops.pooling import AvgPool as AvgPool
 from mpiparallel.ops.pooling import AvgPoolGrad as AvgPoolGrad
 from mpiparallel.ops.pooling import MaxPool as MaxPool

@@ -16,7 +16,7 @@ from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
-from mpiparallel.ops.picking import GatherLastGrad
+from mpiparallel.ops.gathering import GatherLastGrad
 from mpiparallel.ops.input_checks import normal_axis
 from mpiparallel.ops.one_hot_encoding import OneHot
 from mpiparallel.ops.reduction import Reduce, ReduceMax, ReduceMin, ReduceSum

@@ -10,7 +10,7 @@ import numpy as np
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
-from mpiparallel.ops.padded_edges import padding_pairs
+from mpiparallel.ops.edge_padding import padding_pairs
 
 
 def _apply(operator: Any, *inputs: Any) -> Tensor:
