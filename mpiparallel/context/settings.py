@@ -130,7 +130,9 @@ def set_auto_parallel_context(**settings: Any) -> None:
     _check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
     _check_parallel_values(settings)
     now = all_settings()
-    _SETTINGS.set(replace(now, parallel={**now.parallel, **settings}))
+    parallel = {**now.parallel, **settings}
+    _check_shards_fit(parallel)
+    _SETTINGS.set(replace(now, parallel=parallel))
 
 
 def _check_parallel_values(settings: dict[str, Any]) -> None:
@@ -189,6 +191,22 @@ def _check_shard_size(given: dict[str, Any], where: str) -> None:
     if given.get("optimizer_weight_shard_size", -1) == 0:
         raise ConfigurationError(f"{where}: optimizer_weight_shard_size 0 must be at least 1, or -1 for all replicas")
     _check_whole(given, "optimizer_weight_shard_size", -1, where)
+
+
+def _check_shards_fit(parallel: dict[str, Any]) -> None:
+    """Raise ConfigurationError where the shards of a parameter would need more devices than there are, if known."""
+    devices = parallel["device_num"] or (world.current().size if world.initialised() else 1)
+    size = _shard_size(parallel)
+    if size > devices > 1:
+        raise ConfigurationError(
+            f"set_auto_parallel_context: optimizer_weight_shard_size {size} is more than the {devices} devices; use a "
+            "divisor of their number, or -1 for all replicas"
+        )
+
+
+def _shard_size(parallel: dict[str, Any]) -> int:
+    chosen = parallel["parallel_optimizer_config"].get("optimizer_weight_shard_size")
+    return int(parallel["optimizer_weight_shard_size"] if chosen is None else chosen)
 
 
 def _check_only(given: dict[str, Any], possible: dict[str, Any], where: str) -> None:
@@ -281,7 +299,7 @@ def current_configuration() -> ParallelConfiguration:
         parameter_broadcast=bool(parallel["parameter_broadcast"]),
         enable_parallel_optimizer=bool(parallel["enable_parallel_optimizer"]),
         optimizer_threshold=optimizer.get("parallel_optimizer_threshold", 64),
-        optimizer_shard_size=optimizer.get("optimizer_weight_shard_size", parallel["optimizer_weight_shard_size"]),
+        optimizer_shard_size=_shard_size(parallel),
         strategy_save_file=parallel["strategy_ckpt_save_file"],
         strategy_load_file=parallel["strategy_ckpt_load_file"],
         loaded_strategies=_loaded_strategies(settings),

@@ -10,6 +10,7 @@ from mpiparallel.layout.device_matrix import common_refinement
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.placement import Operands, Placement, place_by_inputs
+from mpiparallel.remark import no_effect
 
 _KIB = 1024
 
@@ -19,7 +20,7 @@ def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelCo
 
     It is cut further when the parallel optimizer is on, the parameter takes part and is not below the threshold,
     replicas exist, and dim 0 divides evenly (MindSpore's rule of eligibility). With a shard size, consecutive replicas
-    form the shards.
+    form the shards; where it does not divide the replicas, a remark says so.
     """
     eligible = configuration.enable_parallel_optimizer and parameter.parallel_optimizer and parameter.requires_grad
     if not eligible or not used.global_shape or used.replica_count == 1:
@@ -30,6 +31,14 @@ def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelCo
     if size == -1:
         size = used.replica_count
     cut = _with_axis_of(used, size)
+    if cut is None and size > 1:
+        no_effect(
+            "set_auto_parallel_context",
+            "optimizer_weight_shard_size",
+            configuration.optimizer_shard_size,
+            f"parameters that {used.replica_count} ranks hold alike cannot be shared out among {size} of them each",
+            default=-1,
+        )
     if cut is None or used.global_shape[0] % (used.cuts[0] * size):
         return used
     layout, axes = cut

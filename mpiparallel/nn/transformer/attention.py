@@ -13,6 +13,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.activation import Softmax
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.dropout import Dropout
+from mpiparallel.nn.transformer.arguments import checked, remark_on_extents
 from mpiparallel.nn.transformer.linear import Linear
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, OpParallelConfig
 from mpiparallel.nn.transformer.precision import at_least
@@ -26,10 +27,12 @@ class MultiHeadAttention(Cell):
 
     The batch is cut by data_parallel; heads, the columns of the first layers (``dense1``, ``dense2``, ``dense3``) and
     the rows of the last (``projection``) by model_parallel (Shoeybi and others, "Megatron-LM", 2019). Shapes are read
-    from the inputs; ``batch_size`` and the lengths are taken for MindSpore's signature. Softmax computes in
-    ``softmax_compute_type`` at least. Raises ConfigurationError when ``num_heads`` does not divide ``hidden_size``.
+    from the inputs; where ``batch_size`` and the lengths say otherwise, a remark tells so. Softmax computes in
+    ``softmax_compute_type`` at least. Raises ConfigurationError when ``num_heads`` does not divide ``hidden_size``, and
+    for a value that an argument cannot have.
     """
 
+    @checked
     def __init__(
         self,
         batch_size: int | None,
@@ -50,6 +53,7 @@ class MultiHeadAttention(Cell):
                 "each head equally many elements"
             )
         config = parallel_config or OpParallelConfig()
+        self.extents = {"batch_size": batch_size, "src_seq_length": src_seq_length, "tgt_seq_length": tgt_seq_length}
         self.num_heads = num_heads
         self.size_per_head = hidden_size // num_heads
         self.softmax_compute_type = softmax_compute_type
@@ -91,7 +95,9 @@ class MultiHeadAttention(Cell):
         Inputs have shape (batch, length, hidden) or (batch * length, hidden); the mask (batch, query length, key
         length) is 1 where a query may look at a key, 0 elsewhere.
         """
-        batch = attention_mask.shape[0]
+        batch, query_length, key_length = attention_mask.shape
+        seen = {"batch_size": batch, "src_seq_length": query_length, "tgt_seq_length": key_length}
+        remark_on_extents(self, self.extents, seen)
         query = self._heads(self.dense1(_rows(query_tensor)), batch)
         key = self._heads(self.dense2(_rows(key_tensor)), batch)
         value = self._heads(self.dense3(_rows(value_tensor)), batch)

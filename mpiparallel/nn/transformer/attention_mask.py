@@ -7,6 +7,7 @@ import numpy as np
 from mpiparallel import ops
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, OpParallelConfig
 
 
@@ -19,6 +20,7 @@ class AttentionMask(Cell):
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
 
+    @checked
     def __init__(self, seq_length: int, parallel_config: DpMpConfig | None = None) -> None:
         super().__init__()
         dp = (parallel_config or OpParallelConfig()).data_parallel

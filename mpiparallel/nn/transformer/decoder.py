@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.attention import MultiHeadAttention
 from mpiparallel.nn.transformer.block import LayerFunction, TransformerBlock, stack
 from mpiparallel.nn.transformer.feed_forward import FeedForward
@@ -22,6 +23,7 @@ class TransformerDecoderLayer(TransformerBlock):
     in their compute types at least.
     """
 
+    @checked
     def __init__(
         self,
         hidden_size: int,
@@ -92,6 +94,7 @@ class TransformerDecoder(Cell):
     stage and fusion.
     """
 
+    @checked
     def __init__(
         self,
         num_layers: int,

@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.attention import MultiHeadAttention
 from mpiparallel.nn.transformer.block import LayerFunction, TransformerBlock, stack
 from mpiparallel.nn.transformer.feed_forward import FeedForward
@@ -22,6 +23,7 @@ class TransformerEncoderLayer(TransformerBlock):
     in their compute types at least.
     """
 
+    @checked
     def __init__(
         self,
         batch_size: int | None,
@@ -78,6 +80,7 @@ class TransformerEncoder(Cell):
     stage and fusion.
     """
 
+    @checked
     def __init__(
         self,
         batch_size: int | None,

@@ -9,6 +9,7 @@ import numpy as np
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.dropout import Dropout
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.linear import Linear
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, OpParallelConfig
 
@@ -20,6 +21,7 @@ class FeedForward(Cell):
     model_parallel, so that one AllReduce is needed forward and one backward.
     """
 
+    @checked
     def __init__(
         self,
         hidden_size: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mpiparallel import ops
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, OpParallelConfig
 
 
@@ -17,6 +18,7 @@ class CrossEntropyLoss(Cell):
 
     keeps_float32 = True
 
+    @checked
     def __init__(self, parallel_config: DpMpConfig | None = None) -> None:
         super().__init__()
         config = parallel_config or OpParallelConfig()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from mpiparallel.context.settings import set_auto_parallel_context
 from mpiparallel.errors import ConfigurationError
 
 
+@runtime_checkable
 class DpMpConfig(Protocol):
     """What a layer asks of its configuration: into how many parts it cuts the batch, and its weights."""
 
@@ -31,31 +34,65 @@ def _check_flag(who: object, name: str, value: object) -> None:
         raise ConfigurationError(f"{type(who).__name__}: {name} {value!r} must be True or False")
 
 
+def _check_unused_axis(who: object, name: str, value: object) -> None:
+    _check_count(who, name, value)
+    if value != 1:
+        _refuse(who, f"{name}={value}", "1")
+
+
+def _check_recompute(who: object, name: str, value: object) -> None:
+    if isinstance(value, TransformerRecomputeConfig):
+        value = value.recompute
+    _check_flag(who, name, value)
+    if value:
+        _refuse(who, "recompute=True", "False")
+
+
+def _refuse(who: object, what: str, instead: str) -> None:
+    raise ConfigurationError(f"{type(who).__name__}: {what} is not implemented yet; use {instead}")
+
+
+Check = Callable[[object, str, object], None]
+
+
+class CheckedConfig:
+    """Values by name, each checked whenever it is set.
+
+    Raises ConfigurationError for a wrong value, and for a name that it does not have, with the nearest right one.
+    """
+
+    checks: ClassVar[Mapping[str, Check]]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in self.checks:
+            near = difflib.get_close_matches(name, self.checks, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self.checks)}"
+            raise ConfigurationError(f"{type(self).__name__}: {name!r} is not one of its values; {hint}")
+        self.checks[name](self, name, value)
+        super().__setattr__(name, value)
+
+
 @dataclass
-class OpParallelConfig:
+class OpParallelConfig(CheckedConfig):
     """Cuts of one layer: its batch into ``data_parallel`` parts, its weights into ``model_parallel``.
 
     >>> OpParallelConfig(2, 4)
     OpParallelConfig(data_parallel=2, model_parallel=4)
     """
 
+    checks: ClassVar[Mapping[str, Check]] = {"data_parallel": _check_count, "model_parallel": _check_count}
+
     data_parallel: int = 1
     model_parallel: int = 1
-
-    def __post_init__(self) -> None:
-        _check_count(self, "data_parallel", self.data_parallel)
-        _check_count(self, "model_parallel", self.model_parallel)
 
 
 @dataclass
 class EmbeddingOpParallelConfig(OpParallelConfig):
     """Cuts of an embedding: its table is whole with ``vocab_emb_dp``, else its rows are cut by ``model_parallel``."""
 
-    vocab_emb_dp: bool = True
+    checks: ClassVar[Mapping[str, Check]] = {**OpParallelConfig.checks, "vocab_emb_dp": _check_flag}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_flag(self, "vocab_emb_dp", self.vocab_emb_dp)
+    vocab_emb_dp: bool = True
 
     @property
     def dp_mp_config(self) -> OpParallelConfig:
@@ -64,8 +101,15 @@ class EmbeddingOpParallelConfig(OpParallelConfig):
 
 
 @dataclass
-class TransformerRecomputeConfig:
+class TransformerRecomputeConfig(CheckedConfig):
     """Which activations are computed again in the backward pass rather than kept; none can be yet."""
+
+    checks: ClassVar[Mapping[str, Check]] = {
+        "recompute": _check_flag,
+        "parallel_optimizer_comm_recompute": _check_flag,
+        "mp_comm_recompute": _check_flag,
+        "recompute_slice_activation": _check_flag,
+    }
 
     recompute: bool = False
     parallel_optimizer_comm_recompute: bool = False
@@ -74,14 +118,27 @@ class TransformerRecomputeConfig:
 
 
 @dataclass
-class TransformerOpParallelConfig:
+class TransformerOpParallelConfig(CheckedConfig):
     """Cuts of a whole transformer.
 
     ``optimizer_shard`` turns the parallel optimizer on, as
     ``set_auto_parallel_context(enable_parallel_optimizer=True)``; ``gradient_aggregation_group`` is into how many
-    groups the layers are put whose gradients may be fused. Raises ConfigurationError for what is not implemented yet:
-    more than one ``pipeline_stage`` or ``expert_parallel`` way, and ``recompute``.
+    groups the layers are put whose gradients may be fused. Raises ConfigurationError for wrong values, given or
+    assigned later, and for what is not implemented yet: more than one ``pipeline_stage`` or ``expert_parallel`` way,
+    and ``recompute``.
     """
+
+    checks: ClassVar[Mapping[str, Check]] = {
+        "data_parallel": _check_count,
+        "model_parallel": _check_count,
+        "expert_parallel": _check_unused_axis,
+        "pipeline_stage": _check_unused_axis,
+        "micro_batch_num": _check_count,
+        "recompute": _check_recompute,
+        "optimizer_shard": _check_flag,
+        "gradient_aggregation_group": _check_count,
+        "vocab_emb_dp": _check_flag,
+    }
 
     data_parallel: int = 1
     model_parallel: int = 1
@@ -93,29 +150,12 @@ class TransformerOpParallelConfig:
     gradient_aggregation_group: int = 4
     vocab_emb_dp: bool = True
 
-    def __post_init__(self) -> None:
-        for name in (
-            "data_parallel",
-            "model_parallel",
-            "expert_parallel",
-            "pipeline_stage",
-            "micro_batch_num",
-            "gradient_aggregation_group",
-        ):
-            _check_count(self, name, getattr(self, name))
-        for name in ("optimizer_shard", "vocab_emb_dp"):
-            _check_flag(self, name, getattr(self, name))
-        for name in ("pipeline_stage", "expert_parallel"):
-            if getattr(self, name) > 1:
-                self._refuse(f"{name}={getattr(self, name)}", "1")
-        recompute = self.recompute if isinstance(self.recompute, bool) else self.recompute.recompute
-        if recompute:
-            self._refuse("recompute=True", "False")
-        if self.optimizer_shard:
-            set_auto_parallel_context(enable_parallel_optimizer=True)
-
-    def _refuse(self, what: str, instead: str) -> None:
-        raise ConfigurationError(f"TransformerOpParallelConfig: {what} is not implemented yet; use {instead}")
+    def __setattr__(self, name: str, value: object) -> None:
+        is_new = name not in vars(self)
+        super().__setattr__(name, value)
+        # A default must not undo what the context says; an assignment must.
+        if name == "optimizer_shard" and (value or not is_new):
+            set_auto_parallel_context(enable_parallel_optimizer=value)
 
     @property
     def dp_mp_config(self) -> OpParallelConfig:

@@ -9,6 +9,7 @@ import numpy as np
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.block import LayerFunction, default_layer_function
 from mpiparallel.nn.transformer.decoder import TransformerDecoder
 from mpiparallel.nn.transformer.encoder import TransformerEncoder
@@ -26,6 +27,7 @@ class Transformer(Cell):
     and for ``use_past``, which is not implemented yet.
     """
 
+    @checked
     def __init__(
         self,
         hidden_size: int,

@@ -9,6 +9,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.dense import initial_tensor
+from mpiparallel.nn.transformer.arguments import checked
 from mpiparallel.nn.transformer.op_parallel_config import EmbeddingOpParallelConfig
 
 
@@ -20,6 +21,7 @@ class VocabEmbedding(Cell):
     whose dtype the table then has.
     """
 
+    @checked
     def __init__(
         self,
         vocab_size: int,

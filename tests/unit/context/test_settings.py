@@ -34,6 +34,11 @@ def _reset():
         ({"parallel_optimizer_config": None}, "parallel_optimizer_config None must be a dict"),
         ({"parallel_optimizer_config": {"parallel_optimizer_threshold": -5}}, "-5 must be an integer of at least 0"),
         ({"auto_parallel_search_mode": "recursive"}, "did you mean 'recursive_programming'"),
+        ({"device_num": 32, "optimizer_weight_shard_size": 128}, "128 is more than the 32 devices"),
+        (
+            {"device_num": 4, "parallel_optimizer_config": {"optimizer_weight_shard_size": 8}},
+            "optimizer_weight_shard_size 8 is more than the 4 devices",
+        ),
         ({"device_num": 0}, "device_num 0 must be an integer of at least 1"),
         ({"dataset_strategy": "full"}, "dataset_strategy 'full' is not one of 'data_parallel', 'full_batch'"),
         ({"parallel_optimizer_config": {"treshold": 1}}, "'treshold' is not a parameter"),

@@ -34,5 +34,5 @@ def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("permutation", [(0, 2), (0, -3), (0, 0), (0,)])
 def test_a_permutation_names_each_dim_once(permutation: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match="permutation|out of range"):
+    with pytest.raises(ShapeError, match=r"permutation|out of range"):
         ops.Transpose()(X, permutation)

@@ -33,6 +33,7 @@ def test_defaults_cut_nothing():
         ({"data_parallel": 0}, "data_parallel 0 must be an integer of at least 1"),
         ({"model_parallel": 2.0}, "model_parallel 2.0 must be an integer"),
         ({"micro_batch_num": True}, "micro_batch_num True must be an integer"),
+        ({"recompute": "no"}, "recompute 'no' must be True or False"),
         ({"vocab_emb_dp": 1}, "vocab_emb_dp 1 must be True or False"),
         ({"pipeline_stage": 2}, "pipeline_stage=2 is not implemented yet; use 1"),
         ({"expert_parallel": 2}, "expert_parallel=2 is not implemented yet; use 1"),
@@ -40,9 +41,34 @@ def test_defaults_cut_nothing():
         ({"recompute": TransformerRecomputeConfig(recompute=True)}, "recompute=True is not implemented yet"),
     ],
 )
-def test_wrong_and_unimplemented_values_are_refused(options, message):
+def test_wrong_and_unimplemented_values_are_refused_given_or_assigned(options, message):
     with pytest.raises(ConfigurationError, match=f"TransformerOpParallelConfig: {message}"):
         TransformerOpParallelConfig(**options)
+    config = TransformerOpParallelConfig()
+    ((name, value),) = options.items()
+    with pytest.raises(ConfigurationError, match=f"TransformerOpParallelConfig: {message}"):
+        setattr(config, name, value)
+    assert config == TransformerOpParallelConfig()
+
+
+@pytest.mark.parametrize(
+    "config", [OpParallelConfig(), EmbeddingOpParallelConfig(), TransformerRecomputeConfig()], ids=repr
+)
+def test_configurations_of_parts_check_what_is_assigned(config):
+    for name in vars(config):
+        with pytest.raises(ConfigurationError, match=f"{type(config).__name__}: {name} 'x' must be"):
+            setattr(config, name, "x")
+    with pytest.raises(ConfigurationError, match="'data_paralel' is not one of its values; "):
+        config.data_paralel = 2
+
+
+def test_optimizer_shard_assigned_later_holds_too():
+    config = TransformerOpParallelConfig(optimizer_shard=True)
+    try:
+        config.optimizer_shard = False
+        assert not get_auto_parallel_context("enable_parallel_optimizer")
+    finally:
+        reset_auto_parallel_context()
 
 
 def test_optimizer_shard_turns_the_parallel_optimizer_on():

@@ -197,7 +197,7 @@ def test_without_lambda_func_layers_are_on_stage_0_and_their_gradients_in_groups
     ("make", "message"),
     [
         (lambda: MultiHeadAttention(2, 4, 4, 10, 3), "hidden_size 10 is not a multiple of num_heads 3"),
-        (lambda: FeedForward(8, 8, 1.0), "p=1.0 must be at least 0 and below 1"),
+        (lambda: FeedForward(8, 8, 1.0), "=1.0 must be at least 0 and below 1"),
         (lambda: FeedForward(8, 8, 0.1, "swishy"), "activation 'swishy'"),
         (lambda: transformer(encoder_layers=0), "0 encoder layers and 3 decoder layers"),
         (lambda: transformer(use_past=True), "use_past=True is not implemented yet"),
