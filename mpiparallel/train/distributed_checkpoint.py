@@ -109,8 +109,9 @@ def merge_sliced_parameter(sliced_parameters: Sequence[Any], strategy: Mapping[s
 
     ``strategy`` is what ``build_searched_strategy`` returns; without it the slices follow one another along dim 0.
     Shards of the parallel optimizer are merged too. The parameter has the name and the kind of the first slice. Raises
-    KeyError where the strategy does not name it, and CheckpointError or StrategyFileError, ValueErrors both, where the
-    slices do not fit the strategy or copies differ.
+    KeyError where the strategy does not name it, CheckpointError or StrategyFileError, ValueErrors both, where the
+    slices do not fit the strategy or copies differ, and ConfigurationError where ranks are given the same memory: a
+    network into which one file after another was loaded holds only the last.
 
     >>> import numpy as np
     >>> slices = [Parameter(np.array([[1.0, 2.0]]), "w"), Parameter(np.array([[3.0, 4.0]]), "w")]
@@ -127,9 +128,22 @@ def merge_sliced_parameter(sliced_parameters: Sequence[Any], strategy: Mapping[s
         )
     if strategy is not None and first.name not in strategy:
         raise KeyError(f"merge_sliced_parameter: the strategy does not name {first.name!r}; it has {_few(strategy)}")
+    _refuse_shared_memory(sliced_parameters)
     item = None if strategy is None else strategy[first.name]
     whole = merge_slices([one.asnumpy() for one in sliced_parameters], item)
     return Parameter(whole, first.name, first.requires_grad, first.layerwise_parallel)
+
+
+def _refuse_shared_memory(slices: Sequence[Parameter]) -> None:
+    first_with: dict[int, int] = {}
+    for rank, one in enumerate(slices):
+        first = first_with.setdefault(id(one.array), rank)
+        if first != rank:
+            raise ConfigurationError(
+                f"merge_sliced_parameter: ranks {first} and {rank} are given one and the same {one.name!r}: a "
+                "network holds only what was loaded into it last; give what load_checkpoint returns for each file, or "
+                "a copy.deepcopy of the parameter after each load"
+            )
 
 
 def _files(given: Any) -> dict[int, Path]:

@@ -289,13 +289,17 @@ class Model:
     ) -> dict[str, ParameterLayout]:
         """Compile for ``predict``, and return how each parameter is cut, as ``infer_train_layout`` does.
 
-        With ``skip_backend_compile``, or outside a world of ``device_num`` ranks, only the layouts are made.
+        With ``skip_backend_compile``, or outside a world of ``device_num`` ranks, only the layouts are made. The
+        ``strategy_ckpt_save_file`` of the context is written: what it says of the parameters for inference.
         """
+        configuration = current_configuration()
         with not_training(self._network) as network:
             sharded = network.sharded_graph(*predict_data)
             if not skip_backend_compile and _world_fits():
                 network.compile(*predict_data)
-        return parameter_layouts(sharded, current_configuration().rank)
+        if configuration.strategy_save_file:
+            write_strategy_file(configuration.strategy_save_file, sharded, configuration)
+        return parameter_layouts(sharded, configuration.rank)
 
     def build(
         self,

@@ -45,9 +45,15 @@ def _refuse_if_not_finite(parameters: CallbackParameters) -> None:
 
 
 class TimeMonitor(Callback):
-    """Print the time of each epoch and of each of its steps, in milliseconds."""
+    """Print the time of each epoch and of each of its steps, in milliseconds.
+
+    An epoch has the steps that the training counts; ``data_size`` is taken where it does not count them. Raises
+    ConfigurationError when it is not an integer of at least 1.
+    """
 
     def __init__(self, data_size: int | None = None) -> None:
+        if data_size is not None and (not isinstance(data_size, int) or isinstance(data_size, bool) or data_size < 1):
+            raise ConfigurationError(f"TimeMonitor: data_size {data_size!r} must be an integer of at least 1, or None")
         self._data_size = data_size
         self._start = 0.0
 
@@ -56,5 +62,5 @@ class TimeMonitor(Callback):
 
     def epoch_end(self, run_context: RunContext) -> None:
         milliseconds = (time.perf_counter() - self._start) * 1000.0
-        steps = self._data_size or run_context.original_args().batch_num or 1
+        steps = run_context.original_args().batch_num or self._data_size or 1
         print(f"epoch time: {milliseconds:.3f} ms, per step time: {milliseconds / steps:.3f} ms", flush=True)

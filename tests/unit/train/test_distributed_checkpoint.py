@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from mpiparallel import Model, Tensor, context, nn
+from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
+from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoints
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint
+from mpiparallel.train.serialization import load_checkpoint
 from tests.unit.train import mindspore_nets as nets
 from tests.unit.train.mindspore_checkpoint import read_checkpoint
 
@@ -94,6 +97,22 @@ def test_prediction_is_cut_without_an_optimizer_and_loaded() -> None:
     x, found = run_world(4, on_rank)[0]
     wanted = whole()
     np.testing.assert_allclose(found, np.maximum(x @ wanted["net.w1"], 0) @ wanted["net.w2"], rtol=1e-4, atol=1e-5)
+
+
+def test_the_strategy_file_of_inference_is_written_for_the_transform(tmp_path) -> None:
+    path = tmp_path / "predict_strategy.ckpt"
+    context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True, device_num=4, global_rank=1)
+    context.set_auto_parallel_context(strategy_ckpt_save_file=str(path))
+    network = nets.TwoMatMul(MP4)
+    network.w1.name, network.w2.name = "net.w1", "net.w2"
+    layouts = Model(network).infer_predict_layout(Tensor(X))
+    assert set(read_strategy(path).layouts) == set(layouts) == {"net.w1", "net.w2"}
+    transform_checkpoints(SOURCES[0].parents[1], tmp_path / "out", "predict", STRATEGY, path, missing="omitted")
+    for rank in range(4):
+        held = load_checkpoint(tmp_path / "out" / f"rank_{rank}" / f"predict{rank}.ckpt")
+        wanted = read_checkpoint(next(GENUINE.glob(f"dst_checkpoints/rank_{rank}/*.ckpt")))
+        for name in layouts:
+            np.testing.assert_array_equal(held[name].asnumpy(), wanted[name])
 
 
 def test_shards_beside_their_manifest_need_no_strategy_file(tmp_path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
+import pytest
 
 from mpiparallel import Parameter, Tensor, nn
 from mpiparallel.checkpoint.strategy.strategy_file import build_searched_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter
 from mpiparallel.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 
@@ -61,6 +65,13 @@ def test_the_tutorial_of_hybrid_parallel_merges_four_devices_and_loads_two(tmp_p
         net = nn.TrainOneStepCell(network, nn.Momentum(network.get_parameters(), 0.01, 0.9))
         load_param_into_net(net, load_checkpoint(tmp_path / f"node{rank}" / "CKP_1-4_32.ckpt"))
         param_dicts.append({param.name: param for _, param in net.parameters_and_names()})
+    # As the tutorial lists it, with one network for all files: the parameters collected are those of the last.
+    one_for_all = [param_dicts[3]["weight"]] * 4
+    with pytest.raises(ConfigurationError, match="ranks 0 and 1 are given one and the same 'weight'"):
+        merge_sliced_parameter(one_for_all)
+    copies = [copy.copy(param_dicts[3]["weight"]) for _ in range(4)]
+    with pytest.raises(ConfigurationError, match="give what load_checkpoint returns for each file"):
+        merge_sliced_parameter(copies)
     strategy = build_searched_strategy(str(tmp_path / "strategy_train.ckpt"))
     param_dict = dict(param_dicts[0])
     for name in ["weight", "moments.weight"]:

@@ -59,6 +59,19 @@ def test_loss_lines_are_those_of_the_tutorials(capsys) -> None:
         assert re.match(pattern, line), line
 
 
+@pytest.mark.parametrize("data_size", [None, 1, 600])
+def test_the_time_of_a_step_is_that_of_an_epoch_by_its_steps(data_size, capsys) -> None:
+    line_model().train(1, line_dataset(), TimeMonitor(data_size), dataset_sink_mode=False)
+    epoch, step = map(float, re.findall(r"[\d.]+", capsys.readouterr().out))
+    assert step == pytest.approx(epoch / 6, abs=1e-3)
+
+
+@pytest.mark.parametrize("data_size", [0, -1, True, 1.0, "1"])
+def test_a_time_monitor_of_no_number_of_steps_is_refused(data_size) -> None:
+    with pytest.raises(ConfigurationError, match="TimeMonitor: data_size"):
+        TimeMonitor(data_size)
+
+
 def test_in_sink_mode_a_line_comes_each_epoch(capsys) -> None:
     line_model().train(3, line_dataset(), LossMonitor())
     lines = capsys.readouterr().out.splitlines()
