@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mpiparallel.absent_names import getattr_of
+from mpiparallel.mindspore_paths import install
 from mpiparallel.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from mpiparallel.train.serialization import save_checkpoint as save_checkpoint
 
 _DTYPES = ("bfloat16", "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
-_FOLDERS = ("communication", "context", "dataset", "dtype", "nn", "ops", "train")
+_FOLDERS = ("common", "communication", "context", "dataset", "dtype", "nn", "ops", "parallel", "train")
 _PLACES = {
     "DynamicLossScaleManager": "train.loss_scale_manager",
     "FixedLossScaleManager": "train.loss_scale_manager",
@@ -158,6 +160,9 @@ __all__ = [
     "value_and_grad",
 ]
 
+_ABSENT = getattr_of(__name__)
+install()
+
 
 def __getattr__(name: str) -> Any:
     # The whole public front would take NumPy with it; a launcher and a rank's first moments must do without.
@@ -167,7 +172,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"{__name__}.dtype"), name)
     if name in _PLACES:
         return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _ABSENT(name)
 
 
 def __dir__() -> list[str]:

@@ -1,32 +1,143 @@
-"""The types of elements, by MindSpore's names; each is a NumPy dtype.
+"""The types of elements, by MindSpore's names. NumPy takes each where it wants a dtype.
 
->>> float32 == "float32"
-True
+>>> import numpy as np
+>>> print(float32, np.zeros(2, float32).dtype)
+Float32 float32
+>>> float32 == np.float32, float32 == "float32", float32 == float64
+(True, True, False)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-bool_: np.dtype[Any] = np.dtype(np.bool_)
-int8: np.dtype[Any] = np.dtype(np.int8)
-int16: np.dtype[Any] = np.dtype(np.int16)
-int32: np.dtype[Any] = np.dtype(np.int32)
-int64: np.dtype[Any] = np.dtype(np.int64)
-uint8: np.dtype[Any] = np.dtype(np.uint8)
-uint16: np.dtype[Any] = np.dtype(np.uint16)
-uint32: np.dtype[Any] = np.dtype(np.uint32)
-uint64: np.dtype[Any] = np.dtype(np.uint64)
-float16: np.dtype[Any] = np.dtype(np.float16)
-float32: np.dtype[Any] = np.dtype(np.float32)
-float64: np.dtype[Any] = np.dtype(np.float64)
-complex64: np.dtype[Any] = np.dtype(np.complex64)
-complex128: np.dtype[Any] = np.dtype(np.complex128)
+from mpiparallel.absent_names import getattr_of
+from mpiparallel.errors import ConfigurationError
 
-bfloat16: str = "bfloat16"
-"""A name only: no array library here computes in it, and ``Cell.to_float`` says what to use instead."""
+
+class Type:
+    """The type of an element, as ``Tensor.dtype`` returns it: MindSpore's name for a NumPy dtype.
+
+    It prints as MindSpore's does, equals the NumPy dtype and what NumPy takes for it, and has its attributes.
+    """
+
+    __slots__ = ("_name", "dtype")
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        name: str = self.dtype.name.rstrip("_")
+        self._name = f"UI{name[2:]}" if name.startswith("uint") else name.capitalize()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in self.__slots__:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.dtype, name)
+
+    def __eq__(self, other: object) -> bool:
+        if other is None:
+            return False
+        try:
+            return bool(self.dtype == other.dtype if isinstance(other, Type) else self.dtype == other)
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"mpiparallel.{self._name.lower()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Type, (self.dtype,)
+
+
+class Kind:
+    """A name of MindSpore for what is no type of an element here: any number, a tensor, a type that NumPy lacks.
+
+    It prints as MindSpore's does and has ``members``. Using it as a dtype raises ConfigurationError, which says why.
+    """
+
+    def __init__(self, name: str, members: tuple[Type, ...] = (), why: str = "") -> None:
+        self._name, self._members, self._why = name, members, why
+
+    def __iter__(self) -> Iterator[Type]:
+        return iter(self._members)
+
+    def __contains__(self, item: object) -> bool:
+        return item is self or item in self._members
+
+    @property
+    def dtype(self) -> NoReturn:
+        """No NumPy dtype: ConfigurationError."""
+        types = ", ".join(map(repr, self._members))
+        raise ConfigurationError(f"{self._name} is no type of an element; {self._why or f'give one of {types}'}")
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"mpiparallel.{self._name.lower()}"
+
+
+bool_ = Type(np.bool_)
+int8 = byte = Type(np.int8)
+int16 = short = Type(np.int16)
+int32 = intc = Type(np.int32)
+int64 = long = intp = Type(np.int64)
+uint8 = ubyte = Type(np.uint8)
+uint16 = ushort = Type(np.uint16)
+uint32 = uintc = Type(np.uint32)
+uint64 = uintp = Type(np.uint64)
+float16 = half = Type(np.float16)
+float32 = single = Type(np.float32)
+float64 = double = Type(np.float64)
+complex64 = cfloat = Type(np.complex64)
+complex128 = cdouble = Type(np.complex128)
+
+int_type = (int8, int16, int32, int64)
+uint_type = (uint8, uint16, uint32, uint64)
+float_type = (float16, float32, float64)
+complex_type = (complex64, complex128)
+number_type = (*int_type, *uint_type, *float_type, *complex_type)
+
+int_ = Kind("Int", int_type)
+uint = Kind("UInt", uint_type)
+float_ = Kind("Float", float_type)
+number = Kind("Number", number_type)
+tensor_type = Kind("Tensor", why="it is what a Tensor is")
+string = Kind("String", why="texts are no elements of tensors")
+type_none = Kind("None", why="it is what None is")
+list_ = Kind("List", why="it is what a list is")
+tuple_ = Kind("Tuple", why="it is what a tuple is")
+function = Kind("Func", why="it is what a function is")
+bfloat16 = Kind("BFloat16", why="NumPy and CuPy have no bfloat16; use float16 and a loss scale manager, or float32")
+
+_TYPES = {one.dtype: one for one in (bool_, *number_type)}
+_OF_PYTHON: dict[type[Any], Type | Kind] = {
+    bool: bool_,
+    int: int64,
+    float: float64,
+    str: string,
+    list: list_,
+    tuple: tuple_,
+    type(None): type_none,
+}
+
+
+def type_of(dtype: Any) -> Type:
+    """Return the type of elements of a NumPy dtype.
+
+    >>> type_of("float16")
+    mpiparallel.float16
+    """
+    found = np.dtype(dtype)
+    return _TYPES.get(found) or Type(found)
 
 
 def dtype_to_nptype(type_: Any) -> type[Any]:
@@ -37,3 +148,40 @@ def dtype_to_nptype(type_: Any) -> type[Any]:
     """
     scalar: type[Any] = np.dtype(type_).type
     return scalar
+
+
+def dtype_to_pytype(type_: Any) -> type[Any]:
+    """Return the Python type that holds an element of a dtype.
+
+    >>> dtype_to_pytype(float16)
+    <class 'float'>
+    """
+    return type(np.zeros((), np.dtype(type_)).item())
+
+
+def pytype_to_dtype(obj: Any) -> Type | Kind:
+    """Return the type of a Python or NumPy type; a type of ours is returned. Raises ConfigurationError for others.
+
+    >>> print(pytype_to_dtype(float), pytype_to_dtype(np.int8))
+    Float64 Int8
+    """
+    if isinstance(obj, (Type, Kind)):
+        return obj
+    if isinstance(obj, type) and obj in _OF_PYTHON:
+        return _OF_PYTHON[obj]
+    if isinstance(obj, type) and issubclass(obj, np.generic):
+        return type_of(obj)
+    raise ConfigurationError(f"pytype_to_dtype: {obj!r} is neither a Python type of numbers nor one of NumPy's")
+
+
+def get_py_obj_dtype(obj: Any) -> Type | Kind:
+    """Return the type of a Python number, of another Python object, or of the elements of a tensor.
+
+    >>> print(get_py_obj_dtype(True))
+    Bool
+    """
+    return type_of(obj.dtype) if hasattr(obj, "dtype") else pytype_to_dtype(type(obj))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.common import dtype as dtype
 from mpiparallel.context.settings import set_seed as set_seed
 from mpiparallel.graph.parameter import Parameter as Parameter
@@ -9,3 +12,6 @@ from mpiparallel.graph.tensor import Tensor as Tensor
 from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
 
 __all__ = ["Parameter", "ParameterTuple", "Tensor", "dtype", "set_seed"]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__, ("api", "initializer", "parameter", "seed", "tensor"))

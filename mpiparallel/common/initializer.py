@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.nn.initializer import Constant as Constant
 from mpiparallel.nn.initializer import Dirac as Dirac
 from mpiparallel.nn.initializer import HeNormal as HeNormal
@@ -39,3 +42,6 @@ __all__ = [
     "Zero",
     "initializer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

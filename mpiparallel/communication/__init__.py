@@ -1,5 +1,10 @@
 """Ranks, groups and collectives; ``init`` is the way in, and the names are MindSpore's."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.communication.management import GlobalComm as GlobalComm
 from mpiparallel.communication.management import create_group as create_group
 from mpiparallel.communication.management import destroy_group as destroy_group
@@ -27,3 +32,6 @@ __all__ = [
     "joined",
     "release",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__, ("management",))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.context.settings import GRAPH_MODE as GRAPH_MODE
 from mpiparallel.context.settings import PYNATIVE_MODE as PYNATIVE_MODE
 from mpiparallel.context.settings import get_auto_parallel_context as get_auto_parallel_context
@@ -25,3 +28,6 @@ __all__ = [
     "set_context",
     "set_seed",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

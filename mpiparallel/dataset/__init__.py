@@ -10,6 +10,11 @@
 [[0, 1], [0, 1]]
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.dataset import config as config
 from mpiparallel.dataset import text as text
 from mpiparallel.dataset import transforms as transforms
@@ -29,3 +34,6 @@ __all__ = [
     "transforms",
     "vision",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__, ("engine", "text", "transforms", "vision"))

@@ -104,7 +104,7 @@ class Parameter(Tensor):
         array = data.asnumpy() if isinstance(data, Tensor) else np.asarray(data)
         box = self.box
         if slice_shape and self.layout is None:
-            self._spec = TensorSpec(tuple(array.shape), self.dtype)
+            self._spec = TensorSpec(tuple(array.shape), self.spec.dtype)
             box = Box.whole(self.shape)
         elif tuple(array.shape) == self.shape and not slice_shape:
             array = array[box.within(Box.whole(self.shape))]
@@ -126,3 +126,9 @@ class Parameter(Tensor):
         twin.parallel_optimizer = self.parallel_optimizer
         twin.layerwise_parallel = self.layerwise_parallel
         return twin
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__} (name={self.name}, shape={self.shape}, dtype={self.dtype}, "
+            f"requires_grad={self.requires_grad})"
+        )

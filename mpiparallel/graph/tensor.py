@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor_methods import TensorMethods
@@ -54,7 +55,7 @@ class Tensor(TensorMethods):
         self._initial = init
         if init is not None:
             extents = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
-            self._spec = TensorSpec(extents, np.dtype(dtype or DEFAULT_FLOAT))
+            self._spec = TensorSpec(extents, np.dtype(DEFAULT_FLOAT if dtype is None else dtype))
             return
         if isinstance(input_data, Tensor):
             self._initial = input_data._initial
@@ -107,9 +108,9 @@ class Tensor(TensorMethods):
         return self._spec.shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of an element."""
-        return self._spec.dtype
+    def dtype(self) -> Type:
+        """The type of an element; it prints as MindSpore's (``Float32``), and NumPy takes it for its own."""
+        return type_of(self._spec.dtype)
 
     @property
     def size(self) -> int:
@@ -129,7 +130,7 @@ class Tensor(TensorMethods):
         """Fill a tensor made with ``init`` and return it."""
         if self._array is None and self._initial is not None:
             part = self._initial.part(self.name, self.shape, Box.whole(self.shape))
-            self._array = np.asarray(part, self.dtype)
+            self._array = np.asarray(part, self.spec.dtype)
         return self
 
     def asnumpy(self) -> np.ndarray[Any, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.nn.activation import GELU as GELU
 from mpiparallel.nn.activation import ReLU as ReLU
 from mpiparallel.nn.activation import Sigmoid as Sigmoid
@@ -123,3 +126,6 @@ __all__ = [
     "polynomial_decay_lr",
     "warmup_lr",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__, ("optim", "transformer"))

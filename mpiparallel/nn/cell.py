@@ -10,6 +10,7 @@ import numpy as np
 
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.context.settings import PYNATIVE_MODE, get_context
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.graph import Segment
 from mpiparallel.graph.parameter import Parameter
@@ -205,13 +206,10 @@ class Cell:
 
         >>> from mpiparallel import Tensor, nn
         >>> nn.Dense(2, 3).to_float("float16")(Tensor([[1.0, 2.0]])).dtype
-        dtype('float16')
+        mpiparallel.float16
         """
-        if str(dst_type) == "bfloat16":
-            raise ConfigurationError(
-                f"{type(self).__name__}.to_float: NumPy and CuPy have no bfloat16; use float16 and a loss scale "
-                "manager, or float32"
-            )
+        if dst_type == "bfloat16":
+            dst_type = bfloat16
         try:
             precision = np.dtype(dst_type)
         except TypeError:

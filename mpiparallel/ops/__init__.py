@@ -1,5 +1,10 @@
 """Operators: MindSpore's classes, in ``operations``, and functions, in ``functional``."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.ops import composite as composite
 from mpiparallel.ops import functional as functional
 from mpiparallel.ops import operations as operations
@@ -241,3 +246,6 @@ from mpiparallel.ops.operations import Transpose as Transpose
 from mpiparallel.ops.operations import Unstack as Unstack
 from mpiparallel.ops.operations import Zeros as Zeros
 from mpiparallel.ops.operations import ZerosLike as ZerosLike
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial as partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mpiparallel.absent_names import getattr_of
+from mpiparallel.dtype import Type
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
@@ -124,7 +126,7 @@ def size(input_x: Any) -> int:
     return operations.Size()(input_x)
 
 
-def dtype(input_x: Any) -> np.dtype[Any]:
+def dtype(input_x: Any) -> Type:
     """Return the type of an element."""
     return operations.DType()(input_x)
 
@@ -237,3 +239,7 @@ def assign_add(variable: Parameter, value: Any) -> None:
 def assign_sub(variable: Parameter, value: Any) -> None:
     """Subtract from a parameter a value of its shape, or 0-d."""
     operations.AssignSub()(variable, value)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.dtype import Type, type_of
 from mpiparallel.graph.tensor import Tensor
 
 
@@ -41,6 +42,6 @@ class Size:
 class DType:
     """The type of an element."""
 
-    def __call__(self, input_x: Any) -> np.dtype[Any]:
-        """Return a dtype of NumPy."""
-        return input_x.dtype if isinstance(input_x, Tensor) else np.asarray(input_x).dtype
+    def __call__(self, input_x: Any) -> Type:
+        """Return a type of ``mpiparallel.dtype``."""
+        return input_x.dtype if isinstance(input_x, Tensor) else type_of(np.asarray(input_x).dtype)

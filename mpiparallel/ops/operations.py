@@ -1,5 +1,10 @@
 """MindSpore's module of operator classes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.ops.activation import GeLU as GeLU
 from mpiparallel.ops.activation import GeluGrad as GeluGrad
 from mpiparallel.ops.activation import ReLU as ReLU
@@ -137,3 +142,9 @@ from mpiparallel.parallel.collective import AlltoAll as AlltoAll
 from mpiparallel.parallel.collective import Broadcast as Broadcast
 from mpiparallel.parallel.collective import ReduceOp as ReduceOp
 from mpiparallel.parallel.collective import ReduceScatter as ReduceScatter
+
+__path__: list[str] = []
+"""No folder: what MindSpore has in files inside ``operations`` is in ``mindspore_paths``."""
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

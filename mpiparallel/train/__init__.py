@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.train import amp as amp
 from mpiparallel.train.callback import Callback as Callback
 from mpiparallel.train.callback import CheckpointConfig as CheckpointConfig
@@ -31,3 +34,6 @@ __all__ = [
     "TimeMonitor",
     "amp",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__, ("callback", "serialization"))

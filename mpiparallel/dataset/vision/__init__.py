@@ -4,6 +4,11 @@ An image is an array of NumPy, (height, width, channels). Random operations draw
 hands them, so a sample's augmentation depends on the seed, the epoch and the sample only.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.dataset.vision.channels import HWC2CHW as HWC2CHW
 from mpiparallel.dataset.vision.channels import ToTensor as ToTensor
 from mpiparallel.dataset.vision.crop import CenterCrop as CenterCrop
@@ -23,3 +28,6 @@ __all__ = [
     "Resize",
     "ToTensor",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__, ("c_transforms", "transforms"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.nn.initializer.constant import Constant as Constant
 from mpiparallel.nn.initializer.constant import One as One
 from mpiparallel.nn.initializer.constant import Zero as Zero
@@ -39,3 +42,6 @@ __all__ = [
     "Zero",
     "initializer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

@@ -137,7 +137,7 @@ _NORMAL_WITHIN_TWO = 0.87962566103423978
 
 
 class VarianceScaling(Initializer):
-    """Numbers with the variance ``scale / n``, n being the inputs, the outputs or the mean of both (He and others, 2015).
+    """Numbers with the variance ``scale / n``, n being the inputs, the outputs or their mean (He and others, 2015).
 
     ``mode`` is "fan_in", "fan_out" or "fan_avg"; ``distribution`` is "truncated_normal" (cut off at two standard
     deviations before it is scaled), "untruncated_normal" or "uniform". Raises ConfigurationError for others.

@@ -21,14 +21,14 @@ from mpiparallel.nn.initializer.rule import INITIALIZERS, Initializer
 def initializer(init: Any, shape: int | Sequence[int] | None = None, dtype: Any = np.float32) -> Tensor:
     """Return a tensor that is filled when its parameter is placed; each rank fills only its slice.
 
-    ``init`` is an Initializer, the name of one ("XavierUniform", "normal", "zeros", "one", "he_normal", ...; the case of
-    letters does not matter), a number, or a tensor of ``shape``, which is returned. Raises ConfigurationError for an
-    unknown name, for an extent below 1, and for a tensor of another shape.
+    ``init`` is an Initializer, the name of one ("XavierUniform", "normal", "zeros", "he_normal", ..., in any case), a
+    number, or a tensor of ``shape``, which is returned. Raises ConfigurationError for an unknown name, for an extent below 1, and for a tensor of another shape.
 
     >>> initializer("ones", [2, 2]).asnumpy().tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    extents = None if shape is None else (shape,) if isinstance(shape, numbers.Integral) else tuple(shape)
+    given: Any = (shape,) if isinstance(shape, numbers.Integral) else shape
+    extents: tuple[int, ...] | None = None if given is None else tuple(given)
     if isinstance(init, Tensor):
         if extents is not None and init.shape != extents:
             raise ConfigurationError(f"initializer: the tensor has shape {init.shape}, but {extents} is asked for")

@@ -23,7 +23,7 @@ class Identity(Initializer):
     def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
         _matrix("Identity", shape)
         rows, columns = (np.arange(start, stop) for start, stop in zip(box.start, box.stop, strict=True))
-        return (rows[:, None] == columns).astype(np.float64)
+        return np.asarray(rows[:, None] == columns, np.float64)
 
 
 class Dirac(Initializer):
@@ -43,11 +43,11 @@ class Dirac(Initializer):
         holds = (places[0] % (shape[0] // self.groups))[:, None] == places[1]
         for extent, place in zip(shape[2:], places[2:], strict=True):
             holds = holds[..., None] & (place == extent // 2)
-        return holds.astype(np.float64)
+        return np.asarray(holds, np.float64)
 
 
 class Sparse(Initializer):
-    """Normal numbers of ``sigma``; in each column of a matrix a share ``sparsity``, rounded up, is 0, at random rows."""
+    """Normal numbers of ``sigma``; in each column of a matrix ``ceil(sparsity * rows)`` of them are 0."""
 
     def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
         super().__init__()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.nn.transformer.attention import MultiHeadAttention as MultiHeadAttention
 from mpiparallel.nn.transformer.attention_mask import AttentionMask as AttentionMask
 from mpiparallel.nn.transformer.decoder import TransformerDecoder as TransformerDecoder
@@ -33,3 +36,6 @@ __all__ = [
     "TransformerRecomputeConfig",
     "VocabEmbedding",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)

@@ -13,7 +13,7 @@ def at_least(x: Tensor, dtype: Any) -> Tensor:
     """Return ``x`` in ``dtype``, or in its own dtype where that is the wider one.
 
     >>> at_least(Tensor([1.0]), np.float64).dtype
-    dtype('float64')
+    mpiparallel.float64
     """
     wide = np.result_type(x.dtype, dtype)
     return x if wide == x.dtype else x.astype(wide)

@@ -16,6 +16,14 @@ from mpiparallel.nn.optimizer.optimizer import Optimizer
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.ops.gradient import value_and_grad
 
+_grad_scale = ops.MultitypeFuncGraph("grad_scale")
+"""Divides a gradient by the scale of the loss; the name that MindSpore's users import."""
+
+
+@_grad_scale.register("Tensor", "Tensor")
+def _divided(scale: Tensor, gradient: Tensor) -> Tensor:
+    return gradient * ops.Cast()(ops.Reciprocal()(scale), gradient.dtype)
+
 
 class FixedLossScaleUpdateCell(Cell):
     """A scale of the loss that stays as it is."""

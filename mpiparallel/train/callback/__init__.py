@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mpiparallel.absent_names import getattr_of
 from mpiparallel.train.callback.callback import Callback as Callback
 from mpiparallel.train.callback.callback import RunContext as RunContext
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint as ModelCheckpoint
@@ -21,3 +24,6 @@ __all__ = [
     "RunContext",
     "TimeMonitor",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = getattr_of(__name__)
