@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
+from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import CheckpointError
 
 _TICK_SECONDS = 1e-3
 _RANK_FOLDER = re.compile(r"rank_(0|[1-9][0-9]*)")
 _SHARD = re.compile(r"(.+-[0-9]+_[0-9]+)\.h5")
+# How far above a shard its manifest may be: working folders of ranks, with a folder of checkpoints in each.
+_MOST_ABOVE = 5
 
 
 @dataclass(frozen=True)
@@ -71,18 +75,56 @@ def find(named: str | Path) -> tuple[Path, Manifest]:
     """Return the folder and the manifest of the checkpoint that ``named`` means.
 
     That is the newest in a folder, the one of a name in it like ``saved/resnet-1_77``, or the one of a manifest's file.
+    The folder may be the own one of a rank, below that of the manifest.
     Raises ``CheckpointError`` if there is none.
     """
     path = Path(named)
     if path.is_dir():
-        return path, newest(path)
+        root = root_of(path)
+        return root, newest(root)
     if not path.name.endswith(MANIFEST_SUFFIX):
-        path = path.with_name(path.name + MANIFEST_SUFFIX)
+        path = root_of(path.parent) / f"{path.name}{MANIFEST_SUFFIX}"
     if not path.exists():
         raise CheckpointError(
             f"{named}: is neither a folder of checkpoints, nor one in a folder (folder/name), nor a manifest; name one"
         )
     return path.parent, Manifest.load(path)
+
+
+def root_of(folder: str | Path) -> Path:
+    """Return the folder with the manifests of the shards in ``folder``: itself, or one above it that names them.
+
+    Where there is none, it is ``folder``.
+    """
+    path = Path(folder)
+    if any(path.glob(f"*{MANIFEST_SUFFIX}")):
+        return path
+    for shard in sorted(shard for format_ in SHARD_FORMATS for shard in path.glob(f"*-*_*.{format_}")):
+        found = manifest_of_shard(shard)
+        if found is not None:
+            return found.parent
+    return path
+
+
+def manifest_of_shard(shard: str | Path) -> Path | None:
+    """Return the file of the manifest that names a shard, in one of the folders above it; None where there is none.
+
+    One that cannot be read counts where it lies in the folder above the shard's.
+    """
+    path = Path(os.path.abspath(shard))
+    for folder in path.parents[:_MOST_ABOVE]:
+        manifest = folder / f"{path.stem}{MANIFEST_SUFFIX}"
+        if not manifest.is_file():
+            continue
+        try:
+            shards = Manifest.load(manifest).shards
+        except CheckpointError:
+            if folder == path.parent.parent:
+                return manifest
+            continue
+        if any(entry is not None and folder / entry.file == path for entry in shards):
+            return manifest
+    return None
 
 
 def commit_time(folder: str | Path) -> float:
@@ -101,13 +143,15 @@ def uncommitted(folder: str | Path) -> list[Path]:
     """
     root = Path(folder)
     named = set()
-    for entry in catalogue(root):
+    entries = catalogue(root)
+    folders = sorted({*_rank_folders(root), *_own_folders(root, entries)})
+    for entry in entries:
         shards = () if entry.manifest is None else entry.manifest.shards
         named |= {root / shard.file for shard in shards if shard is not None}
         if entry.manifest is None:
-            named |= {root / rank / f"{entry.name}.h5" for rank in _rank_folders(root)}
+            named |= {root / rank / f"{entry.name}.h5" for rank in folders}
     found = [root / name for name in _names(root) if name.startswith(PARTIAL_PREFIX)]
-    for rank in _rank_folders(root):
+    for rank in folders:
         for name in _names(root / rank):
             if name.startswith(PARTIAL_PREFIX) or (_SHARD.fullmatch(name) and root / rank / name not in named):
                 found.append(root / rank / name)
@@ -125,10 +169,9 @@ def remove(folder: str | Path, manifest: Manifest) -> None:
         sync_folder(root)
     except OSError as error:
         raise CheckpointError(f"{root}: checkpoint {manifest.name} cannot be deleted ({error})") from error
-    # A rank's folder that is a link may lead anywhere.
-    folders = set(_rank_folders(root))
-    shards = (root / shard_file(manifest.name, rank) for rank in range(manifest.rank_count))
-    remove_files(shard for shard in shards if shard.parent.name in folders)
+    shards = {shard_file(manifest.name, rank) for rank in range(manifest.rank_count)}
+    shards |= {shard.file for shard in manifest.shards if shard is not None}
+    remove_files(root / shard for shard in sorted(shards) if _has_no_link(root, shard))
     remove_files(root / file for file in manifest.files if file.startswith(f"{manifest.name}.") and "/" not in file)
 
 
@@ -141,6 +184,19 @@ def remove_files(paths: Iterable[Path]) -> None:
 
 def _rank_folders(root: Path) -> list[str]:
     return [name for name in _names(root) if _RANK_FOLDER.fullmatch(name) and _is_folder(root / name)]
+
+
+def _own_folders(root: Path, entries: Iterable[Catalogued]) -> set[str]:
+    """Return the folders of their own in which ranks have saved, as far as manifests name them."""
+    shards = (shard for entry in entries if entry.manifest is not None for shard in entry.manifest.shards)
+    files = {shard.file for shard in shards if shard is not None}
+    return {str(PurePosixPath(file).parent) for file in files if _has_no_link(root, file)}
+
+
+def _has_no_link(root: Path, file: str) -> bool:
+    """Return whether all folders on the way to a shard are there, none of them a link, which may lead anywhere."""
+    parents = list(PurePosixPath(file).parents)[:-1]
+    return all((root / parent).exists() and _is_folder(root / parent) for parent in parents)
 
 
 def _is_folder(path: Path) -> bool:

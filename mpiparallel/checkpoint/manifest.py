@@ -19,6 +19,7 @@ import xxhash
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
+from mpiparallel.checkpoint.shard_places import ShardPlaces, is_shard_of
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -125,12 +126,12 @@ def checkpoint_name(prefix: str, epoch: int, step: int) -> str:
 
 
 def shard_file(name: str, rank: int) -> str:
-    """Return where in its folder a checkpoint has the shard of ``rank``.
+    """Return where in its folder a checkpoint has the shard of ``rank``, unless ranks have folders of their own.
 
     >>> shard_file("resnet-1_77", 3)
     'rank_3/resnet-1_77.h5'
     """
-    return f"rank_{rank}/{name}.h5"
+    return ShardPlaces().file(name, rank)
 
 
 def layout_to_json(layout: Layout) -> dict[str, Any]:
@@ -215,6 +216,9 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
     epoch, step, rank_count = _integers([content["epoch"], content["step"], content["rank_count"]])
     name = checkpoint_name(prefix, epoch, step)
     shards = tuple(_shard_from_json(entry, name, rank, tensors) for rank, entry in enumerate(content["shards"]))
+    files = [shard.file for shard in shards if shard is not None]
+    if len(set(files)) != len(files):
+        raise ValueError("it names one file for two ranks")
     if rank_count != len(shards):
         raise ValueError(f"it names {len(shards)} shards of {rank_count} ranks")
     for tensor, entry in tensors.items():
@@ -224,8 +228,8 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
     _check_lengths(tensors, shards)
     if not isinstance(content["training"], dict) or not isinstance(content["saved"], float | int):
         raise TypeError("what it says of the training is no object, or its time is no number")
-    files = {_below(file): _hex(digest, 32) for file, digest in content["files"].items()}
-    return Manifest(prefix, epoch, step, tensors, shards, content["training"], float(content["saved"]), files)
+    beside = {_below(file): _hex(digest, 32) for file, digest in content["files"].items()}
+    return Manifest(prefix, epoch, step, tensors, shards, content["training"], float(content["saved"]), beside)
 
 
 def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEntry | None]) -> None:
@@ -241,7 +245,7 @@ def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEnt
 def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, TensorEntry]) -> ShardEntry | None:
     if entry is None:
         return None
-    if entry["file"] != shard_file(name, rank):
+    if not is_shard_of(_below(_text(entry["file"])), name, rank):
         raise ValueError(f'shard "{entry["file"]}" is not that of rank {rank}, {shard_file(name, rank)}')
     (size,) = _integers([entry["size"]])
     arrays = {tensor: _hex(digest, 16) for tensor, digest in entry["arrays"].items()}

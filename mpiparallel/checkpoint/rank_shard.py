@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mpiparallel.checkpoint.array_file import NamedArrays
+from mpiparallel.checkpoint.digested_file import write_committed
 from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, sync_folder
 from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
 from mpiparallel.checkpoint.regular_file import check_folder
-from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
+from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.tensor_spec import TensorSpec
 
@@ -23,22 +24,24 @@ def write_rank_shard(
     specs: Mapping[str, TensorSpec],
     arrays: NamedArrays,
     clears: bool = False,
+    file: str | None = None,
 ) -> WrittenShard:
     """Write what ``rank`` holds of the checkpoint of this prefix, epoch and step; see ``write_shard``.
 
-    The folder of the rank is made where it is missing, its name on disk. ``clears`` deletes what killed writers have
+    ``file`` is where in ``folder``, by default ``shard_file``; its suffix is the format. The folder of the rank is made
+    where it is missing, its name on disk. ``clears`` deletes what killed writers have
     left there: only for one who knows that nobody else writes.
     """
     prefix, epoch, step = identity
-    path = folder / shard_file(checkpoint_name(prefix, epoch, step), rank)
+    path = folder / (file or shard_file(checkpoint_name(prefix, epoch, step), rank))
     try:
         make_folder(path.parent)
         check_folder(path.parent)
         # A job that was killed may have made them, and not come to this.
-        sync_folder(folder)
-        sync_folder(folder.parent)
+        for made in (path.parent.parent, folder, folder.parent):
+            sync_folder(made)
         if clears:
             clear_partial(path.parent)
     except OSError as error:
         raise CheckpointError(f"{path.parent}: cannot be made ({error}); name a folder that can be written") from error
-    return write_shard(path, specs, arrays, {"prefix": prefix, "epoch": epoch, "step": step, "rank": rank})
+    return write_committed(path, specs, arrays, {"prefix": prefix, "epoch": epoch, "step": step, "rank": rank})

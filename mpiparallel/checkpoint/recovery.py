@@ -163,7 +163,7 @@ def _rebuild(
     }
     with StoredState.of_manifest(root, _narrowed(manifest, plan, checks)) as state:
         identity = manifest.prefix, manifest.epoch, manifest.step
-        written = write_rank_shard(root, identity, rank, infos, _arrays(state, rank, infos))
+        written = write_rank_shard(root, identity, rank, infos, _arrays(state, rank, infos), file=entry.file)
     if written.arrays != dict(entry.arrays):
         raise CheckpointError(
             f"{path}: was rebuilt, but not to what was committed: this machine's memory or disk changes bytes; have it "

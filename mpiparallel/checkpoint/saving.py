@@ -22,11 +22,11 @@ from mpiparallel.checkpoint.manifest import (
     Manifest,
     checkpoint_name,
     layout_to_json,
-    shard_file,
 )
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.writer import WrittenShard
+from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.checkpoint.written_shards import WrittenShards
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
@@ -36,7 +36,7 @@ from mpiparallel.layout.layout import Layout
 Arrays = Mapping[str, NDArray[Any]]
 
 # What all ranks must save alike.
-_ALIKE: Final = ("prefix, epoch or step", "layout of a tensor", "training", "remove_redundancy")
+_ALIKE: Final = ("prefix, epoch or step", "layout of a tensor", "training", "remove_redundancy", "places of shards")
 _MOST_COMPANION_BYTES: Final = 256 << 20
 
 
@@ -51,17 +51,20 @@ def save_shards(
     training: Mapping[str, Any] | None = None,
     remove_redundancy: bool = False,
     companions: Sequence[Path] = (),
+    places: ShardPlaces = ShardPlaces(),
 ) -> Path:
     """Save what each rank holds, and return the path of the manifest; all ranks call it together.
 
     ``layouts`` are those of the whole state over the members 0, 1, ... of ``communicator``, the same on every rank;
     ``arrays`` those this rank has a box of. ``training`` is kept in the manifest. With ``remove_redundancy`` a slice
     that several ranks hold is written by one of them. ``companions`` of rank 0 are files below ``folder`` whose digests
-    the manifest keeps. When it returns, on any rank, the checkpoint is committed: all
+    the manifest keeps. ``places`` says where below ``folder`` each rank writes, and in which format. When it returns, on any rank, the checkpoint is committed: all
     shards and the manifest are on disk. If anything fails on any rank, every rank raises ``CheckpointError`` that says
     where and why, and what ``folder`` held before is as it was.
     """
-    save = ShardSave(folder, prefix, epoch, step, layouts, communicator, training, remove_redundancy, companions)
+    save = ShardSave(
+        folder, prefix, epoch, step, layouts, communicator, training, remove_redundancy, companions, places
+    )
     save.write(arrays)
     return save.commit()
 
@@ -85,6 +88,7 @@ class ShardSave:
         training: Mapping[str, Any] | None = None,
         remove_redundancy: bool = False,
         companions: Sequence[Path] = (),
+        places: ShardPlaces = ShardPlaces(),
     ) -> None:
         self._folder = Path(folder)
         self._identity = prefix, epoch, step
@@ -92,13 +96,15 @@ class ShardSave:
         self._communicator = communicator
         self._training = dict(training or {})
         self._companions = tuple(companions)
+        self._places = places
         self._writers = writers(self._layouts) if remove_redundancy else {}
         self._written: WrittenShard | None = None
         self._codes: dict[str, int] = {}
         self._problem: Exception | None = None
         with failing_together(communicator, CheckpointError):
             self.name = checkpoint_name(prefix, epoch, step)
-            self.path = self._folder / shard_file(self.name, communicator.rank)
+            self._file = places.file(self.name, communicator.rank)
+            self.path = self._folder / self._file
             fingerprints = self._fingerprints()
             self._check_new()
         self._check_same(fingerprints)
@@ -116,7 +122,7 @@ class ShardSave:
             if own:
                 rank = self._communicator.rank
                 self._written = write_rank_shard(
-                    self._folder, self._identity, rank, infos_of(own), own.items(), clears=True
+                    self._folder, self._identity, rank, infos_of(own), own.items(), clears=True, file=self._file
                 )
         except (MpiParallelError, OSError, MemoryError) as error:
             self._problem = error
@@ -129,7 +135,7 @@ class ShardSave:
         except CheckpointError as error:
             self.abandon()
             raise error from self._problem
-        written = WrittenShards(self._layouts, self._written, self._codes, self._communicator)
+        written = WrittenShards(self._layouts, self._written, self._codes, self._communicator, self._places)
         # From here on shards stay, even after a failure: the manifest may be there although writing it failed.
         with failing_together(self._communicator, CheckpointError):
             if self._communicator.rank == 0:
@@ -172,6 +178,7 @@ class ShardSave:
             "layout of a tensor": [(name, layout_to_json(layout)) for name, layout in self._layouts.items()],
             "training": self._training,
             "remove_redundancy": bool(self._writers),
+            "places of shards": [self._places.format, *self._places.folders],
         }
         try:
             texts = [json.dumps(described[what], sort_keys=True, allow_nan=False) for what in _ALIKE]

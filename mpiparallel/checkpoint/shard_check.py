@@ -11,11 +11,12 @@ from typing import Final, Literal
 
 import numpy as np
 
+from mpiparallel.checkpoint.digested_file import DigestedFile, open_committed
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
 from mpiparallel.checkpoint.meter import Meter
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.block_digest import BLOCK
-from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
+from mpiparallel.checkpoint.shard.reader import ShardFile
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.tensor_spec import TensorSpec
 
@@ -66,7 +67,7 @@ def check_shard(folder: Path, manifest: Manifest, rank: int, meter: Meter) -> Sh
     path = folder / entry.file
     try:
         check_folder(path.parent)
-        file = open_shard(path)
+        file = open_committed(path)
     except (CheckpointError, OSError, MemoryError) as error:
         meter.add(entry.size)
         if os.path.lexists(path):
@@ -88,7 +89,9 @@ def reason(error: BaseException, path: Path) -> str:
     return text.removeprefix(f"{path}: ").partition(_ADVICE)[0]
 
 
-def _checked(file: ShardFile, manifest: Manifest, rank: int, entry: ShardEntry, meter: Meter) -> ShardCheck:
+def _checked(
+    file: ShardFile | DigestedFile, manifest: Manifest, rank: int, entry: ShardEntry, meter: Meter
+) -> ShardCheck:
     problems = []
     strange = {name for name, digest in entry.arrays.items() if not _is_committed(file, manifest, rank, name, digest)}
     size = _length(file.path)
@@ -128,11 +131,11 @@ def _info(manifest: Manifest, rank: int, name: str) -> TensorSpec:
     return TensorSpec(tensor.layout.local_shape(rank), np.dtype(tensor.dtype))
 
 
-def _is_committed(file: ShardFile, manifest: Manifest, rank: int, name: str, digest: str) -> bool:
+def _is_committed(file: ShardFile | DigestedFile, manifest: Manifest, rank: int, name: str, digest: str) -> bool:
     return file.arrays.get(name) == _info(manifest, rank, name) and file.digests[name] == digest
 
 
-def _damage(file: ShardFile, name: str, meter: Meter) -> str:
+def _damage(file: ShardFile | DigestedFile, name: str, meter: Meter) -> str:
     """Return which bytes of an array are damaged; the empty text where none are."""
     damaged = list(_damaged_blocks(file, name, meter))
     if not damaged:
@@ -141,7 +144,7 @@ def _damage(file: ShardFile, name: str, meter: Meter) -> str:
     return f"{damaged[0]}{more}"
 
 
-def _damaged_blocks(file: ShardFile, name: str, meter: Meter) -> Iterator[str]:
+def _damaged_blocks(file: ShardFile | DigestedFile, name: str, meter: Meter) -> Iterator[str]:
     info = file.arrays[name]
     at_once = BLOCK // info.dtype.itemsize
     bounce = np.empty(min(at_once, info.size), info.dtype)

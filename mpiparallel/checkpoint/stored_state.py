@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import ArrayFile, fill_box
+from mpiparallel.checkpoint.digested_file import open_committed
 from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
 from mpiparallel.checkpoint.regular_file import check_folder
-from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
@@ -178,7 +178,7 @@ class StoredState:
 def _open_committed(root: Path, shard: ShardEntry) -> ArrayFile:
     path = root / shard.file
     check_folder(path.parent)
-    return open_shard(path, shard.digest)
+    return open_committed(path, shard.digest)
 
 
 def _fill_from(name: str, shape: tuple[int, ...], box: Box, target: NDArray[Any], file: ArrayFile) -> None:

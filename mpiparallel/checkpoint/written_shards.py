@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.manifest import ShardEntry, TensorEntry, shard_file
-from mpiparallel.checkpoint.shard.reader import open_shard
+from mpiparallel.checkpoint.digested_file import open_committed
+from mpiparallel.checkpoint.manifest import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.shard.writer import WrittenShard
+from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.layout import Layout
@@ -22,7 +23,8 @@ _WORDS_A_SHARD: Final = 4
 class WrittenShards:
     """Digest and dtype of each array, length and digest of each shard: what each rank tells, known to all.
 
-    All ranks make it together. ``codes`` has the character of the dtype of each array that this rank has ``written``.
+    All ranks make it together. ``codes`` has the character of the dtype of each array that this rank has ``written``,
+    ``places`` where each rank writes.
     """
 
     def __init__(
@@ -31,8 +33,9 @@ class WrittenShards:
         written: WrittenShard | None,
         codes: Mapping[str, int],
         communicator: Communicator,
+        places: ShardPlaces,
     ) -> None:
-        self._layouts, self._communicator = layouts, communicator
+        self._layouts, self._communicator, self._places = layouts, communicator, places
         # Zeros stand where a rank has written no such array, or no shard.
         arrays = np.zeros((len(layouts), 2), np.uint64)
         shard = np.zeros(_WORDS_A_SHARD, np.uint64)
@@ -57,7 +60,7 @@ class WrittenShards:
         for rank, (there, size, high, low) in enumerate(self._shards.tolist()):
             told = zip(self._layouts, self._arrays[rank].tolist(), strict=True)
             digests = {name: f"{digest:016x}" for name, (digest, code) in told if code}
-            entry = ShardEntry(shard_file(checkpoint, rank), size, _hex(high, low), digests)
+            entry = ShardEntry(self._places.file(checkpoint, rank), size, _hex(high, low), digests)
             entries.append(entry if there else None)
         return tuple(entries)
 
@@ -79,7 +82,7 @@ class WrittenShards:
         for member, (there, size, high, low) in enumerate(self._shards.tolist()):
             if not there:
                 continue
-            path = folder / shard_file(checkpoint, member)
+            path = folder / self._places.file(checkpoint, member)
             found = path.stat().st_size if path.exists() else None
             if found != size:
                 raise CheckpointError(
@@ -100,7 +103,7 @@ def _gathered(own: NDArray[np.uint64], communicator: Communicator) -> NDArray[np
 
 def _check_digest(path: Path, member: int, digest: str) -> None:
     try:
-        open_shard(path, digest).close()
+        open_committed(path, digest).close()
     except CheckpointError as error:
         raise CheckpointError(
             f"{path}: rank {member} has written another file there; save to a folder that all hosts share ({error})"

@@ -10,8 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
+from mpiparallel.checkpoint.catalogue import find, manifest_of_shard
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.transform.copies import check_unnamed
 from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices
@@ -157,12 +157,14 @@ def _files(given: Any) -> dict[int, Path]:
 
 def _committed(files: Mapping[int, Path]) -> Path | None:
     """Return the manifest of a checkpoint of ours, if the files are its shards, rank after rank."""
-    places = {(path.parent.parent, path.stem) for path in files.values()}
-    if len(places) != 1 or any(path.parent.name != f"rank_{rank}" for rank, path in files.items()):
+    first = next(iter(files.values()))
+    manifest = manifest_of_shard(first)
+    if manifest is None:
         return None
-    folder, name = next(iter(places))
-    manifest = folder / f"{name}{MANIFEST_SUFFIX}"
-    return manifest if manifest.exists() else None
+    shards = Manifest.load(manifest).shards
+    named = {rank: manifest.parent / shard.file for rank, shard in enumerate(shards) if shard is not None}
+    same = all(rank in named and path.absolute() == named[rank].absolute() for rank, path in files.items())
+    return manifest if same else None
 
 
 def _check_cuts(known: Mapping[str, Parameter], wanted: Mapping[str, ParameterLayout]) -> None:

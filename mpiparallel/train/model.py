@@ -21,7 +21,6 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.announcement import world_or_alone
-from mpiparallel.train.callback.checkpoint_folder import folder_of
 from mpiparallel.train.elastic.order import Order
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
 from mpiparallel.train.elastic.resharding import Resharding
@@ -31,6 +30,7 @@ from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
+from mpiparallel.train.rank_folders import saved_folder
 from mpiparallel.train.resume import Resumption, resume
 from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
 from mpiparallel.train.training_record import facts_of
@@ -267,7 +267,8 @@ class Model:
         configuration = current_configuration()
         pieces = 1 if configuration.full_batch else configuration.device_num
         facts = facts_of(self.train_network, train_dataset, pieces)
-        self.resumed = resume(folder_of(directory), prefix, sharded, facts, strict, world_or_alone())
+        folder = saved_folder(directory, world_or_alone())
+        self.resumed = resume(folder, prefix, sharded, facts, strict, world_or_alone())
         if self.resumed is not None:
             self.step = self.resumed.step
         return self.resumed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import ArrayFile, infos_of, read_array
+from mpiparallel.checkpoint.catalogue import manifest_of_shard
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint
 from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, write_file
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
@@ -133,11 +135,16 @@ def load_checkpoint(
 
 def _check_is_whole(file: ArrayFile) -> None:
     """Refuse a shard without slices that its rank held: loaded alone it would leave a network as it was, in parts."""
-    manifest_path = file.path.parent.parent / f"{file.path.stem}{MANIFEST_SUFFIX}"
-    rank = file.attributes.get("rank")
-    if not isinstance(rank, int) or not manifest_path.is_file():
+    manifest_path = manifest_of_shard(file.path)
+    if manifest_path is None:
         return
-    held = {name for name, entry in Manifest.load(manifest_path).tensors.items() if rank in entry.layout.devices}
+    manifest = Manifest.load(manifest_path)
+    named = [None if shard is None else os.path.abspath(manifest_path.parent / shard.file) for shard in manifest.shards]
+    path = os.path.abspath(file.path)
+    if path not in named:
+        return
+    rank = named.index(path)
+    held = {name for name, entry in manifest.tensors.items() if rank in entry.layout.devices}
     lacking = sorted(held - file.arrays.keys())
     if lacking:
         raise CheckpointError(

@@ -22,13 +22,16 @@ def newest_files(folder: str | Path) -> dict[int, Path]:
     """Return the file of the newest checkpoint in each folder ``rank_<r>`` of ``folder``, by rank.
 
     The newest is that of the highest epoch, then step, in its name ``<prefix>-<epoch>_<step>``; a name without them
-    counts where it is the only one. Where manifests lie in ``folder``, HDF5 files that none of them names are passed
+    counts where it is the only one. Ranks may have folders of their own, which the manifest names. Where manifests lie in ``folder``, HDF5 files that none of them names are passed
     over: their checkpoint was not completed. Of those that were, the one committed last is the newest, whatever its
     prefix, and a rank that has lost its file of that has none. Raises ``TransformError``, a ``ValueError``, if there is
     no such file, if files are of several formats, and if the newest of one rank is not of the step of another's.
     """
     root = Path(folder)
     folders = _rank_folders(root)
+    own = {} if folders else _in_own_folders(root)
+    if own:
+        return own
     committed = _committed(root)
     found = {rank: _candidates(root / name, committed) for rank, name in folders}
     found = {rank: paths for rank, paths in found.items() if paths}
@@ -43,6 +46,14 @@ def newest_files(folder: str | Path) -> dict[int, Path]:
         chosen = _of_newest_step(chosen)
     _check_one_step(chosen)
     return chosen
+
+
+def _in_own_folders(root: Path) -> dict[int, Path]:
+    """Return the shards of the newest checkpoint whose ranks have saved in folders of their own."""
+    manifests = [entry.manifest for entry in catalogue(root) if entry.manifest is not None]
+    shards = manifests[-1].shards if manifests else ()
+    files = {rank: root / shard.file for rank, shard in enumerate(shards) if shard is not None}
+    return {rank: path for rank, path in files.items() if path.is_file()}
 
 
 def check_one_format(paths: Sequence[Path]) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mpiparallel.checkpoint.array_file import ArrayFile, Attribute
+from mpiparallel.checkpoint.catalogue import manifest_of_shard
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
@@ -48,8 +49,11 @@ def slices_in(headers: Headers, name: str) -> dict[int, TensorSpec]:
 def manifest_of(folder: Path, file: Path) -> Manifest | None:
     """Return the manifest in ``folder`` that a shard of ours belongs to, if one is there."""
     path = folder / f"{file.stem}{MANIFEST_SUFFIX}"
-    own = file.suffix == FORMATS["h5"].suffix and path.exists()
-    return Manifest.load(path) if own else None
+    if not path.exists():
+        return None
+    manifest = Manifest.load(path)
+    named = {folder / shard.file for shard in manifest.shards if shard is not None}
+    return manifest if file in named or file.suffix == FORMATS["h5"].suffix else None
 
 
 def told_beside(files: Mapping[int, Path]) -> tuple[dict[str, tuple[int, ...]], dict[int, Header]]:
@@ -59,6 +63,9 @@ def told_beside(files: Mapping[int, Path]) -> tuple[dict[str, tuple[int, ...]], 
     folders ``rank_<r>`` as the newest there.
     """
     rank, path = next(iter(files.items()))
+    beside = manifest_of_shard(path)
+    if beside is not None and beside.parent != path.parent.parent:
+        return {name: layout.global_shape for name, layout in Manifest.load(beside).layouts.items()}, {}
     if path.parent.name != f"rank_{rank}":
         return {}, {}
     folder = path.parent.parent

@@ -10,8 +10,9 @@ import numpy as np
 
 from mpiparallel.checkpoint.catalogue import remove_files
 from mpiparallel.checkpoint.durable_file import write_durably
-from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
+from mpiparallel.checkpoint.manifest import checkpoint_name
 from mpiparallel.checkpoint.saving import ShardSave
+from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
@@ -29,7 +30,8 @@ class ModelCheckpoint(Callback):
 
     ``step`` is that in the epoch. A checkpoint counts once ``<directory>/<prefix>-<epoch>_<step>.manifest.json`` is
     written, after all shards. All ranks name the same directory, "checkpoints" unless given; one that ends in
-    ``rank_<r>``, with the rank's number, means the folder above. Where the folder has checkpoints of the prefix from
+    ``rank_<r>``, with the rank's number, means the folder above. Or each names its own, like ``ckpt_<r>``, or works in
+    a folder of its own: then its shards are in that folder itself, and the manifest in the one above them all. Where the folder has checkpoints of the prefix from
     an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all ranks alike; but a training that
     ``Model.resume`` has taken from there goes on under the prefix that it had, after deleting its shards that were
     never committed. Rank 0's strategy and group files, where the context asks for them, are copied beside the manifest
@@ -48,7 +50,7 @@ class ModelCheckpoint(Callback):
     ) -> None:
         checkpoint_name(prefix, 1, 1)
         self._config = config or CheckpointConfig()
-        self._folder = CheckpointFolder(directory or "checkpoints", prefix)
+        self._folder = CheckpointFolder(directory, prefix)
         self._content = CheckpointContent(self._config)
         self._is_placed = False
         self._last_step = self._begun_step = 0
@@ -71,6 +73,10 @@ class ModelCheckpoint(Callback):
         """Folder and prefix of its checkpoints once one of them is committed."""
         return None if self.last_manifest is None else (self._folder.path, self._folder.prefix)
 
+    @property
+    def _places(self) -> ShardPlaces:
+        return ShardPlaces(self._folder.folders, self._config.format)
+
     def begin(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
@@ -86,7 +92,7 @@ class ModelCheckpoint(Callback):
                 f"ModelCheckpoint: {communicator.size} ranks train networks of {parameters.device_number} devices "
                 f"(parallel_mode {parameters.parallel_mode!r}); set parallel_mode so that they train one together"
             )
-        self._folder.check_same(communicator)
+        self._folder.place(communicator)
         if resumed is not None and self._folder.take_resumed(resumed.folder, resumed.prefix):
             self._lost = frozenset(resumed.lost)
             self._folder.clear(communicator)
@@ -113,10 +119,13 @@ class ModelCheckpoint(Callback):
         known = np.array([0, 0] if joined else [self._folder.number, self._last_step], np.int64)
         world_or_alone().all_reduce(known, "max")
         self._folder.number, self._last_step = known.tolist()
+        self._folder.place(world_or_alone())
         self._last_step = min(self._last_step, run_context.original_args().cur_step_num)
 
     def ranks_lost(self, run_context: RunContext) -> None:
         self.broken_off(run_context)
+        if self._folder.folders:
+            self._folder.place(world_or_alone())
         # What was being saved is not, so it is due again.
         self._last_step = max(self._committed_step, min(self._begun_step, self._last_step))
 
@@ -164,7 +173,7 @@ class ModelCheckpoint(Callback):
                 return
             state = self._content.of(parameters, communicator)
             save = self._begun(name, state, parameters, communicator)
-            path = self._folder.path / shard_file(name, 0) if self._config.integrated_save else save.path
+            path = self._folder.path / self._places.file(name, 0) if self._config.integrated_save else save.path
             if self._config.async_save:
                 self._asynchronous.start(save, state.arrays)
                 self._pending = path, communicator
@@ -194,6 +203,7 @@ class ModelCheckpoint(Callback):
             state.training,
             self._config.remove_redundancy,
             list(copies),
+            self._places,
         )
         self._copies = list(copies)
         with failing_together(communicator, CheckpointError):

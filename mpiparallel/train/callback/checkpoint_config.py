@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Final
 
+from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import ConfigurationError
 
 ON_ERROR: Final = ("raise", "warn")
@@ -31,16 +32,17 @@ class CheckpointConfig:
     it. ``append_info`` lists "epoch_num", "step_num" and dicts by name of numbers and tensors, which each file then has
     besides, and of texts, which only the manifest has. ``on_error`` "warn" says so when a save fails, for example
     because the disk is full, and trains on; "raise" raises CheckpointError on all ranks. Digests are always written,
-    whatever ``crc_check`` says. ``save_ckpt_steps`` and ``keep_ckpt_max``, as one of the tutorials has them, are
+    whatever ``crc_check`` says. ``format`` is that of the shards: "h5", whose every MiB has a digest, or
+    "ckpt" as MindSpore's files are, or "safetensors"; a training resumes from any. ``save_ckpt_steps`` and
+    ``keep_ckpt_max``, as one of the tutorials has them, are
     ``save_checkpoint_steps`` and ``keep_checkpoint_max``. Raises ConfigurationError for what cannot be.
 
     >>> CheckpointConfig(save_checkpoint_steps=32, keep_checkpoint_max=2, async_save=True).async_save
     True
-    >>> CheckpointConfig(format="ckpt")
+    >>> CheckpointConfig(format="npz")
     Traceback (most recent call last):
     ...
-    mpiparallel.errors.ConfigurationError: CheckpointConfig: format 'ckpt': shards are 'h5'; `mpiparallel ckpt export` \
-makes other files of them
+    mpiparallel.errors.ConfigurationError: CheckpointConfig: format 'npz' is not one of h5, ckpt, safetensors
     """
 
     save_checkpoint_steps: int = 1
@@ -86,10 +88,8 @@ makes other files of them
                 f"{where}: exception_save=True cannot be, because ranks commit a checkpoint together, and one that has "
                 "failed does not take part; save every few steps"
             )
-        if self.format != "h5":
-            raise ConfigurationError(
-                f"{where}: format {self.format!r}: shards are 'h5'; `mpiparallel ckpt export` makes other files of them"
-            )
+        if self.format not in SHARD_FORMATS:
+            raise ConfigurationError(f"{where}: format {self.format!r} is not one of {', '.join(SHARD_FORMATS)}")
         if self.on_error not in ON_ERROR:
             raise ConfigurationError(f"{where}: on_error {self.on_error!r} is not one of 'raise', 'warn'")
 

@@ -13,23 +13,14 @@ import numpy as np
 from mpiparallel.checkpoint.catalogue import remove_files, uncommitted
 from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.errors import CheckpointError, ConfigurationError
-from mpiparallel.train.announcement import announced, world_or_alone
+from mpiparallel.errors import CheckpointError
+from mpiparallel.train.announcement import announced
+from mpiparallel.train.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
 
 _SECONDS_A_MINUTE = 60.0
-_FOLDER_BYTES = 1024
-
-
-def folder_of(directory: str | Path) -> Path:
-    """Return the folder of the checkpoints of all ranks: one named after the rank means the folder above it.
-
-    >>> folder_of("checkpoints/rank_0").name
-    'checkpoints'
-    """
-    path = Path(directory)
-    return path.parent if path.name == f"rank_{world_or_alone().rank}" else path
 
 
 class _Known(NamedTuple):
@@ -51,10 +42,16 @@ class _Known(NamedTuple):
 
 
 class CheckpointFolder:
-    """The folder and the prefix of a training in it: ``prefix``, or ``prefix_<number>`` where others have that."""
+    """The folder and the prefix of a training in it: ``prefix``, or ``prefix_<number>`` where others have that.
 
-    def __init__(self, directory: str | Path, prefix: str) -> None:
-        self.path = folder_of(directory)
+    ``folders`` are those of the ranks below it where each has its own; empty where they are ``rank_<r>``.
+    """
+
+    def __init__(self, directory: str | Path | None, prefix: str) -> None:
+        self._directory = directory
+        self._is_placed = False
+        self.path = folder_of(directory or DEFAULT_FOLDER)
+        self.folders: tuple[str, ...] = ()
         self._prefix = prefix
         self._known: dict[str, _Known] = {}
         self.number = 0
@@ -68,26 +65,21 @@ class CheckpointFolder:
         """Return whether checkpoints get the same names in it as in another."""
         return self.prefix == other.prefix and self.path.resolve() == other.path.resolve()
 
-    def check_same(self, communicator: Communicator) -> None:
-        """Raise ConfigurationError, on all ranks, unless all save in the same folder."""
-        folders = np.zeros((communicator.size, _FOLDER_BYTES), np.uint8)
-        own = np.zeros(_FOLDER_BYTES, np.uint8)
-        # Programs may be started in a folder for each rank.
-        name = str(self.path.absolute()).encode(errors="replace")[-_FOLDER_BYTES:]
-        own[: len(name)] = np.frombuffer(name, np.uint8)
-        communicator.all_gather(own, folders)
-        others = np.flatnonzero((folders != folders[0]).any(axis=1)).tolist()
-        if others:
-            first, other = (folders[rank].tobytes().rstrip(b"\0").decode(errors="replace") for rank in (0, others[0]))
-            raise ConfigurationError(
-                f"ModelCheckpoint: rank 0 saves in {first}, rank {others[0]} in {other}; give all ranks the same "
-                "directory: each makes a folder rank_<r> in it"
-            )
+    def place(self, communicator: Communicator) -> None:
+        """Settle where all ranks save; they call it together, again when others train than before.
+
+        A rank that joins takes the folder that the others have. Raises ConfigurationError on all ranks where their
+        folders have none in common.
+        """
+        placed = rank_folders(self._directory, communicator, self.path if self._is_placed else None)
+        self.path, self.folders = placed
+        self._is_placed = True
 
     def take_unused(self, communicator: Communicator) -> None:
         """Take the lowest number with which no rank finds anything of the prefix."""
         number = np.zeros((), np.int64)
-        names = [*_names(self.path), *_names(self.path / f"rank_{communicator.rank}")]
+        own = self.folders[communicator.rank] if self.folders else f"rank_{communicator.rank}"
+        names = [*_names(self.path), *_names(self.path / own)]
         while True:
             while any(_is_of(self._numbered(int(number)), name) for name in names):
                 number += 1
@@ -144,9 +136,11 @@ class CheckpointFolder:
         """
         with suppress(CheckpointError):
             self._known.setdefault(name, _Known.of(self.path, Manifest.load(self.path / f"{name}{MANIFEST_SUFFIX}")))
-        found = self._known[name].companions if name in self._known else ()
-        folders = (path for path in self.path.glob("rank_*") if path.is_dir() and not path.is_symlink())
-        return [*found, *(path / f"{name}.h5" for path in folders)]
+        known = self._known.get(name)
+        found = [] if known is None else [*known.companions, *(path for path, _ in known.shards)]
+        own = (self.path / folder for folder in self.folders)
+        files = [*found, *(folder / f"{name}.h5" for folder in (*self.path.glob("rank_*"), *own))]
+        return [file for file in dict.fromkeys(files) if file.parent.is_dir() and not file.parent.is_symlink()]
 
     def clear(self, communicator: Communicator) -> None:
         """Delete the shards of the prefix that no manifest names, as a killed training leaves them; all ranks call it.

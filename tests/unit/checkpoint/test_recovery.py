@@ -272,9 +272,9 @@ def test_memory_that_changes_bytes_is_told(tmp_path: Path, monkeypatch: pytest.M
     shard(tmp_path, 2).unlink()
     write = recovery.write_rank_shard
 
-    def corrupting(folder: Path, identity: Any, rank: int, specs: Any, arrays: Any) -> Any:
+    def corrupting(folder: Path, identity: Any, rank: int, specs: Any, arrays: Any, **options: Any) -> Any:
         changed = ((name, array + 1 if name == "net.w" else array) for name, array in arrays)
-        return write(folder, identity, rank, specs, changed)
+        return write(folder, identity, rank, specs, changed, **options)
 
     monkeypatch.setattr(recovery, "write_rank_shard", corrupting)
     with pytest.raises(CheckpointError, match="changes bytes"):

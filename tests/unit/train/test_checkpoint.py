@@ -102,14 +102,6 @@ def test_a_folder_named_after_the_rank_is_that_of_the_tutorial(tmp_path) -> None
     assert committed(tmp_path) == ["dense-1_3"]
 
 
-def test_ranks_that_save_in_different_folders_are_told(tmp_path) -> None:
-    def on_rank(communicator):
-        with pytest.raises(ConfigurationError, match=r"rank 0 saves in .*a, rank 1 in .*b; give all ranks the same"):
-            train_and_save(communicator, tmp_path / "ab"[get_rank()], 1, CheckpointConfig(0))
-
-    run_world(2, on_rank)
-
-
 def test_with_less_redundancy_each_slice_is_written_once_and_ranks_share_on_loading(tmp_path) -> None:
     def on_rank(communicator):
         context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
@@ -215,7 +207,7 @@ WRONG = [
     ({"async_save": "process"}, "async_save 'process' must be True or False"),
     ({"enc_key": b"secret"}, "files are not encrypted"),
     ({"exception_save": True}, "exception_save=True cannot be"),
-    ({"format": "safetensors"}, "format 'safetensors': shards are 'h5'"),
+    ({"format": "npz"}, "format 'npz' is not one of h5, ckpt, safetensors"),
     ({"on_error": "ignore"}, "on_error 'ignore' is not one of 'raise', 'warn'"),
     ({"append_info": ["loss"]}, "append_info has 'loss'"),
 ]

@@ -1,0 +1,78 @@
+"""Where ranks save that were given one folder for all of them, or each a folder of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from mpiparallel.checkpoint.catalogue import root_of
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.train.announcement import announced, said_by_all, world_or_alone
+
+DEFAULT_FOLDER: Final = "checkpoints"
+"""Where ranks save that work in one folder and name none."""
+
+
+def folder_of(directory: str | Path, rank: int | None = None) -> Path:
+    """Return the folder of the checkpoints of all ranks: one named after the rank means the folder above it.
+
+    >>> folder_of("checkpoints/rank_0").name
+    'checkpoints'
+    """
+    path = Path(directory)
+    own = world_or_alone().rank if rank is None else rank
+    return path.parent if path.name == f"rank_{own}" else path
+
+
+def rank_folders(
+    directory: str | Path | None, communicator: Communicator, known: Path | None = None
+) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder of the manifests, and below it that of each rank; none where these are ``rank_<r>``.
+
+    Where all ranks name one folder, that has the manifests. Where each names its own, such as ``ckpt_<rank>``, or works
+    in its own and names none, it is the folder that is above all of them. ``known`` is that folder, on ranks that know
+    it. All ranks call it together; raises ConfigurationError on all of them where they have no folder in common.
+    """
+    # The folder of the process, not links resolved: they may lead elsewhere on other hosts.
+    said = said_by_all([directory and os.path.abspath(directory), os.getcwd(), known and str(known)], communicator)
+    working = [folder for _, folder, _ in said]
+    default = Path(DEFAULT_FOLDER if len(set(working)) == 1 else "")
+    named = [given or str(Path(folder) / default) for given, folder, _ in said]
+    shared = {str(folder_of(folder, rank)) for rank, folder in enumerate(named)}
+    roots = [root for _, _, root in said if root]
+    if len(shared) == 1:
+        # As it was written, where it was: so it stands in messages.
+        own = folder_of(directory or default)
+        return (Path(roots[0]) if roots and not directory else own), ()
+    if len(set(named)) < len(named):
+        named = [os.path.join(folder, f"rank_{rank}") for rank, folder in enumerate(named)]
+    root = os.path.abspath(roots[0]) if roots else os.path.commonpath(named)
+    if root == os.path.sep:
+        raise ConfigurationError(
+            f"ModelCheckpoint: rank 0 saves in {named[0]}, rank {len(named) - 1} in {named[-1]}, and no folder is above "
+            "both; give ranks folders below one, or all the same: each makes a folder rank_<r> in it"
+        )
+    return Path(root), tuple(_below(folder, root, rank) for rank, folder in enumerate(named))
+
+
+def _below(folder: str, root: str, rank: int) -> str:
+    """Return the path of a rank's folder from ``root``; ``rank_<r>`` for one that is not there, or of another rank."""
+    path = os.path.relpath(folder, root)
+    if path.startswith(os.path.pardir) or (path.startswith("rank_") and path != f"rank_{rank}" and os.sep not in path):
+        return f"rank_{rank}"
+    return path
+
+
+def saved_folder(directory: str | Path, communicator: Communicator) -> Path:
+    """Return the folder of the manifests of what was saved in ``directory``, by whichever ranks; all call it together.
+
+    ``directory`` may be that folder, or on each rank the own one in which it has saved.
+    """
+    root, own = rank_folders(directory, communicator)
+    if own and any(root.glob("*.manifest.json")):
+        found = str(root)
+    else:
+        found = str(root_of(folder_of(directory)))
+    return Path(announced(found, communicator))
