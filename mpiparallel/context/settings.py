@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from mpiparallel.communication import world
+from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -33,18 +34,28 @@ _PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "pipeline_stages": 1,
     "grad_accumulation_step": 1,
     "auto_parallel_search_mode": "recursive_programming",
+    "search_mode": "recursive_programming",
+    "group_ckpt_save_file": "",
+    "strategy_ckpt_config": {},
+    "force_fp32_communication": False,
+    "dump_local_norm": False,
+    "dump_local_norm_path": "",
+    "dump_device_local_norm": False,
+    **{name: accepted.default for name, accepted in PARALLEL.items()},
 }
-_OPTIMIZER_KEYS: Final = (
-    "gradient_accumulation_shard",
-    "parallel_optimizer_threshold",
-    "optimizer_weight_shard_size",
-    "optimizer_level",
-)
+_OPTIMIZER_KEYS: Final = ("parallel_optimizer_threshold", "optimizer_weight_shard_size", *OPTIMIZER)
 # Accepting these and doing nothing would be a lie; each has one value that says what is done.
-_ONLY: Final[dict[str, Any]] = {"pipeline_stages": 1, "loss_repeated_mean": True}
-_ONLY_OF_OPTIMIZER: Final[dict[str, Any]] = {"gradient_accumulation_shard": False, "optimizer_level": "level1"}
+_ONLY: Final[dict[str, Any]] = {
+    "pipeline_stages": 1,
+    "loss_repeated_mean": True,
+    "force_fp32_communication": False,
+    "dump_local_norm": False,
+    "dump_device_local_norm": False,
+}
 _FLAGS: Final = ("gradients_mean", "parameter_broadcast", "enable_parallel_optimizer", "loss_repeated_mean")
-_PATHS: Final = ("strategy_ckpt_save_file", "strategy_ckpt_load_file")
+_PATHS: Final = ("strategy_ckpt_save_file", "strategy_ckpt_load_file", "group_ckpt_save_file", "dump_local_norm_path")
+_STRATEGY_FILES: Final = {"load_file": "strategy_ckpt_load_file", "save_file": "strategy_ckpt_save_file"}
+_LEVELS: Final = ("level1", "level2", "level3")
 _SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation")
 _CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
     "mode": GRAPH_MODE,
@@ -52,7 +63,7 @@ _CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
     "device_id": None,
     "save_graphs": False,
     "save_graphs_path": ".",
-    "max_device_memory": "",
+    **{name: accepted.default for name, accepted in GENERAL.items()},
 }
 
 
@@ -102,13 +113,14 @@ def set_context(**settings: Any) -> None:
         raise ConfigurationError(
             f"set_context: device_target {target!r} is not one of 'CPU', 'GPU' ('Ascend' means 'CPU' here)"
         )
-    if settings.get("save_graphs"):
-        raise ConfigurationError(
-            "set_context: save_graphs=True is not implemented yet; print(cell.sharded_graph(x).graph)"
-        )
+    if settings.get("save_graphs", 0) not in (False, True, 0, 1, 2, 3):
+        raise ConfigurationError(f"set_context: save_graphs {settings['save_graphs']!r} is not one of 0, 1, 2, 3, True")
+    if not isinstance(settings.get("save_graphs_path", ""), (str, os.PathLike)):
+        raise ConfigurationError(f"set_context: save_graphs_path {settings['save_graphs_path']!r} must be a folder")
     device = settings.get("device_id")
     if device is not None and (not isinstance(device, int) or device < 0):
         raise ConfigurationError(f"set_context: device_id {device!r} must be an integer of at least 0")
+    say_without_effect("set_context", settings, GENERAL)
     now = all_settings()
     _SETTINGS.set(replace(now, general={**now.general, **settings}))
 
@@ -128,11 +140,30 @@ def set_auto_parallel_context(**settings: Any) -> None:
     >>> reset_auto_parallel_context()
     """
     _check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
+    settings = _in_one_way(settings)
     _check_parallel_values(settings)
+    say_without_effect("set_auto_parallel_context", settings, PARALLEL)
+    optimizer = settings.get("parallel_optimizer_config", {})
+    say_without_effect("set_auto_parallel_context: parallel_optimizer_config", optimizer, OPTIMIZER)
     now = all_settings()
     parallel = {**now.parallel, **settings}
     _check_shards_fit(parallel)
     _SETTINGS.set(replace(now, parallel=parallel))
+
+
+def _in_one_way(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with those that MindSpore knows by two names under both."""
+    where = "set_auto_parallel_context"
+    files = settings.get("strategy_ckpt_config") or {}
+    if not isinstance(files, dict):
+        raise ConfigurationError(f"{where}: strategy_ckpt_config {files!r} must be a dict of load_file and save_file")
+    _check_names(files, (*_STRATEGY_FILES, "only_trainable_params"), f"{where}: strategy_ckpt_config")
+    searches = [settings[name] for name in ("auto_parallel_search_mode", "search_mode") if name in settings]
+    return {
+        **settings,
+        **{_STRATEGY_FILES[name]: path for name, path in files.items() if name in _STRATEGY_FILES},
+        **(dict.fromkeys(("auto_parallel_search_mode", "search_mode"), searches[-1]) if searches else {}),
+    }
 
 
 def _check_parallel_values(settings: dict[str, Any]) -> None:
@@ -149,9 +180,7 @@ def _check_parallel_values(settings: dict[str, Any]) -> None:
             "without a strategy are batch parallel"
         )
     _check_kinds(settings, where)
-    strategy = settings.get("dataset_strategy", "data_parallel")
-    if strategy not in ("data_parallel", "full_batch"):
-        raise ConfigurationError(f"{where}: dataset_strategy {strategy!r} is not one of 'data_parallel', 'full_batch'")
+    _check_dataset_strategy(settings.get("dataset_strategy", "data_parallel"), where)
     optimizer = settings.get("parallel_optimizer_config", {})
     if not isinstance(optimizer, dict):
         raise ConfigurationError(
@@ -162,7 +191,27 @@ def _check_parallel_values(settings: dict[str, Any]) -> None:
     _check_whole(optimizer, "parallel_optimizer_threshold", 0, f"{where}: parallel_optimizer_config")
     _check_names(optimizer, _OPTIMIZER_KEYS, f"{where}: parallel_optimizer_config")
     _check_only(settings, _ONLY, where)
-    _check_only(optimizer, _ONLY_OF_OPTIMIZER, f"{where}: parallel_optimizer_config")
+    level = optimizer.get("optimizer_level", _LEVELS[0])
+    if level not in _LEVELS:
+        raise ConfigurationError(
+            f"{where}: parallel_optimizer_config: optimizer_level {level!r} is not one of {', '.join(_LEVELS)}"
+        )
+
+
+def _check_dataset_strategy(strategy: Any, where: str) -> None:
+    if strategy in ("data_parallel", "full_batch"):
+        return
+    shaped = isinstance(strategy, (tuple, list)) and strategy and all(isinstance(cuts, tuple) for cuts in strategy)
+    if not shaped or not all(type(cut) is int and cut > 0 for cuts in strategy for cut in cuts):
+        raise ConfigurationError(
+            f"{where}: dataset_strategy {strategy!r} is not one of 'data_parallel', 'full_batch', nor a tuple of the "
+            "cuts of each input, like ((8, 1), (8,))"
+        )
+    if len({cuts[:1] for cuts in strategy if cuts}) > 1 or any(cut > 1 for cuts in strategy for cut in cuts[1:]):
+        raise ConfigurationError(
+            f"{where}: dataset_strategy {strategy!r}: ranks are fed the whole batch or equal pieces of its dim 0; cut "
+            "no other dim, and all inputs alike"
+        )
 
 
 def _check_kinds(settings: dict[str, Any], where: str) -> None:
@@ -294,7 +343,7 @@ def current_configuration() -> ParallelConfiguration:
         mode=parallel["parallel_mode"],
         device_num=device_num,
         rank=rank,
-        full_batch=_full_batch(parallel),
+        full_batch=_full_batch(parallel, device_num),
         gradients_mean=bool(parallel["gradients_mean"]),
         parameter_broadcast=bool(parallel["parameter_broadcast"]),
         enable_parallel_optimizer=bool(parallel["enable_parallel_optimizer"]),
@@ -303,17 +352,32 @@ def current_configuration() -> ParallelConfiguration:
         strategy_save_file=parallel["strategy_ckpt_save_file"],
         strategy_load_file=parallel["strategy_ckpt_load_file"],
         loaded_strategies=_loaded_strategies(settings),
-        group_info_file=os.environ.get("GROUP_INFO_FILE", ""),
+        strategy_of_all=not parallel["strategy_ckpt_config"].get("only_trainable_params", True),
+        group_info_file=parallel["group_ckpt_save_file"] or os.environ.get("GROUP_INFO_FILE", ""),
+        save_graphs=_graph_level(settings.general["save_graphs"]),
+        save_graphs_path=os.fspath(settings.general["save_graphs_path"]),
         seed=settings.seed,
         device_target=settings.general["device_target"],
         device_id=int(os.environ.get("DEVICE_ID", "0")) if device_id is None else device_id,
     )
 
 
-def _full_batch(parallel: dict[str, Any]) -> bool:
+def _full_batch(parallel: dict[str, Any], device_num: int) -> bool:
     """Return whether every rank is fed the global batch; where each has a batch of its own, none is."""
+    strategy = parallel["dataset_strategy"]
     if parallel["parallel_mode"] in ParallelMode.OWN_BATCH:
         return False
-    if parallel["full_batch"] is None:
-        return bool(parallel["dataset_strategy"] == "full_batch")
-    return bool(parallel["full_batch"])
+    if not isinstance(strategy, str):
+        pieces = max(cut for cuts in strategy for cut in (1, *cuts))
+        if pieces not in (1, device_num):
+            raise ConfigurationError(
+                f"dataset_strategy {strategy!r}: the batch is cut in {pieces}, but there are {device_num} devices; cut "
+                f"dim 0 in {device_num}, for a piece each, or in 1, for the whole batch on each"
+            )
+        return pieces == 1
+    return strategy == "full_batch" if parallel["full_batch"] is None else bool(parallel["full_batch"])
+
+
+def _graph_level(asked: Any) -> int:
+    """Return which graphs are written, from 0 for none to 3; True is 2, as in MindSpore."""
+    return 2 if asked is True else int(asked)

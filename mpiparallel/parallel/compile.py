@@ -19,6 +19,7 @@ from mpiparallel.graph.program import Profile, Program
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fingerprint import fingerprint_of
+from mpiparallel.parallel.graph_text import save_graphs
 from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.parallel.own_batch import shard_own_batches
 from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
@@ -82,6 +83,8 @@ def bind(
         _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
     overlaps = communicator is not None and communicator.overlaps
     local = local_graph(sharded, configuration.rank, overlaps)
+    if configuration.save_graphs:
+        save_graphs(sharded, local, configuration)
     fingerprint = fingerprint_of(sharded, local, configuration)
     if communicator is not None and fingerprint is not None and configuration.mode not in ParallelMode.OWN_BATCH:
         # Before groups are made, which only their members wait for. Batches of one's own may come in new shapes alone.

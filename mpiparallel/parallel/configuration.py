@@ -28,7 +28,9 @@ class ParallelConfiguration:
 
     ``full_batch`` means that every rank is fed the global batch, else each its own equal piece of it.
     ``optimizer_threshold`` is in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas.
-    ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
+    ``strategy_of_all`` puts parameters that are not trained into the strategy file too. ``save_graphs`` says how many
+    kinds of graphs are written below ``save_graphs_path``: 1 the traced, 2 the laid out and the local too, 3 with the
+    memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
     ``laid_out_anew`` parameters are laid out as if no rank held any of them yet.
     """
 
@@ -44,7 +46,10 @@ class ParallelConfiguration:
     strategy_save_file: str = ""
     strategy_load_file: str = ""
     loaded_strategies: tuple[tuple[str, Strategy], ...] = ()
+    strategy_of_all: bool = False
     group_info_file: str = ""
+    save_graphs: int = 0
+    save_graphs_path: str = "."
     seed: int = 0
     device_target: str = "CPU"
     device_id: int = 0

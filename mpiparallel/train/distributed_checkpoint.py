@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.catalogue import find, manifest_of_shard
+from mpiparallel.checkpoint.formats.registry import existing_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.transform.copies import check_unnamed
@@ -152,7 +153,7 @@ def _files(given: Any) -> dict[int, Path]:
         raise ConfigurationError(
             "load_distributed_checkpoint: checkpoint_filenames must be a list of the files of rank 0, 1, ..."
         )
-    return {rank: Path(name) for rank, name in enumerate(given)}
+    return {rank: existing_file(name) for rank, name in enumerate(given)}
 
 
 def _committed(files: Mapping[int, Path]) -> Path | None:

@@ -71,7 +71,8 @@ def _slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
         return array[target.box.within(Box.whole(target.shape))].astype(target.dtype, copy=False)
     raise CheckpointError(
         f"parameter {target.name!r}: the file holds shape {array.shape}, this rank {target.box.shape} of "
-        f"{target.shape}; build the model with the strategy and the ranks that saved it, or give whole tensors"
+        f"{target.shape}; build the model with the strategy and the ranks that saved it, or give whole "
+        "tensors, or load the folder by load_distributed_checkpoint"
     )
 
 

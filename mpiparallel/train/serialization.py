@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.array_file import ArrayFile, infos_of, read_array
 from mpiparallel.checkpoint.catalogue import manifest_of_shard
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint
-from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, write_file
+from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file, format_of, write_file
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication.agreement import failing_together
@@ -109,7 +109,8 @@ def load_checkpoint(
 ) -> dict[str, Any]:
     """Return the parameters in one file by name; with ``net`` they are loaded into it, as ``load_param_into_net`` does.
 
-    The suffix tells the format, unless ``format`` does. Of a rank's shard they are the slices that the rank held.
+    The suffix tells the format, unless ``format`` does; where there is no such file, one beside it of that name in
+    another format is read, and that is said. Of a rank's shard they are the slices that the rank held.
     Names that begin with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that
     ``choice_func`` says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of
     no dim, texts as they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever
@@ -117,7 +118,7 @@ def load_checkpoint(
     its rank, for ``CheckpointConfig(remove_redundancy=True)`` left them to others, unless ``remove_redundancy`` is set.
     """
     refuse_encryption("load_checkpoint", dec_key)
-    path = Path(ckpt_file_name)
+    path = existing_file(ckpt_file_name) if format is None else Path(ckpt_file_name)
     wanted = partial(_is_wanted, filter_prefix, specify_prefix, choice_func)
     with _opened(path, format) as file:
         if not remove_redundancy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.remark import remark
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,21 @@ def format_of(path: str | Path) -> Format:
             return format_
     known = ", ".join(format_.suffix for format_ in FORMATS.values())
     raise CheckpointError(f"{path}: its suffix tells no format; use one of {known}")
+
+
+def existing_file(path: str | Path) -> Path:
+    """Return ``path``; where it is missing, the file beside it that has its name in another format, and say so.
+
+    Programs that are written for MindSpore name ``x.ckpt`` where training has written ``x.h5``.
+    """
+    wanted = Path(path)
+    suffixes = [format_.suffix for format_ in FORMATS.values()]
+    if wanted.suffix in suffixes and not os.path.lexists(wanted):
+        for beside in (wanted.with_suffix(suffix) for suffix in suffixes):
+            if beside.is_file():
+                remark(f"{wanted}: there is none, and {beside.name} beside it is read instead")
+                return beside
+    return wanted
 
 
 def open_file(path: str | Path) -> ArrayFile:

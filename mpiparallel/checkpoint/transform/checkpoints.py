@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mpiparallel.checkpoint.formats.registry import FORMATS
+from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file
 from mpiparallel.checkpoint.strategy.message_file import path_of
 from mpiparallel.checkpoint.transform.folder_request import FolderRequest, convert
 from mpiparallel.checkpoint.transform.rank_list import check_rank
@@ -109,7 +109,8 @@ def _files(given: Any) -> dict[int, Path]:
         raise ConfigurationError(
             "checkpoint_files_map is no dict of files by source rank; give {0: path, 1: path, ...}"
         )
-    return {rank: path_of(name, f"checkpoint_files_map[{rank}]", "checkpoint file") for rank, name in given.items()}
+    named = {rank: path_of(name, f"checkpoint_files_map[{rank}]", "checkpoint file") for rank, name in given.items()}
+    return {rank: existing_file(path) for rank, path in named.items()}
 
 
 def _text(name: Any, argument: str) -> str:
