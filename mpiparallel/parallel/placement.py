@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -147,16 +147,19 @@ def _lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: De
     return Placement(tuple(inputs), tuple(outputs))
 
 
-def place_by_inputs(operands: Operands, given: Sequence[Layout]) -> Placement:
+def place_by_inputs(operands: Operands, given: Sequence[Layout], first: Collection[int] = ()) -> Placement:
     """Return the placement that keeps the inputs where they are, as far as the rule allows.
 
-    A label takes the cut of the first input that cuts it; inputs that are cut otherwise have to be redistributed.
+    A label takes the cut of the first input that cuts it, the inputs ``first`` before the others; inputs that are cut
+    otherwise have to be redistributed.
     """
-    matrix, layouts = on_common_devices([layout.reduced() for layout in given])
+    order = sorted(range(len(given)), key=lambda index: index not in first)
+    matrix, layouts = on_common_devices([given[index].reduced() for index in order])
     equation = operands.equation
     axes: dict[str, tuple[int, ...]] = {}
     taken: set[int] = set()
-    for labels, layout in zip(equation.inputs, layouts, strict=True):
+    for index, layout in zip(order, layouts, strict=True):
+        labels = equation.inputs[index]
         for label, cutting in zip(labels, layout.cutting_axes, strict=True):
             parts = prod(matrix.shape[axis] for axis in cutting)
             free = label is not None and label not in axes and label not in equation.whole

@@ -13,6 +13,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs, place_by_strategy
+from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 
 
 @dataclass
@@ -56,6 +57,7 @@ class _Sharder:
         self._users: dict[str, str] = {}
         self._loaded = dict(configuration.loaded_strategies)
         self._after_gradient: set[Value] = set()
+        self._weights = values_of_weights(graph, lambda node: self._strategy(node) is not None)
 
     def run(self) -> ShardedGraph:
         sharded = self._sharded
@@ -81,8 +83,12 @@ class _Sharder:
         return Layout(shape, self._devices, ((0,), *((),) * (len(shape) - 1)))
 
     def _place_parameters(self) -> None:
-        """Give each parameter the layout of the operators that use it; a cast of it stands for it."""
+        """Give each parameter the layout of the operators with a strategy that use it; a cast of it stands for it.
+
+        Where there is none, the first operator without a strategy decides; the others take it where it is.
+        """
         stands_for: dict[Value, Value] = {value: value for value in self._sharded.graph.parameters.values()}
+        batch_parallel = []
         for node in self._sharded.graph.nodes:
             if node.origin is not None or node.like is not None or node.operator.updates:
                 continue
@@ -90,10 +96,21 @@ class _Sharder:
                 if len(node.inputs) == 1 and node.inputs[0] in stands_for and node.operator.name == "Cast":
                     stands_for[node.outputs[0]] = stands_for[node.inputs[0]]
                 continue
-            placement = self._placed_alone(node)
+            strategy = self._strategy(node)
+            if strategy is None:
+                batch_parallel.append(node)
+                continue
+            placement = place_by_strategy(operands_of(node), strategy, self._devices)
             for value, layout in zip(node.inputs, placement.inputs, strict=True):
                 if value in stands_for:
                     self._use_parameter(stands_for[value], layout, node)
+        for node in batch_parallel:
+            new = {value for value in node.inputs if value in stands_for} - self._sharded.layouts.keys()
+            if new and not self._weights.issuperset(node.outputs):
+                placement = place_by_batch(operands_of(node), self._devices)
+                for value, layout in zip(node.inputs, placement.inputs, strict=True):
+                    if value in new and stands_for[value] not in self._sharded.layouts:
+                        self._use_parameter(stands_for[value], layout, node)
 
     def _use_parameter(self, value: Value, layout: Layout, node: Node) -> None:
         known = self._sharded.used.get(value.name)
@@ -201,11 +218,11 @@ class _Sharder:
         strategy = self._strategy(node)
         if strategy is not None:
             return place_by_strategy(operands, strategy, self._devices)
-        if all(value.parameter is not None or value.constant is not None for value in node.inputs):
-            return place_by_inputs(
-                operands, [Layout.replicated(value.spec.shape, self._devices) for value in node.inputs]
-            )
-        return place_by_batch(operands, self._devices)
+        of_weights = [value.constant is not None or value in self._weights for value in node.inputs]
+        if not any(of_weights):
+            return place_by_batch(operands, self._devices)
+        weights = [index for index, found in enumerate(of_weights) if found]
+        return place_with_weights(operands, [self._as_used(value) for value in node.inputs], weights, self._devices)
 
     def _as_used(self, value: Value) -> Layout:
         """Return the layout of a value; of a parameter, the one in which operators use it."""
