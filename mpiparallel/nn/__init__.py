@@ -12,6 +12,7 @@ from mpiparallel.nn.activation import Softmax as Softmax
 from mpiparallel.nn.activation import Tanh as Tanh
 from mpiparallel.nn.activation import get_activation as get_activation
 from mpiparallel.nn.adaptive_pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
+from mpiparallel.nn.batch_norm import BatchNorm1d as BatchNorm1d
 from mpiparallel.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from mpiparallel.nn.cell import Cell as Cell
 from mpiparallel.nn.clip import ClipByNorm as ClipByNorm
@@ -76,6 +77,7 @@ __all__ = [
     "AdaptiveAvgPool2d",
     "AvgPool2d",
     "BCEWithLogitsLoss",
+    "BatchNorm1d",
     "BatchNorm2d",
     "Cell",
     "CellList",

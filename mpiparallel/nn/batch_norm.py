@@ -1,8 +1,8 @@
-"""Batch normalisation as a cell."""
+"""Batch normalisation as cells."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,21 +14,11 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.dense import initial_tensor
 
 
-class BatchNorm2d(Cell):
-    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` by channel of images ``x`` (n, num_features, h, w).
-
-    In training the statistics are those of the whole batch, however it is cut, and ``moving_mean`` and
-    ``moving_variance`` keep ``momentum`` of what they were; the variance that goes into them is the unbiased one.
-    Otherwise the moving ones are used. ``use_batch_statistics`` says which, whatever the mode. Without ``affine``,
-    gamma and beta are not trained.
-
-    The operators are ``bn_train`` and ``bn_infer``. Strategies may cut every dim, vectors as the channels are:
-    ``cell.bn_train.shard(((2, 4, 1, 1), (4,), (4,), (4,), (4,)))``.
-
-    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
-    """
+class _BatchNorm(Cell):
+    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` by channel; subclasses say which shapes ``x`` may have."""
 
     keeps_float32 = True
+    shapes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -45,10 +35,11 @@ class BatchNorm2d(Cell):
         dtype: Any = np.float32,
     ) -> None:
         super().__init__()
-        if num_features < 1 or not 0.0 <= momentum <= 1.0 or data_format != "NCHW":
+        counted = isinstance(num_features, int) and num_features >= 1
+        if not counted or not 0.0 <= momentum <= 1.0 or data_format != "NCHW":
             raise ConfigurationError(
-                f"BatchNorm2d: num_features={num_features} must be at least 1, momentum={momentum} from 0 to 1, and "
-                f"data_format={data_format!r} 'NCHW'"
+                f"{type(self).__name__}: num_features={num_features!r} must be an integer of at least 1, "
+                f"momentum={momentum} from 0 to 1, and data_format={data_format!r} 'NCHW'"
             )
         self.num_features = num_features
         self.use_batch_statistics = use_batch_statistics
@@ -64,9 +55,41 @@ class BatchNorm2d(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``; in training, update the moving statistics."""
-        if x.ndim != 4 or x.shape[1] != self.num_features:
-            raise ShapeError(f"BatchNorm2d: x has shape {x.shape}; it must be (n, {self.num_features}, h, w)")
+        ranks = [len(shape.split(", ")) for shape in self.shapes]
+        if x.ndim not in ranks or x.shape[1] != self.num_features:
+            wanted = " or ".join(f"({shape})" for shape in self.shapes).replace("c", str(self.num_features))
+            raise ShapeError(f"{type(self).__name__}: x has shape {x.shape}; it must be {wanted}")
         of_batch = self.training if self.use_batch_statistics is None else self.use_batch_statistics
         operator = self.bn_train if of_batch else self.bn_infer
         y: Tensor = operator(x, self.gamma, self.beta, self.moving_mean, self.moving_variance)[0]
         return y
+
+
+class BatchNorm1d(_BatchNorm):
+    """BatchNorm2d of vectors ``x`` (n, num_features), or of sequences (n, num_features, length).
+
+    Strategies cut the dims of ``x`` as they are: ``cell.bn_train.shard(((2, 4), (4,), (4,), (4,), (4,)))``.
+
+    >>> from mpiparallel import Tensor
+    >>> BatchNorm1d(2).set_train()(Tensor([[1.0, 5.0], [3.0, 5.0]])).asnumpy().round(2).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+
+    shapes = ("n, c", "n, c, length")
+
+
+class BatchNorm2d(_BatchNorm):
+    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` by channel of images ``x`` (n, num_features, h, w).
+
+    In training the statistics are those of the whole batch, however it is cut, and ``moving_mean`` and
+    ``moving_variance`` keep ``momentum`` of what they were; the variance that goes into them is the unbiased one.
+    Otherwise the moving ones are used. ``use_batch_statistics`` says which, whatever the mode. Without ``affine``,
+    gamma and beta are not trained.
+
+    The operators are ``bn_train`` and ``bn_infer``. Strategies may cut every dim, vectors as the channels are:
+    ``cell.bn_train.shard(((2, 4, 1, 1), (4,), (4,), (4,), (4,)))``.
+
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
+    """
+
+    shapes = ("n, c, h, w",)

@@ -149,6 +149,8 @@ def test_float32_images_give_float32_outputs_and_gradients() -> None:
         (lambda: nn.Conv2d(3, 4, 3, data_format="NHWC"), ConfigurationError, "'NHWC' is not supported"),
         (lambda: nn.MaxPool2d(2, 2, "pad"), ConfigurationError, "neither 'valid' nor 'same'"),
         (lambda: nn.BatchNorm2d(0), ConfigurationError, "num_features=0"),
+        (lambda: nn.BatchNorm1d("3"), ConfigurationError, "num_features='3' must be an integer"),
+        (lambda: nn.BatchNorm1d(4)(ms.Tensor(IMAGES)), ShapeError, r"must be \(n, 4\) or \(n, 4, length\)"),
         (lambda: nn.BatchNorm2d(3)(ms.Tensor(IMAGES)), ShapeError, r"it must be \(n, 3, h, w\)"),
         (lambda: nn.MaxPool2d(4)(ms.Tensor(IMAGES)), ShapeError, "smaller than a window"),
         (lambda: nn.Conv2d(3, 4, 3)(ms.Tensor(IMAGES.astype(np.float32))), ShapeError, "Conv2d: x has shape"),
