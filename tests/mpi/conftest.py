@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.mpi_launcher import environment, interpreters, launcher, library
+from tests.conformance.mpi_launcher import environment, finished, interpreters, launcher, library
 
 MpiRun = Callable[..., str]
-
-_SECONDS_TO_STOP = 5.0
-
-
-def _finish(process: subprocess.Popen[str], timeout: float) -> str:
-    try:
-        return process.communicate(timeout=timeout)[0]
-    except subprocess.TimeoutExpired:
-        # mpirun ends its ranks on SIGTERM, but not on SIGKILL.
-        process.terminate()
-        try:
-            output = process.communicate(timeout=_SECONDS_TO_STOP)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output = process.communicate()[0]
-        pytest.fail(f"{process.args!r} did not end within {timeout:g} s:\n{output}")
 
 
 @pytest.fixture(params=interpreters(), ids=library)
@@ -59,7 +41,7 @@ def mpi_run(mpi_python: Path, pytestconfig: pytest.Config, tmp_path: Path) -> Mp
             errors="replace",
             start_new_session=True,
         )
-        output = _finish(process, timeout)
+        output = finished(process, timeout)
         assert (process.returncode != 0) == fails, f"{process.args!r} ended with {process.returncode}:\n{output}"
         return output
 

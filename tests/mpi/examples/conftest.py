@@ -4,10 +4,9 @@ import os
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mpiparallel.dataset.cifar10_files import write_cifar10
+from tests.conformance.cifar10_images import write_images
 
 ROOT = Path(__file__).parents[3]
 
@@ -15,14 +14,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """A folder of images whose brightness is their label."""
-    random = np.random.default_rng(0)
-    folder = tmp_path / "cifar-10-batches-bin"
-    folder.mkdir()
-    for stem in [f"data_batch_{index}" for index in range(1, 6)] + ["test_batch"]:
-        labels = random.integers(0, 10, 8)
-        pixels = labels[:, None, None, None] * 25 + random.integers(0, 20, (8, 32, 32, 3))
-        write_cifar10(folder, stem, pixels.astype(np.uint8), labels.astype(np.uint8))
-    return folder
+    return write_images(tmp_path)
 
 
 @pytest.fixture

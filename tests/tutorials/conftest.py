@@ -1,0 +1,77 @@
+"""The listings, somebody who follows them in one folder for each MPI library, and the file of what came of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.mpi_launcher import interpreters, library
+from tests.tutorials.listing import Listing
+from tests.tutorials.reader import Reader
+from tests.tutorials.reading import read
+
+_BESIDE = Path(__file__).parents[3] / "shared" / "seeds"
+_OUTCOME = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def listings() -> dict[str, Listing]:
+    """All listings by path; the test is skipped where there are no tutorials."""
+    named = os.environ.get("MPIPARALLEL_TUTORIALS")
+    folder = Path(named) if named else _BESIDE
+    if not folder.is_dir():
+        pytest.skip(f"no tutorials in {folder}; MPIPARALLEL_TUTORIALS names the folder of the four documents")
+    return read(folder)
+
+
+@pytest.fixture(scope="module", params=interpreters(), ids=library)
+def python(request: pytest.FixtureRequest) -> Path:
+    """The interpreter whose MPI library is tested."""
+    found: Path = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Path:
+    """One folder for a whole tutorial, as for somebody who follows it."""
+    return tmp_path_factory.mktemp(library(python))
+
+
+@pytest.fixture
+def reader(
+    request: pytest.FixtureRequest, listings: dict[str, Listing], folder: Path, python: Path
+) -> Iterator[Reader]:
+    """Who follows the listings that the mark ``tutorial`` of the test names; what came of it is recorded."""
+    mark = request.node.get_closest_marker("tutorial")
+    document, *names = mark.args
+    one = Reader(listings, document, names, folder, python)
+    begin = time.monotonic()
+    yield one
+    entry = {
+        "document": document,
+        "listings": names,
+        "shows": request.node.originalname,
+        "mpi": library(python),
+        "ranks": one.ranks,
+        "outcome": request.node.stash.get(_OUTCOME, "failed"),
+        "seconds": round(time.monotonic() - begin, 1),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    results = os.environ.get("MPIPARALLEL_TUTORIALS_RESULTS")
+    if results:
+        with Path(results).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Let a fixture know how its test ended."""
+    report = yield
+    if report.when == "call":
+        item.stash[_OUTCOME] = report.outcome
+    return report

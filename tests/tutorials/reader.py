@@ -1,0 +1,77 @@
+"""Somebody who follows a tutorial: types its listings into files of one folder, and runs them on real ranks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.mpi_launcher import environment, finished, launcher
+from tests.tutorials.correction import corrected, with_import_changed
+from tests.tutorials.corrections import CORRECTIONS
+from tests.tutorials.listing import Listing
+
+_SECONDS = 240.0
+
+
+class Reader:
+    """A reader of ``document`` who works in ``folder`` with the MPI library of ``python``; ``ranks`` is how many he had."""
+
+    def __init__(
+        self, listings: Mapping[str, Listing], document: str, allowed: Collection[str], folder: Path, python: Path
+    ) -> None:
+        self.folder = folder
+        self.ranks = 0
+        self._listings = listings
+        self._document = document
+        self._allowed = set(allowed)
+        self._python = python
+
+    def listing(self, name: str, *variants: str) -> str:
+        """Return a listing as it can be run: its faults mended, its import changed."""
+        assert name in self._allowed, f"the mark of this test does not name {name}"
+        listing = self._listings[f"{self._document}/{name}"]
+        wanted = [one for one in CORRECTIONS if one.listing == listing.path and one.variant in ("", *variants)]
+        return with_import_changed(corrected(listing.text, wanted))
+
+    def types(self, file: str, *parts: str) -> Path:
+        """Write ``parts`` one after the other into ``file``, relative to the folder."""
+        path = self.folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(parts), encoding="utf-8")
+        return path
+
+    def runs(self, size: int, file: str, *arguments: object, fails: bool = False, **variables: object) -> str:
+        """Start ``file`` on ``size`` ranks, or with 0 without a launcher, in its own folder; return what they print."""
+        path = self.folder / file
+        launch = [launcher(self._python), "-n", str(size)] if size else []
+        return self._ended(
+            [*launch, str(self._python), path.name, *map(str, arguments)], size, path.parent, fails, variables
+        )
+
+    def commands(self, text: str, size: int, within: str = ".", fails: bool = False, **variables: object) -> str:
+        """Run ``text`` by bash in a folder; it starts ``size`` ranks. Return what is printed."""
+        return self._ended(["bash", "-c", text], size, self.folder / within, fails, variables)
+
+    def _ended(self, command: list[str], size: int, within: Path, fails: bool, variables: Mapping[str, object]) -> str:
+        self.ranks = max(self.ranks, size)
+        root = Path(__file__).parents[2]
+        surroundings = environment(root)
+        surroundings["PATH"] = f"{self._python.parent}{os.pathsep}{surroundings['PATH']}"
+        process = subprocess.Popen(
+            command,
+            cwd=within,
+            env=surroundings | {name: str(value) for name, value in variables.items()},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        output = finished(process, _SECONDS)
+        if (process.returncode != 0) != fails:
+            pytest.fail(f"{command!r} ended with {process.returncode}:\n{output}")
+        return output
