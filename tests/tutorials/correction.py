@@ -10,7 +10,7 @@ _IMPORT = re.compile(r"^(\s*(?:from|import) )mindspore\b", re.MULTILINE)
 
 
 class Correction(NamedTuple):
-    """In a listing ``old`` becomes ``new``, everywhere; an empty ``old`` is the place before its first line.
+    """In a listing ``old`` becomes ``new``, once; an empty ``old`` is the place before its first line.
 
     ``new`` None moves the lines of a block, from the one with ``old`` on, one level to the left. One with a ``variant``
     is made only where a test asks for that.
@@ -31,7 +31,7 @@ def corrected(text: str, corrections: list[Correction]) -> str:
         if one.new is None:
             text = _outdented(text, one.old)
         else:
-            text = text.replace(one.old, one.new) if one.old else f"{one.new}\n{text}"
+            text = text.replace(one.old, one.new, 1) if one.old else f"{one.new}\n{text}"
     return text
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 from tests.tutorials.correction import Correction
 
 RESNET = "parallel_training_example_ascend"
+RECOVERY = "distributed_fault_recovery"
+RESILIENCE = "resilience_training_and_inference"
 HYBRID = "save_load_hybrid_parallel"
 _LOCAL = "server_id is to be replaced, as the text says"
 _AUTO = "auto parallel has not come yet; the text says that only the mode changes"
 _FEWER = "fewer images and epochs than a cluster would take"
+_OTHER_SCRIPT = "the script for several hosts is the other one"
 _NO_DATA_PATH = "data_path is missing; the script of the text exports DATA_PATH"
 _NO_IMPORTS = "its imports are missing"
+_NO_PIPELINE = "pipelines have not come yet: the same without them"
+_SHOWN = "the text shows losses, which nothing prints"
 _COPY = "param_dict[param.name] = Parameter(param.asnumpy().copy(), name=param.name)"
 _ONE_OBJECT = "the parameter is one object, which holds the values of the last rank in the end: a copy for each rank"
 
 CORRECTIONS = [
     Correction(f"{RESNET}/rank_table_8pcs", "10.*.*.*", "127.0.0.1", _LOCAL),
     Correction(f"{RESNET}/rank_table_16pcs", "10.*.*.*", "127.0.0.1", _LOCAL),
+    Correction(f"{RESNET}/rank_table_16pcs", "10.*.*.*", "127.0.0.2", _LOCAL),
     Correction(f"{RESNET}/create_dataset", "batch_size=32", "batch_size=4", _FEWER, "few"),
     Correction(f"{RESNET}/hybrid_net", "", "import numpy as np\nfrom mindspore import Parameter", _NO_IMPORTS),
     Correction(f"{RESNET}/hybrid_net", "128/2", "128//2", "a shape of half numbers"),
@@ -31,16 +37,20 @@ CORRECTIONS = [
     Correction(f"{RESNET}/train", "(data_path)", "(os.environ['DATA_PATH'])", _NO_DATA_PATH),
     Correction(f"{RESNET}/train", "epoch_size=10", "epoch_size=3", _FEWER, "few"),
     Correction(f"{RESNET}/train", "AUTO_PARALLEL", "DATA_PARALLEL", _AUTO, "data parallel"),
-    Correction(f"{RESNET}/run_two_servers", "run.sh", "run_cluster.sh", "the script of several hosts is the other one"),
+    Correction(f"{RESNET}/run_two_servers", "bash run.sh", "bash run_cluster.sh", _OTHER_SCRIPT),
+    Correction(f"{RESNET}/run_two_servers", "bash run.sh", "bash run_cluster.sh", _OTHER_SCRIPT),
     Correction(f"{RESNET}/train_and_save", "(data_path)", "(os.environ['DATA_PATH'])", _NO_DATA_PATH),
     Correction(f"{RESNET}/train_and_save", "epoch_size=10", "epoch_size=3", _FEWER, "few"),
     Correction(f"{RESNET}/train_and_save", "AUTO_PARALLEL", "DATA_PARALLEL", _AUTO, "data parallel"),
-    Correction(f"{RESNET}/load", "'...'", "'./ckpt_0/auto_parallel-3_5.ckpt'", "a place for the name of a file"),
+    Correction(f"{RESNET}/load", "'...'", "'./ckpt_0/auto_parallel-3_6.ckpt'", "a place for the name of a file"),
     Correction(
         f"{RESNET}/load_semi_auto", "", "from mindspore import load_checkpoint, load_param_into_net", _NO_IMPORTS
     ),
     Correction(
-        f"{RESNET}/load_semi_auto", "'...'", "'./semi_auto_parallel-2_4.ckpt'", "a place for the name of a file"
+        f"{RESNET}/load_semi_auto",
+        "'...'",
+        "'./checkpoints/rank_0/semi_auto_parallel-2_4.h5'",
+        "a place for the name of a file",
     ),
     Correction(
         f"{RESNET}/load_distributed",
@@ -126,4 +136,30 @@ CORRECTIONS = [
     ),
     Correction(f"{HYBRID}/stage_2", "if __name__", None, "in the function, so it was never run"),
     Correction(f"{HYBRID}/stage_2", "...", "train(net, opt, input, label)", "a place for the reader's code"),
+    Correction(f"{RECOVERY}/train_and_save", "save_ckpt_steps", "save_checkpoint_steps", "it has no such argument"),
+    Correction(f"{RECOVERY}/train_and_save", "keep_ckpt_max", "keep_checkpoint_max", "it has no such argument"),
+    Correction(f"{RECOVERY}/train_and_save", "[ckpoint_cb]", "[ckpoint_cb, LossMonitor()]", _SHOWN),
+    Correction(f"{RECOVERY}/restore_group_info_list", "//", "#", "a comment of another language"),
+    Correction(
+        f"{RESILIENCE}/compile_for_inference",
+        "opt = ",
+        "from mindspore import Tensor\nimport numpy as np\nopt = ",
+        _NO_IMPORTS,
+    ),
+    Correction(
+        f"{RESILIENCE}/transform_by_rank",
+        '"src_checkpoint{}.ckpt".format(rank_id)',
+        '"src_checkpoint-2_8.ckpt"',
+        "a wrong name: it is the one of the training's last checkpoint on every rank",
+    ),
+    Correction(f"{RESILIENCE}/infer", "(2, predict_data)", "(predict_data)", "predict takes no number of epochs"),
+    Correction(f"{RESILIENCE}/train_pipeline", "", "from mindspore.nn import PipelineCell", _NO_IMPORTS),
+    Correction(f"{RESILIENCE}/train_pipeline", ", pipeline_stages=2", "", _NO_PIPELINE, "no pipeline"),
+    Correction(f"{RESILIENCE}/train_pipeline", "net = PipelineCell(net, 4)", "", _NO_PIPELINE, "no pipeline"),
+    Correction(
+        f"{RESILIENCE}/train_pipeline",
+        'src_strategy{}.ckpt"',
+        'src_strategy{}.ckpt".format(rank_id)',
+        "the number of the rank is not put in",
+    ),
 ]

@@ -94,7 +94,7 @@ def of_ranks(folder: Path, name: str, ranks: int) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def images(folder: Path) -> Path:
-    """The archive, of 40 images to train with."""
+    """The archive, of 48 images."""
     return write_images(folder)
 
 
@@ -126,10 +126,10 @@ np.savez(f"data_{{get_rank()}}.npz", image=[row["image"] for row in rows], label
     reader.types("create_dataset.py", reader.listing("create_dataset", "few"), look)
     reader.runs(2, "create_dataset.py")
     halves = [np.load(reader.folder / f"data_{rank}.npz") for rank in range(2)]
-    assert [half["image"].shape for half in halves] == [(5, 4, 3, 224, 224)] * 2
+    assert [half["image"].shape for half in halves] == [(6, 4, 3, 224, 224)] * 2
     assert all(half["label"].dtype == np.int32 for half in halves)
     given = sorted(int(label) for half in halves for label in half["label"].ravel())
-    stored = b"".join(path.read_bytes() for path in sorted(images.glob("data_batch_*.bin")))
+    stored = b"".join(path.read_bytes() for path in sorted(images.glob("*.bin")))
     assert given == sorted(stored[:: 1 + 3 * 32 * 32])
 
 
@@ -225,7 +225,7 @@ def test_each_rank_saves_in_its_folder(reader: Reader, images: Path) -> None:
     save = reader.listing("train_and_save", "few", "data parallel")
     reader.types("save.py", *parts, "from mpiparallel.communication import get_rank", save, "test_train_cifar()")
     reader.runs(2, "save.py", DEVICE_ID=0, DATA_PATH=images)
-    saved = [ms.load_checkpoint(str(reader.folder / f"ckpt_{rank}/auto_parallel-3_5.ckpt")) for rank in range(2)]
+    saved = [ms.load_checkpoint(str(reader.folder / f"ckpt_{rank}/auto_parallel-3_6.ckpt")) for rank in range(2)]
     assert len(saved[0]) > 20
     for name in saved[0]:
         if "moving" not in name:

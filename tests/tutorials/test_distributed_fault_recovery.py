@@ -1,0 +1,71 @@
+"""Fault recovery: slices saved by 8 ranks, one of them lost, and training that goes on with that of its replica."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.tutorials.reader import Reader
+from tests.tutorials.translation import NETWORK, script, write_sentences
+
+pytestmark = pytest.mark.mpi
+listings = partial(pytest.mark.tutorial, "distributed_fault_recovery")
+
+MODEL = """
+from mpiparallel.nn import Adam
+D.init()
+ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.SEMI_AUTO_PARALLEL)
+net = Net()
+model = ms.Model(net, optimizer=Adam(net.trainable_params(), 0.01))
+callback = [LossMonitor()]
+"""
+GO_ON = "train()\nprint('what comes next', flush=True)\nmodel.train(1, dataset, callbacks=callback)\n"
+
+
+def losses(text: str) -> list[str]:
+    return re.findall(r"loss is ([\d.e+-]+)", text)
+
+
+@pytest.fixture(scope="module")
+def sentences(folder: Path) -> Path:
+    return write_sentences(folder / "output" / "wmt14.fr_en.txt")
+
+
+@listings("group_info_file", "train_and_save", "run_save")
+def test_each_rank_saves_its_slices_and_who_else_has_them(reader: Reader, sentences: Path) -> None:
+    reader.types("parallel_save_ckpt_train.py", NETWORK, MODEL, reader.listing("train_and_save"), GO_ON)
+    reader.types("run_parallel_save_ckpt.sh", script("parallel_save_ckpt_train.py", 8, "ckpt_dir", ""))
+    start = reader.listing("run_save").replace("DATASET_PATH", str(sentences))
+    reader.commands(reader.listing("group_info_file") + start, 8)
+    folder = reader.folder / "ckpt_dir0"
+    assert {"group_info.pb", "train.log0"} <= {path.name for path in folder.iterdir()}
+    assert list(folder.rglob("test-4_8.*"))
+    told = losses((folder / "train.log0").read_text())
+    assert float(told[-1]) < float(told[0])
+
+
+@listings("restore_group_info_list")
+def test_the_replicas_of_rank_0_are_told(reader: Reader) -> None:
+    reader.types("replicas.py", reader.listing("restore_group_info_list"))
+    assert "[0, 4]" in reader.runs(0, "replicas.py")
+
+
+@listings("recover_train", "run_recover")
+def test_training_goes_on_where_it_stopped_after_a_shard_was_lost(reader: Reader, sentences: Path) -> None:
+    lost, replica = (next((reader.folder / f"ckpt_dir{rank}").rglob("test-4_8.*")) for rank in (0, 4))
+    name = lost.with_suffix(".ckpt").name
+    lost.unlink()
+    shutil.copy(replica, lost)
+    within = lost.parent.relative_to(reader.folder / "ckpt_dir0")
+    reader.types("parallel_recover_train.py", NETWORK, MODEL, reader.listing("recover_train"), "recover_train()")
+    options = f"--ckpt_file=../ckpt_dir$i/{within}/{name}"
+    reader.types("run_parallel_recover_ckpt.sh", script("parallel_recover_train.py", 8, "recover", options))
+    reader.commands(reader.listing("run_recover").replace("DATASET_PATH", str(sentences)), 8)
+    before = (reader.folder / "ckpt_dir0" / "train.log0").read_text().partition("what comes next")
+    after = losses((reader.folder / "recover0" / "train.log0").read_text())
+    assert after[0] == losses(before[2])[0]
+    assert float(after[-1]) < float(losses(before[0])[0])

@@ -1,0 +1,62 @@
+"""What the Transformer tutorials leave to their reader: sentences, a network with its dataset, and scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+NETWORK = """
+import argparse
+import numpy as np
+import mpiparallel as ms
+import mpiparallel.communication as D
+from mpiparallel import Tensor
+from mpiparallel.dataset import text
+from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
+from mpiparallel.nn import Momentum
+from mpiparallel.nn.transformer import TransformerOpParallelConfig
+from mpiparallel.train import LossMonitor, TimeMonitor
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--file_path")
+parser.add_argument("--mp", type=int, default=4)
+parser.add_argument("--enable_parallel_optimizer", type=int, default=0)
+parser.add_argument("--ckpt_file", default="")
+args_opt = parser.parse_args()
+ms.set_seed(1)
+ms.set_auto_parallel_context(full_batch=True, enable_parallel_optimizer=bool(args_opt.enable_parallel_optimizer))
+SIZES = TranslationConfig(8, 6, 6, 64, 32, num_heads=4, dropout_rate=0.0)
+pairs = text.load_pairs(args_opt.file_path)
+dataset = text.translation_dataset(pairs, 6, 6, 64, 8, 1, shuffle=False)
+callback_size = 1
+
+def Net():
+    cut = TransformerOpParallelConfig(data_parallel=D.get_group_size() // args_opt.mp, model_parallel=args_opt.mp)
+    return TranslationNetwork(SIZES, cut)
+"""
+COUNT = 64
+
+
+def write_sentences(path: Path) -> Path:
+    """Write pairs of sentences of made-up words, a tab between them; each word has one translation."""
+    draw = np.random.default_rng(1)
+    lines = []
+    for _ in range(COUNT):
+        words = draw.integers(0, 40, draw.integers(4, 9))
+        lines.append(" ".join(f"word{word}" for word in words) + "\t" + " ".join(f"mot{word}" for word in words))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def script(program: str, ranks: int, folder: str, options: str) -> str:
+    """Return a script that runs ``program`` on ``ranks`` ranks, each in a folder of its own; $1 is the dataset."""
+    own = f"i=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; cd {folder}$i; exec python ../{program} --file_path=$0 {options}"
+    return f"""
+export GROUP_INFO_FILE
+for i in $(seq 0 {ranks - 1}); do rm -rf {folder}$i; mkdir {folder}$i; done
+mpirun -n {ranks} bash -c '{own} > train.log$i 2>&1' $1 && exit
+cat {folder}0/train.log0
+exit 1
+"""
