@@ -21,7 +21,7 @@ _NAP = 0.005
 class _AbortJob:
     """An exception hook that ends all ranks: the others would wait for ever for one that left."""
 
-    def __init__(self, report: Callable[..., Any], abort: Callable[[], Any]) -> None:
+    def __init__(self, report: Callable[..., Any], abort: Callable[[BaseException], Any]) -> None:
         self._report = report
         self._abort = abort
 
@@ -31,11 +31,11 @@ class _AbortJob:
             let_last_words_through()
         finally:
             # Also where the streams are closed or broken: the other ranks wait.
-            self._abort()
+            self._abort(error)
 
 
-def abort_on_uncaught_exception(abort: Callable[[], Any]) -> None:
-    """Let an uncaught exception print its traceback and then call ``abort``; calling this again does nothing."""
+def abort_on_uncaught_exception(abort: Callable[[BaseException], Any]) -> None:
+    """Let an uncaught exception print its traceback and then call ``abort`` with it; calling this again does nothing."""
     if not isinstance(sys.excepthook, _AbortJob):
         sys.excepthook = _AbortJob(sys.excepthook, abort)
 

@@ -9,7 +9,9 @@ from typing import Final
 
 from mpiparallel.backend.blas_threads import limit_blas_threads
 from mpiparallel.cluster.preemption_signal import heed_preemption
-from mpiparallel.communication import world
+from mpiparallel.communication import abort_hook, world
+from mpiparallel.communication.failed_tests import end_after_failed_tests
+from mpiparallel.communication.gathering import Tie, join_hand_started
 from mpiparallel.communication.joining import joined as joined
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone
@@ -42,7 +44,8 @@ def init(backend_name: str | None = None) -> None:
         raise ConfigurationError(f'init: backend_name "{backend_name}" is not one of {", ".join(BACKEND_NAMES)}')
     heed_preemption()
     if not world.initialised():
-        opened = _open_world(_launched_ranks())
+        tie = join_hand_started()
+        opened = _open_world(_launched_ranks(), tie)
         limit_blas_threads(len(opened.host_ranks))
         world.set_current(opened)
 
@@ -132,7 +135,7 @@ def _launched_ranks() -> int:
     return 1
 
 
-def _open_world(launched: int) -> Communicator:
+def _open_world(launched: int, tie: Tie | None) -> Communicator:
     try:
         # Importing this module starts MPI, so only a program that asks for a world does.
         from mpiparallel.communication import mpi
@@ -149,7 +152,12 @@ def _open_world(launched: int) -> Communicator:
     if communicator.size == 1:
         _warn_of_lone_tasks()
     else:
-        mpi.abort_job_on_uncaught_exception()
+        if tie:
+            abort_hook.abort_on_uncaught_exception(tie.fail)
+            end_after_failed_tests(tie.leave)
+        else:
+            mpi.abort_job_on_uncaught_exception()
+            end_after_failed_tests(mpi.leave_job)
         mpi.watch_this_rank()
     return communicator
 

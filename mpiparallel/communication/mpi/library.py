@@ -45,12 +45,12 @@ def is_death(error: MPI.Exception) -> bool:
     return found in _DEATHS or (SURVIVES and found in _UNNAMED)
 
 
-def abort_job() -> None:
-    """End all ranks with status 1."""
+def abort_job(code: int = 1) -> None:
+    """End all ranks with status ``code``."""
     if SURVIVES:
         # Where a rank has died, MPI_Abort of Open MPI 5.0 at times waits for ever.
         signal.alarm(_SECONDS_TO_ABORT)
-    MPI.COMM_WORLD.Abort(1)
+    MPI.COMM_WORLD.Abort(code)
 
 
 def reporting(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any, cast
 
@@ -107,4 +108,10 @@ def _hosts(comm: MPI.Intracomm) -> tuple[int, ...]:
 
 def abort_job_on_uncaught_exception() -> None:
     """Let an uncaught exception on any rank print its traceback and end the whole job with status 1."""
-    abort_hook.abort_on_uncaught_exception(abort_job)
+    abort_hook.abort_on_uncaught_exception(lambda error: abort_job())
+
+
+def leave_job(code: int, summary: str) -> None:
+    """End all ranks with status ``code`` because of ``summary``, which is printed."""
+    print(f"mpiparallel: {summary}; the job ends", file=sys.stderr, flush=True)
+    abort_job(code)

@@ -47,7 +47,7 @@ class Job:
     """All that a job is made of; ``cores`` and ``core_type`` are those of the host that starts it.
 
     ``settings`` are variables that each rank gets. Where it ``survives_deaths``, its MPI is told to let ranks go on
-    when others have died (Open MPI with ULFM).
+    when others have died (Open MPI with ULFM). Unless it ``has_worker``, mpirun starts the script itself.
     """
 
     ranks: int
@@ -60,6 +60,7 @@ class Job:
     rank_table: Path | None = None
     debug: bool = False
     survives_deaths: bool = False
+    has_worker: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -188,6 +189,8 @@ def _is_carried(name: str) -> bool:
 
 
 def _worker(job: Job) -> list[str]:
+    if not job.has_worker:
+        return [job.python, *job.script.argv]
     words = [
         job.python,
         "-m",

@@ -11,7 +11,8 @@ class Launch:
 
     Times are in seconds since 1970. What ranks did after ``ended_at``, when the launcher began to end the job, was only
     caused by that. ``sentence`` says what hung, where the launcher found that out. Ranks that are ``shown`` have
-    printed on the terminal already. Where it ``survives_deaths``, ranks may die while the others go on.
+    printed on the terminal already. Where it ``survives_deaths``, ranks may die while the others go on. Where it
+    ``keeps_logs``, there are logs of the ranks to read.
     """
 
     code: int
@@ -24,3 +25,4 @@ class Launch:
     sentence: str | None = None
     shown: frozenset[int] = field(default_factory=frozenset)
     survives_deaths: bool = False
+    keeps_logs: bool = True

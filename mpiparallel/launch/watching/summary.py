@@ -81,7 +81,8 @@ class Summary:
         then = min((fate for fate in ended if fate.failure), key=lambda fate: fate.time, default=None)
         if then and then.failure and not cause.failure:
             facts.append(f"  then rank {then.rank} failed: {then.failure.summary}")
-        return [*facts, f"  its log: {cause.folder.log}", *self._where_all()]
+        own = [f"  its log: {cause.folder.log}"] if self._launch.keeps_logs else []
+        return [*facts, *own, *self._where_all()]
 
     def _when(self, cause: Fate) -> str:
         host = f", on host {cause.host}" if cause.host else ""
@@ -91,6 +92,8 @@ class Summary:
         return f"at {clock}, {max(0.0, cause.time - self._launch.started_at):.1f} s after the start{host}"
 
     def _where_all(self) -> list[str]:
+        if not self._launch.keeps_logs:
+            return []
         log_dir = self._fates[0].folder.log_dir
         return [f"  all logs: {log_dir}/device*/train.log*, of mpirun: {log_dir}/launcher.log"]
 

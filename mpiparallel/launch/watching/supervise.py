@@ -63,6 +63,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
             sentence=watch.sentence,
             shown=frozenset(agreed.shown.ranks if _is_read_together() else ()),
             survives_deaths=agreed.survives_deaths,
+            keeps_logs=agreed.keeps_logs,
         )
         watch.segments.remove()
         remove_left_sessions()

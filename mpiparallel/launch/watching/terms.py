@@ -17,7 +17,7 @@ class Terms:
     After ``timeout`` seconds it is stopped, and ``start_timeout`` seconds after its first rank has begun if others
     have not. The signals ``preemption`` are passed on to the ranks. Where it ``survives_deaths``, a rank that dies
     ends only itself; where it ``spans_hosts``, other hosts may call the launcher. ``attempt`` counts the starts of
-    the job, from 0; those before took ``spent`` seconds of its time.
+    the job, from 0; those before took ``spent`` seconds of its time. Where it ``keeps_logs``, users are told where.
     """
 
     timeout: float | None = None
@@ -28,3 +28,4 @@ class Terms:
     attempt: int = 0
     spent: float = 0.0
     start_timeout: float = START_SECONDS
+    keeps_logs: bool = True

@@ -7,7 +7,7 @@ import sys
 BROKEN = """
 import os, sys
 from mpiparallel.communication.abort_hook import abort_on_uncaught_exception
-abort_on_uncaught_exception(lambda: os._exit(7))
+abort_on_uncaught_exception(lambda error: os._exit(7))
 sys.stdout.close()
 raise ValueError
 """

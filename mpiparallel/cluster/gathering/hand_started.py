@@ -1,0 +1,181 @@
+"""Which rank a process is that was started by hand, as MindSpore's shell loops do it: by variables, without a launcher."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.gathering.own_host import host_problem
+from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.errors import ConfigurationError, RankTableError
+
+SECONDS_VARIABLE = "HCCL_CONNECT_TIMEOUT"
+"""MindSpore's variable for how many seconds processes wait for the last one to be started."""
+SECONDS = 120.0
+
+_LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
+_DIGEST_CHARACTERS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class HandStarted:
+    """Process ``rank`` of ``size``; ``here`` are those of its host, and ``seconds`` how long they wait for each other.
+
+    ``digest`` is the same for all processes of a job and hardly for those of another: of the table's content and, where
+    all are on one host, of its place; without a table, of the session (setsid(2)) that the processes belong to.
+
+    Examples
+    --------
+    >>> started = HandStarted.of({"RANK_ID": "1", "RANK_SIZE": "4"})
+    >>> started.rank, list(started.here), started.seconds
+    (1, [0, 1, 2, 3], 120.0)
+    >>> HandStarted.of({"PATH": "/bin"}) is None
+    True
+    """
+
+    rank: int
+    size: int
+    here: tuple[int, ...]
+    seconds: float
+    digest: str
+    table_path: Path | None = None
+    table: RankTable | None = None
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> HandStarted | None:
+        """Return who the process with these variables is; None where a launcher started it, or it is a rank alone.
+
+        Raises
+        ------
+        ConfigurationError
+            The variables do not name one rank of a job, or name ranks that were not started for a job of ours.
+        RankTableError
+            The rank table cannot be read, has another number of ranks, or puts the rank on another host.
+        """
+        if any(name in variables for name in _LAUNCHERS):
+            return None
+        named = variables.get("RANK_TABLE_FILE")
+        path = Path(named).absolute() if named else None
+        if "RANK_ID" not in variables:
+            _check_without_rank(variables, path)
+            return None
+        table = RankTable.load(path) if path else None
+        rank, size = _place(variables, table)
+        if size == 1:
+            return None
+        _check_step(variables, size)
+        if table is None or table.is_local:
+            here = tuple(range(size))
+        else:
+            here = tuple(sorted(device.rank_id for device in table.server_of(rank).devices))
+            _check_host(table, rank, path)
+        return cls(rank, size, here, _seconds(variables), _digest(size, table, path), path, table)
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether all processes are on this host."""
+        return len(self.here) == self.size
+
+    @property
+    def command(self) -> str:
+        """The command that starts the whole job, from one host and once, for this program."""
+        ranks = ["--rank-table", str(self.table_path)] if self.table_path else ["-n", str(self.size)]
+        return shlex.join(["mpiparallel", "run", *ranks, *_program()])
+
+    def words(self, ranks: Iterable[int]) -> str:
+        """Return ``ranks`` in words, with the host that the table names for them.
+
+        >>> HandStarted(0, 4, (0, 1, 2, 3), 1.0, "").words([2, 3])
+        'ranks 2, 3'
+        """
+        numbers = list(ranks)
+        listed = ", ".join(map(str, numbers))
+        return f"rank{'s' * (len(numbers) > 1)} {listed}"
+
+
+def _place(variables: Mapping[str, str], table: RankTable | None) -> tuple[int, int]:
+    if table and "RANK_SIZE" not in variables:
+        variables = {**variables, "RANK_SIZE": str(table.rank_count)}
+    only = {name: variables[name] for name in ("RANK_ID", "RANK_SIZE") if name in variables}
+    environment = Environment.read(only)
+    if table and table.rank_count != environment.size:
+        raise RankTableError(
+            f"RANK_SIZE is {environment.size}, but the rank table {variables['RANK_TABLE_FILE']} has "
+            f"{table.rank_count} ranks; set RANK_SIZE={table.rank_count}, or name a table of {environment.size} ranks"
+        )
+    return environment.rank, environment.size
+
+
+def _check_without_rank(variables: Mapping[str, str], path: Path | None) -> None:
+    workers = variables.get("MS_WORKER_NUM", "")
+    if "MS_ROLE" in variables or (workers.isdecimal() and int(workers) > 1):
+        given = ["-n", workers] if workers.isdecimal() else ["-n", "8"]
+        raise ConfigurationError(
+            "init: MS_ROLE and MS_WORKER_NUM are of MindSpore's msrun, which starts no ranks of this library; start "
+            f"them all with one command: {shlex.join(['mpiparallel', 'run', *given, *_program()])}"
+        )
+    if path is None:
+        return
+    count = RankTable.load(path).rank_count
+    if count > 1:
+        raise ConfigurationError(
+            f"init: RANK_TABLE_FILE names {count} ranks, but no RANK_ID says which one this process is; start them all "
+            f"with {shlex.join(['mpiparallel', 'run', '--rank-table', str(path), *_program()])}, set RANK_ID for each, "
+            "or unset RANK_TABLE_FILE for a process alone"
+        )
+
+
+def _check_step(variables: Mapping[str, str], size: int) -> None:
+    tasks = variables.get("SLURM_STEP_NUM_TASKS", "") if "SLURM_STEP_ID" in variables else ""
+    if tasks.isdecimal() and int(tasks) > 1:
+        raise ConfigurationError(
+            f"init: srun has started {tasks} tasks of {size} ranks that cannot find each other; start them with "
+            "srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH)"
+        )
+
+
+def _check_host(table: RankTable, rank: int, path: Path | None) -> None:
+    server = table.server_of(rank).server_id
+    problem = host_problem(server)
+    if problem:
+        raise RankTableError(
+            f"init: {path} puts rank {rank} on {server}, {problem}; start it there, or write this host's address as "
+            "server_id"
+        )
+
+
+def _seconds(variables: Mapping[str, str]) -> float:
+    words = variables.get(SECONDS_VARIABLE) or str(SECONDS)
+    try:
+        seconds = float(words)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError(f"{SECONDS_VARIABLE}={words!r} is not a time; give seconds above 0, or unset it")
+    return seconds
+
+
+def _digest(size: int, table: RankTable | None, path: Path | None) -> str:
+    parts = [str(size)]
+    if table is None:
+        parts.append(f"session {os.getsid(0)}")
+    else:
+        parts.append(table.to_json())
+        if table.is_local:
+            parts.append(os.path.realpath(str(path)))
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _program() -> list[str]:
+    specification = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if specification is not None:
+        return ["-m", specification.name.removesuffix(".__main__"), *sys.argv[1:]]
+    if Path(sys.argv[0]).name in ("pytest", "py.test"):
+        return ["-m", "pytest", *sys.argv[1:]]
+    return [sys.argv[0] or "train.py", *sys.argv[1:]]

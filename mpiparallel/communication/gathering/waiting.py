@@ -1,0 +1,152 @@
+"""A process that waits for its place in a job, and for the other processes of its host."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from types import TracebackType
+
+from mpiparallel.cluster.gathering import meeting_point
+from mpiparallel.cluster.gathering.hand_started import SECONDS_VARIABLE, HandStarted
+from mpiparallel.cluster.gathering.meeting_point import CONFLICT, IDENTITY, REFUSAL, Message
+from mpiparallel.communication.gathering.origin import Origin
+from mpiparallel.communication.gathering.starter import Starter
+from mpiparallel.errors import LaunchError
+
+_LOOK_SECONDS = 0.1
+# What starts mpirun may need that long after the last process has come.
+_START_SECONDS = 60.0
+_TALK_SECONDS = 5.0
+
+
+class Waiting:
+    """Waits as ``started``, so that the stand-in of its rank finds it; a context manager."""
+
+    def __init__(self, started: HandStarted, origin: Origin) -> None:
+        self._started = started
+        self._origin = origin
+        self._begin = time.monotonic()
+        try:
+            self._listener = meeting_point.listen(started.digest, started.rank)
+        except OSError as error:
+            raise self._conflict() from error
+        self._listener.settimeout(_LOOK_SECONDS)
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listener.close()
+
+    def for_all_here(self) -> None:
+        """Wait until all processes of this host are there; raise LaunchError, also on them, where some do not come."""
+        while missing := self._missing():
+            if self._waited() > self._started.seconds:
+                reason = self._late(missing)
+                self.refuse_all(reason)
+                raise LaunchError(reason)
+            self._hear()
+
+    def for_identity(self, starter: Starter | None) -> tuple[socket.socket, Message]:
+        """Wait until a stand-in hands over this rank's place in the job.
+
+        Raises LaunchError where another process refuses, ``starter`` fails, or nobody comes.
+        """
+        while True:
+            heard = self._hear()
+            if heard:
+                return heard
+            if starter:
+                starter.check()
+            elif self._waited() > self._patience():
+                raise LaunchError(self._late(self._missing() or [0]))
+
+    def refuse_all(self, reason: str) -> None:
+        """Tell the other processes that wait on this host why there is no job."""
+        for rank in meeting_point.waiting(self._started.digest, self._others()):
+            with suppress(OSError), meeting_point.call(self._started.digest, rank) as connection:
+                meeting_point.send(connection, REFUSAL, reason=reason)
+
+    def _hear(self) -> tuple[socket.socket, Message] | None:
+        """Listen for a moment; return the stand-in and what it hands over, if it was one that called."""
+        try:
+            connection, _ = self._listener.accept()
+        except TimeoutError:
+            return None
+        message = self._message(connection)
+        if message is None or message.word != IDENTITY:
+            connection.close()
+        if message is None:
+            return None
+        if message.word == REFUSAL:
+            raise LaunchError(str(message.fields["reason"]))
+        other = Origin.of(message.fields["origin"])
+        if message.word == CONFLICT:
+            if not self._origin.is_related(other):
+                return None
+            raise self._twice(other.process)
+        if not self._origin.is_related(other):
+            raise LaunchError(
+                f"init: rank 0 was started in {other.folder}, this process in {self._origin.folder}, from another "
+                "session: two jobs with one rank table; start one after the other, or give each a copy of the table"
+            )
+        connection.settimeout(None)
+        return connection, message
+
+    def _message(self, connection: socket.socket) -> Message | None:
+        if not meeting_point.is_own(connection):
+            return None
+        connection.settimeout(_TALK_SECONDS)
+        try:
+            return meeting_point.receive(connection)
+        except OSError:
+            return None
+
+    def _conflict(self) -> LaunchError:
+        """Return why this process cannot wait, having told the one that does."""
+        process = 0
+        with suppress(OSError), meeting_point.call(self._started.digest, self._started.rank) as connection:
+            process = meeting_point.process_of(connection)
+            meeting_point.send(connection, CONFLICT, origin=asdict(self._origin))
+        return self._twice(process)
+
+    def _twice(self, process: int) -> LaunchError:
+        return LaunchError(
+            f"init: rank {self._started.rank} of this job is claimed by another process, number {process}, as well: "
+            "RANK_ID is set twice to the same, or two jobs are started with one rank table at a time; start one after "
+            "the other, or give each a copy of the table in its own folder"
+        )
+
+    def _others(self) -> Iterable[int]:
+        return (rank for rank in self._started.here if rank != self._started.rank)
+
+    def _missing(self) -> list[int]:
+        there = meeting_point.waiting(self._started.digest, self._others())
+        return [rank for rank in self._others() if rank not in there]
+
+    def _waited(self) -> float:
+        return time.monotonic() - self._begin
+
+    def _patience(self) -> float:
+        """Return how long to wait for rank 0: while it waits itself, it is the one that gives up."""
+        is_led = 0 in self._started.here and 0 not in self._missing()
+        return float("inf") if is_led else self._started.seconds + (0 if 0 in self._started.here else _START_SECONDS)
+
+    def _late(self, missing: list[int]) -> str:
+        started = self._started
+        placeholder = ""
+        if started.table and len(started.table.servers) > 1 and started.is_local:
+            placeholder = (
+                "; the rank table names no hosts, so all ranks are taken to be on this one: write their addresses as "
+                "server_id"
+            )
+        return (
+            f"init: {started.words(missing)} of {started.size} did not come to rank {started.rank} within "
+            f"{self._waited():.0f} s ({SECONDS_VARIABLE}){placeholder}; start all of them, or the whole job with "
+            f"{started.command}"
+        )
