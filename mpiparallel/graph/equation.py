@@ -21,6 +21,10 @@ class Equation:
     entry. ``batch`` is the label that batch parallelism cuts. ``strategy_inputs`` are the labels that a strategy
     speaks of, where they are not those of ``inputs``.
 
+    ``order`` begins the order in which cut labels are axes of the device matrix, where it is another than that of the
+    tensor with most labels. The axis of repeated calculation is the last, but the first where a label of
+    ``repeats_first`` is cut.
+
     >>> Equation.parse("mk,kn->mn").inputs
     (('m', 'k'), ('k', 'n'))
     """
@@ -32,6 +36,8 @@ class Equation:
     batch: str | None = None
     divisors: Mapping[str, int] = field(default_factory=dict)
     strategy_inputs: tuple[Labels, ...] = ()
+    order: tuple[str, ...] = ()
+    repeats_first: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.strategy_inputs:
@@ -57,6 +63,20 @@ class Equation:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that a strategy may cut, in the order of their first place: the axes of the device matrix."""
-        seen = dict.fromkeys(label for labels in self.strategy_inputs for label in labels if label is not None)
-        return tuple(seen)
+        """The labels that a strategy may cut, in the order of the axes of the device matrix.
+
+        That is ``order``, then the order of the tensor with most labels, an input before an output, then that of the
+        inputs: the dims of a broadcast output, the input dims of a reduction or a transposition.
+
+        >>> Equation.parse("bc,abc->abc").labels
+        ('a', 'b', 'c')
+        """
+        spoken = [_named(labels) for labels in self.strategy_inputs]
+        widest = max((*spoken, *map(_named, self.outputs)), key=len, default=())
+        cuttable = {label for labels in spoken for label in labels}
+        ordered = dict.fromkeys(label for labels in (self.order, widest, *spoken) for label in labels)
+        return tuple(label for label in ordered if label in cuttable)
+
+
+def _named(labels: Labels) -> tuple[str, ...]:
+    return tuple(label for label in labels if label is not None)

@@ -130,3 +130,24 @@ def common_refinement(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[
     if prod(first) != prod(second) or any(high % low for low, high in steps):
         return None
     return tuple(high // low for low, high in steps)
+
+
+def refined_axes(shape: tuple[int, ...], finer: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return for each axis of ``shape`` the axes of ``finer`` that merge to it.
+
+    Raises LayoutError where ``finer`` does not refine ``shape``.
+
+    >>> refined_axes((8, 3), (2, 4, 3))
+    ((0, 1), (2,))
+    """
+    pieces: list[tuple[int, ...]] = []
+    axis = 0
+    for extent in shape:
+        start, covered = axis, 1
+        while covered < extent and axis < len(finer):
+            covered *= finer[axis]
+            axis += 1
+        if covered != extent:
+            raise LayoutError(f"device matrix {finer} does not refine {shape}")
+        pieces.append(tuple(range(start, axis)))
+    return tuple(pieces)

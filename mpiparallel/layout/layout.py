@@ -12,7 +12,7 @@ from typing import Literal
 from mpiparallel.errors import LayoutError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.cut import Cut
-from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.device_matrix import DeviceMatrix, refined_axes
 
 TensorMap = tuple[tuple[int, ...], ...]
 Bounds = tuple[tuple[int, int], ...]
@@ -203,16 +203,7 @@ class Layout:
         """
         if prod(shape) != self.devices.size:
             raise LayoutError(f"device matrix {shape} does not refine {self.devices.shape}")
-        pieces: list[tuple[int, ...]] = []
-        axis = 0
-        for extent in self.devices.shape:
-            start, covered = axis, 1
-            while covered < extent and axis < len(shape):
-                covered *= shape[axis]
-                axis += 1
-            if covered != extent:
-                raise LayoutError(f"device matrix {shape} does not refine {self.devices.shape}")
-            pieces.append(tuple(range(start, axis)))
+        pieces = refined_axes(self.devices.shape, shape)
 
         def spread(axes: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(piece for axis in axes for piece in pieces[axis])

@@ -55,7 +55,7 @@ class Indexing(Operator):
         return local, xp.logical_and(local >= 0, local < rows)
 
 
-def _table_labels(rank: int, axis: int, index_rank: int) -> tuple[Labels, Labels, Labels]:
+def _table_labels(rank: int, axis: int, index_rank: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return the labels of the table, of the indices and of the picked rows."""
     table = tuple(f"d{dim}" for dim in range(rank))
     indices = tuple(f"i{dim}" for dim in range(index_rank))
@@ -84,8 +84,15 @@ class Gather(Indexing):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         rank, index_rank = (len(spec.shape) for spec in inputs)
-        table, indices, picked = _table_labels(rank, normal_axis(self.axis, rank), index_rank)
-        return Equation((table, indices), (picked,), batch=(*indices, *picked, None)[0])
+        axis = normal_axis(self.axis, rank)
+        table, indices, picked = _table_labels(rank, axis, index_rank)
+        return Equation(
+            (table, indices),
+            (picked,),
+            batch=(*indices, *picked, None)[0],
+            order=(*indices, *table),
+            repeats_first=frozenset({table[axis]}),
+        )
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Gather:
         operator: Gather = self.holding(inputs[0])

@@ -70,7 +70,12 @@ class BatchMatMul(Operator):
 
         left: Labels = ("k", "m") if self.transpose_a else ("m", "k")
         right: Labels = ("n", "k") if self.transpose_b else ("k", "n")
-        return Equation((labels(x, left), labels(y, right)), ((*names, "m", "n"),), batch=names[0] if names else "m")
+        return Equation(
+            (labels(x, left), labels(y, right)),
+            ((*names, "m", "n"),),
+            batch=names[0] if names else "m",
+            order=(*names, "m", "k", "n"),
+        )
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x = inputs[0].swapaxes(-1, -2) if self.transpose_a else inputs[0]

@@ -52,10 +52,10 @@ class OneHot(Operator):
     def equation(self, *inputs: TensorSpec) -> Equation:
         rank = len(inputs[0].shape)
         axis = normal_axis(self.axis, rank + 1)
-        indices: Labels = tuple(f"d{dim}" for dim in range(rank))
+        indices = tuple(f"d{dim}" for dim in range(rank))
         output: Labels = (*indices[:axis], "depth", *indices[axis:])
         batch = indices[0] if indices else "depth"
-        return Equation((indices, (), ()), (output,), batch=batch, strategy_inputs=(output, (), ()))
+        return Equation((indices, (), ()), (output,), batch=batch, strategy_inputs=(output, (), ()), order=indices)
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> OneHot:
         axis = normal_axis(self.axis, len(outputs[0].shape))

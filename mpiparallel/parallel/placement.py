@@ -44,10 +44,11 @@ class Operands:
 def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> Placement:
     """Return the placement that a strategy asks for; raise StrategyError, naming operator, input, dim and cut.
 
-    The device matrix has one axis for each label that is cut, in the order of the labels, and on its right one for
-    repeated calculation where the cuts use fewer devices than there are (MindSpore's order).
+    The device matrix has one axis for each label that is cut, in the order of the labels, and one for repeated
+    calculation where the cuts use fewer devices than there are: the last, or the first where the rule says so. That is
+    MindSpore's order, so that equal strategies give equal slices.
     """
-    cuts = _read_strategy(operands, strategy)
+    cuts = read_strategy(operands, strategy)
     needed = prod(cuts.values())
     if needed > devices.size:
         raise StrategyError(
@@ -63,7 +64,8 @@ def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMat
     return _place(operands, cuts, devices, strategy)
 
 
-def _read_strategy(operands: Operands, strategy: Strategy) -> dict[str, int]:
+def read_strategy(operands: Operands, strategy: Strategy) -> dict[str, int]:
+    """Return into how many parts each label is cut; raise StrategyError where a strategy does not fit the operator."""
     spoken = operands.equation.strategy_inputs
     if len(strategy) != len(spoken):
         raise StrategyError(
@@ -115,21 +117,32 @@ def place_by_batch(operands: Operands, devices: DeviceMatrix) -> Placement:
     return _place(operands, cuts, devices, None)
 
 
-def _place(operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, strategy: Strategy | None) -> Placement:
-    equation = operands.equation
+def axis_order(equation: Equation, cuts: Mapping[str, int]) -> list[str | None]:
+    """Return the labels whose cuts are the axes of a device matrix, in order; None stands for repeated calculation."""
     labels = [label for label in equation.labels if cuts.get(label, 1) > 1]
-    shape = [cuts[label] for label in labels]
-    repeated = devices.size // prod(shape)
-    matrix = devices.reshaped((*shape, repeated) if repeated > 1 else tuple(shape))
-    axes = {label: (axis,) for axis, label in enumerate(labels)}
-    made = _lay_out(operands, axes, matrix)
-    if strategy is not None:
-        return Placement(made.inputs, made.outputs, strategy)
-    spoken = tuple(tuple(cuts.get(label, 1) if label else 1 for label in names) for names in equation.strategy_inputs)
-    return Placement(made.inputs, made.outputs, spoken)
+    return [None, *labels] if equation.repeats_first & set(labels) else [*labels, None]
 
 
-def _lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> Placement:
+def axis_extents(order: Sequence[str | None], cuts: Mapping[str, int], devices: int) -> tuple[int, ...]:
+    """Return how many devices are on each axis of ``order``, ``devices`` in all."""
+    parts = prod(cuts[label] for label in order if label is not None)
+    return tuple(devices // parts if label is None else cuts[label] for label in order)
+
+
+def _place(operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, strategy: Strategy | None) -> Placement:
+    order = axis_order(operands.equation, cuts)
+    extents = axis_extents(order, cuts, devices.size)
+    used = [(label, extent) for label, extent in zip(order, extents, strict=True) if extent > 1]
+    axes = {label: (axis,) for axis, (label, _) in enumerate(used) if label is not None}
+    made = lay_out(operands, axes, devices.reshaped(tuple(extent for _, extent in used)))
+    if strategy is None:
+        spoken = operands.equation.strategy_inputs
+        strategy = tuple(tuple(cuts.get(label, 1) if label else 1 for label in labels) for labels in spoken)
+    return Placement(made.inputs, made.outputs, strategy)
+
+
+def lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> Placement:
+    """Return the placement in which each label is cut by its axes."""
     equation = operands.equation
 
     def tensor_map(labels: Labels) -> tuple[tuple[int, ...], ...]:
@@ -168,7 +181,7 @@ def place_by_inputs(operands: Operands, given: Sequence[Layout], first: Collecti
             if equation.divisors.get(label, 0) % parts == 0:
                 axes[label] = cutting
                 taken |= set(cutting)
-    return _lay_out(operands, axes, matrix)
+    return lay_out(operands, axes, matrix)
 
 
 def on_common_devices(layouts: Sequence[Layout]) -> tuple[DeviceMatrix, list[Layout]]:

@@ -13,6 +13,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs, place_by_strategy
+from mpiparallel.parallel.shared_parameters import ParameterUser, agree_on_parameters
 from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 
 
@@ -42,8 +43,9 @@ def shard(graph: Graph, configuration: ParallelConfiguration) -> ShardedGraph:
 
     An operator with a strategy is placed by it; one without is batch parallel, or follows its inputs if it only moves
     elements or comes after a gradient. The operators of a gradient take the layouts of the operator that they
-    differentiate, and an update those of its parameter. Raises StrategyError when a strategy does not fit or a
-    parameter is used under two layouts.
+    differentiate, and an update those of its parameter. Where strategies cut a parameter into equal parts but over
+    other axes, its users take it in one of these layouts. Raises StrategyError when a strategy does not fit or no one
+    layout of a parameter suits all who use it.
     """
     count = configuration.device_num
     return _Sharder(graph, DeviceMatrix((count,) if count > 1 else ()), configuration).run()
@@ -54,7 +56,7 @@ class _Sharder:
         self._configuration = configuration
         self._devices = devices
         self._sharded = ShardedGraph(graph, devices)
-        self._users: dict[str, str] = {}
+        self._agreed: dict[Node, Placement] = {}
         self._loaded = dict(configuration.loaded_strategies)
         self._after_gradient: set[Value] = set()
         self._weights = values_of_weights(graph, lambda node: self._strategy(node) is not None)
@@ -88,6 +90,7 @@ class _Sharder:
         Where there is none, the first operator without a strategy decides; the others take it where it is.
         """
         stands_for: dict[Value, Value] = {value: value for value in self._sharded.graph.parameters.values()}
+        users: dict[Node, ParameterUser] = {}
         batch_parallel = []
         for node in self._sharded.graph.nodes:
             if node.origin is not None or node.like is not None or node.operator.updates:
@@ -100,29 +103,20 @@ class _Sharder:
             if strategy is None:
                 batch_parallel.append(node)
                 continue
-            placement = place_by_strategy(operands_of(node), strategy, self._devices)
-            for value, layout in zip(node.inputs, placement.inputs, strict=True):
-                if value in stands_for:
-                    self._use_parameter(stands_for[value], layout, node)
+            operands = operands_of(node)
+            used = {index: stands_for[value].name for index, value in enumerate(node.inputs) if value in stands_for}
+            users[node] = ParameterUser(operands, place_by_strategy(operands, strategy, self._devices), used)
+        placements, layouts = agree_on_parameters(list(users.values()))
+        self._agreed = dict(zip(users, placements, strict=True))
+        for name, layout in layouts.items():
+            self._store(self._sharded.graph.parameters[name], layout)
         for node in batch_parallel:
             new = {value for value in node.inputs if value in stands_for} - self._sharded.layouts.keys()
             if new and not self._weights.issuperset(node.outputs):
                 placement = place_by_batch(operands_of(node), self._devices)
                 for value, layout in zip(node.inputs, placement.inputs, strict=True):
                     if value in new and stands_for[value] not in self._sharded.layouts:
-                        self._use_parameter(stands_for[value], layout, node)
-
-    def _use_parameter(self, value: Value, layout: Layout, node: Node) -> None:
-        known = self._sharded.used.get(value.name)
-        if known is not None and known.canonical != layout.canonical:
-            raise StrategyError(
-                f"parameter {value.name!r} of shape {value.spec.shape} is used under two layouts: {known} by "
-                f"{self._users[value.name]} and "
-                f"{layout} by {node.name}; give both operators strategies that cut it alike"
-            )
-        if known is None:
-            self._users[value.name] = node.name
-            self._store(value, layout)
+                        self._store(stands_for[value], layout)
 
     def _store(self, value: Value, layout: Layout) -> None:
         parameter = value.parameter
@@ -170,7 +164,7 @@ class _Sharder:
             return self._passed_through(node, node.origin) or place_by_inputs(operands_of(node), as_origin)
         if self._follows(node):
             return self._place_following(node)
-        return self._placed_alone(node)
+        return self._agreed.get(node) or self._placed_alone(node)
 
     def _passed_through(self, node: Node, origin: Node) -> Placement | None:
         """Return the placement that keeps the terms of a parameter's gradient, where a linear operator allows it."""
@@ -215,9 +209,6 @@ class _Sharder:
 
     def _placed_alone(self, node: Node) -> Placement:
         operands = operands_of(node)
-        strategy = self._strategy(node)
-        if strategy is not None:
-            return place_by_strategy(operands, strategy, self._devices)
         of_weights = [value.constant is not None or value in self._weights for value in node.inputs]
         if not any(of_weights):
             return place_by_batch(operands, self._devices)
