@@ -30,7 +30,7 @@ class Parameter(Tensor):
     ``default_input`` is its first value: a tensor, an array, a number, or a tensor of ``initializer``, of which each
     rank makes only its own slice. Inside a cell the name is prefixed with the cell's place. After a network is
     compiled ``layout`` says which box this rank holds, and ``asnumpy()`` returns that box. A ``transient`` one means
-    nothing between steps: it is neither saved nor moved.
+    nothing between steps: it is neither saved nor moved. One that ``is_held`` is in a cell, after which it is named.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Parameter(Tensor):
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
         self.transient = False
+        self.is_held = False
         self.layout: Layout | None = None
         self.rank = 0
 

@@ -53,10 +53,12 @@ class Cell:
     keeps_float32: ClassVar[bool] = False
     """Whether mixed precision leaves it in float32: what normalises, and losses."""
     _parameters: dict[str, Parameter]
+    _named_in_tuples: dict[str, Parameter]
     _cells: dict[str, Cell]
 
     def __init__(self, auto_prefix: bool = True, flags: Any = None) -> None:
         object.__setattr__(self, "_parameters", {})
+        object.__setattr__(self, "_named_in_tuples", {})
         object.__setattr__(self, "_cells", {})
         self._auto_prefix = auto_prefix
         self._scope = ""
@@ -79,8 +81,7 @@ class Cell:
         if isinstance(item, Parameter):
             self._take_parameter(name, item)
         elif isinstance(item, ParameterTuple):
-            for parameter in item:
-                self._parameters[f"{name}.{parameter.name}"] = parameter
+            self._take_tuple(name, item)
         elif isinstance(item, Cell):
             self._take_cell(name, item)
         object.__setattr__(self, name, item)
@@ -89,6 +90,14 @@ class Cell:
         if parameter.name == "Parameter":
             parameter.name = name
         self._parameters[name] = parameter
+        parameter.is_held = True
+
+    def _take_tuple(self, name: str, parameters: ParameterTuple) -> None:
+        for parameter in parameters:
+            self._parameters[f"{name}.{parameter.name}"] = parameter
+            if self._auto_prefix and not parameter.is_held:
+                self._named_in_tuples[parameter.name] = parameter
+                parameter.is_held = True
 
     def _take_cell(self, name: str, cell: Cell) -> None:
         cell._scope = name
@@ -105,11 +114,15 @@ class Cell:
         setattr(self, param_name, param)
 
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
-        """Name the parameters ``prefix`` and their places in the cell; those in tuples keep their names."""
+        """Name the parameters ``prefix`` and their places in the cell.
+
+        A tuple names those that no cell held before, as if they stood beside it: ``net.w0``, as MindSpore does.
+        """
         seen: set[int] = set()
         for place, cell in self.cells_and_names() if recurse else [("", self)]:
-            for name, parameter in cell._parameters.items():
-                if id(parameter) not in seen and name in cell.__dict__:
+            attributes = [(name, one) for name, one in cell._parameters.items() if name in cell.__dict__]
+            for name, parameter in (*attributes, *cell._named_in_tuples.items()):
+                if id(parameter) not in seen:
                     seen.add(id(parameter))
                     parameter.name = f"{prefix}{place}.{name}" if place else prefix + name
 
