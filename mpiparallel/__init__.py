@@ -41,9 +41,14 @@ if TYPE_CHECKING:
     from mpiparallel.context import ParallelMode as ParallelMode
     from mpiparallel.context import get_auto_parallel_context as get_auto_parallel_context
     from mpiparallel.context import get_context as get_context
+    from mpiparallel.context import get_rng_state as get_rng_state
+    from mpiparallel.context import get_seed as get_seed
+    from mpiparallel.context import initial_seed as initial_seed
+    from mpiparallel.context import manual_seed as manual_seed
     from mpiparallel.context import reset_auto_parallel_context as reset_auto_parallel_context
     from mpiparallel.context import set_auto_parallel_context as set_auto_parallel_context
     from mpiparallel.context import set_context as set_context
+    from mpiparallel.context import set_rng_state as set_rng_state
     from mpiparallel.context import set_seed as set_seed
     from mpiparallel.dtype import bfloat16 as bfloat16
     from mpiparallel.dtype import bool_ as bool_
@@ -88,11 +93,15 @@ _PLACES = {
     "build_train_network": "train.amp",
     "get_auto_parallel_context": "context",
     "get_context": "context",
+    "get_rng_state": "context",
+    "get_seed": "context",
     "grad": "ops.gradient",
+    "initial_seed": "context",
     "initializer": "nn.initializer",
     "load_checkpoint": "train.serialization",
     "load_distributed_checkpoint": "train.distributed_checkpoint",
     "load_param_into_net": "train.serialization",
+    "manual_seed": "context",
     "merge_pipeline_strategys": "checkpoint.strategy.merged",
     "merge_sliced_parameter": "train.distributed_checkpoint",
     "rank_list_for_transform": "checkpoint.transform.rank_list",
@@ -102,6 +111,7 @@ _PLACES = {
     "save_checkpoint": "train.serialization",
     "set_auto_parallel_context": "context",
     "set_context": "context",
+    "set_rng_state": "context",
     "set_seed": "context",
     "transform_checkpoint_by_rank": "checkpoint.transform.checkpoints",
     "transform_checkpoints": "checkpoint.transform.checkpoints",
@@ -133,7 +143,10 @@ __all__ = [
     "float64",
     "get_auto_parallel_context",
     "get_context",
+    "get_rng_state",
+    "get_seed",
     "grad",
+    "initial_seed",
     "initializer",
     "int8",
     "int16",
@@ -142,6 +155,7 @@ __all__ = [
     "load_checkpoint",
     "load_distributed_checkpoint",
     "load_param_into_net",
+    "manual_seed",
     "merge_pipeline_strategys",
     "merge_sliced_parameter",
     "nn",
@@ -153,6 +167,7 @@ __all__ = [
     "save_checkpoint",
     "set_auto_parallel_context",
     "set_context",
+    "set_rng_state",
     "set_seed",
     "train",
     "transform_checkpoint_by_rank",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.absent_names import getattr_of
 from mpiparallel.common import dtype as dtype
-from mpiparallel.context.settings import set_seed as set_seed
+from mpiparallel.context.seeds import set_seed as set_seed
 from mpiparallel.graph.parameter import Parameter as Parameter
 from mpiparallel.graph.tensor import Tensor as Tensor
 from mpiparallel.nn.cell import ParameterTuple as ParameterTuple

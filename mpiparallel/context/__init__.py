@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.absent_names import getattr_of
+from mpiparallel.context.seeds import get_rng_state as get_rng_state
+from mpiparallel.context.seeds import get_seed as get_seed
+from mpiparallel.context.seeds import initial_seed as initial_seed
+from mpiparallel.context.seeds import manual_seed as manual_seed
+from mpiparallel.context.seeds import set_rng_state as set_rng_state
+from mpiparallel.context.seeds import set_seed as set_seed
 from mpiparallel.context.settings import GRAPH_MODE as GRAPH_MODE
 from mpiparallel.context.settings import PYNATIVE_MODE as PYNATIVE_MODE
 from mpiparallel.context.settings import get_auto_parallel_context as get_auto_parallel_context
 from mpiparallel.context.settings import get_context as get_context
-from mpiparallel.context.settings import get_seed as get_seed
 from mpiparallel.context.settings import reset_auto_parallel_context as reset_auto_parallel_context
 from mpiparallel.context.settings import set_auto_parallel_context as set_auto_parallel_context
 from mpiparallel.context.settings import set_context as set_context
-from mpiparallel.context.settings import set_seed as set_seed
 from mpiparallel.parallel.configuration import ParallelMode as ParallelMode
 
 __all__ = [
@@ -22,10 +26,14 @@ __all__ = [
     "ParallelMode",
     "get_auto_parallel_context",
     "get_context",
+    "get_rng_state",
     "get_seed",
+    "initial_seed",
+    "manual_seed",
     "reset_auto_parallel_context",
     "set_auto_parallel_context",
     "set_context",
+    "set_rng_state",
     "set_seed",
 ]
 

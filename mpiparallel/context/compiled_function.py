@@ -79,7 +79,6 @@ class CompiledFunction:
         self._key = key
         self._whole_inputs = whole_inputs
         self._compiled: dict[object, tuple[CompiledGraph, Structure]] = {}
-        self.step = 0
         self.feed: Feed | None = None
 
     def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
@@ -125,7 +124,6 @@ class CompiledFunction:
         """Return what the function returns, traced whatever the mode."""
         arrays, structure = _take_apart(inputs)
         compiled, returned = self._program(_specs(arrays), structure)
-        compiled.runtime.random.step = self.step
         return rebuild(returned, [Tensor(array.copy()) for array in compiled.run(arrays, profile)])
 
 

@@ -12,6 +12,7 @@ from mpiparallel.communication import world
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.operator import Strategy
+from mpiparallel.graph.random_stream import put_random_stream, random_stream
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 
 GRAPH_MODE: Final = 0
@@ -75,6 +76,7 @@ class Settings:
     parallel: dict[str, Any] = field(default_factory=lambda: dict(_PARALLEL_DEFAULTS))
     seed: int = 0
     unnamed: int = 0
+    draws: int = 0
     loaded_strategies: tuple[str, tuple[tuple[str, Strategy], ...]] = "", ()
 
 
@@ -82,8 +84,15 @@ _SETTINGS: ContextVar[Settings] = ContextVar("settings")
 
 
 def all_settings() -> Settings:
-    """Return what the user has set."""
-    return _SETTINGS.get(Settings())
+    """Return what the user has set, and how many random draws have been made since."""
+    stream = random_stream()
+    return replace(_SETTINGS.get(Settings()), seed=stream.seed, draws=stream.place)
+
+
+def _keep(settings: Settings) -> None:
+    _SETTINGS.set(settings)
+    by_rank = settings.parallel["parallel_mode"] in ParallelMode.OWN_BATCH
+    put_random_stream(replace(random_stream(), seed=settings.seed, place=settings.draws, by_rank=by_rank))
 
 
 def _check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...], where: str) -> None:
@@ -122,7 +131,7 @@ def set_context(**settings: Any) -> None:
         raise ConfigurationError(f"set_context: device_id {device!r} must be an integer of at least 0")
     say_without_effect("set_context", settings, GENERAL)
     now = all_settings()
-    _SETTINGS.set(replace(now, general={**now.general, **settings}))
+    _keep(replace(now, general={**now.general, **settings}))
 
 
 def get_context(name: str) -> Any:
@@ -148,7 +157,7 @@ def set_auto_parallel_context(**settings: Any) -> None:
     now = all_settings()
     parallel = {**now.parallel, **settings}
     _check_shards_fit(parallel)
-    _SETTINGS.set(replace(now, parallel=parallel))
+    _keep(replace(now, parallel=parallel))
 
 
 def _in_one_way(settings: dict[str, Any]) -> dict[str, Any]:
@@ -272,28 +281,13 @@ def get_auto_parallel_context(name: str) -> Any:
 
 def reset_auto_parallel_context() -> None:
     """Set all parallel settings back to their defaults."""
-    _SETTINGS.set(replace(all_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
-
-
-def set_seed(seed: int) -> None:
-    """Set the seed of initial weights and dropout.
-
-    Their values depend on it, on names and on indices, never on the cut.
-    """
-    if not isinstance(seed, int) or seed < 0:
-        raise ConfigurationError(f"set_seed: {seed!r} must be an integer of at least 0")
-    _SETTINGS.set(replace(all_settings(), seed=seed, unnamed=0))
-
-
-def get_seed() -> int:
-    """Return the seed of initial weights and dropout."""
-    return all_settings().seed
+    _keep(replace(all_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
 
 
 def next_unnamed() -> int:
     """Return how many tensors without a name initializers have made since the seed was set, and count one more."""
     now = all_settings()
-    _SETTINGS.set(replace(now, unnamed=now.unnamed + 1))
+    _keep(replace(now, unnamed=now.unnamed + 1))
     return now.unnamed
 
 
@@ -302,12 +296,12 @@ def take_strategies(path: str, strategies: tuple[tuple[str, Strategy], ...]) -> 
 
     Without a path they are not from a file, and hold as long as none is set.
     """
-    _SETTINGS.set(replace(all_settings(), loaded_strategies=(path, strategies)))
+    _keep(replace(all_settings(), loaded_strategies=(path, strategies)))
 
 
 def take_settings(settings: Settings) -> None:
     """Put what is set aside for ``settings``, which ``all_settings`` returned here or on another rank."""
-    _SETTINGS.set(settings)
+    _keep(settings)
 
 
 def _loaded_strategies(settings: Settings) -> tuple[tuple[str, Strategy], ...]:

@@ -12,7 +12,8 @@ from mpiparallel.errors import ShapeError, TraceError
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.precision import in_precision
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.random_stream import next_random_state
+from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.graph.trace import Trace, active_trace, user_line
@@ -83,7 +84,8 @@ def _compute(operator: Operator, tensors: list[Tensor]) -> tuple[Tensor, ...]:
     inputs = [tensor.array for tensor in tensors]
     if operator.is_view and (inputs[0].flags.c_contiguous or not operator.needs_order):
         return (Tensor(operator.view(inputs[0])),)
-    runtime = Runtime(communicator=world.current() if world.initialised() else None)
+    communicator = world.current() if world.initialised() else None
+    runtime = Runtime(communicator=communicator, random=next_random_state() if operator.is_random else RandomState())
     parts = [Part.whole(tensor.shape) for tensor in tensors]
     local = operator.local(parts, [Part.whole(spec.shape) for spec in specs])
     outputs = [np.empty(spec.shape, spec.dtype) for spec in specs]

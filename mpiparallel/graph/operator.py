@@ -34,6 +34,8 @@ class Operator:
 
     kind: ClassVar[str] = "kernel"
     """What a profile counts it as: ``gemm``, ``kernel`` or ``communication``."""
+    is_random: ClassVar[bool] = False
+    """Whether its kernel takes random numbers, by ``runtime.random``: others at each run."""
     is_view: ClassVar[bool] = False
     """Whether output 0 shows the memory of input 0; then ``view`` stands for the kernel."""
     needs_order: ClassVar[bool] = False

@@ -19,10 +19,10 @@ Kernel = Callable[[], object]
 
 @dataclass
 class RandomState:
-    """The seed of a program and the step that it is in: with a name, the key of each stream of random numbers."""
+    """The seed of a program and what names its draw, such as a step: with a name, the key of random numbers."""
 
     seed: int = 0
-    step: int = 0
+    draw: int | str = 0
 
 
 @dataclass

@@ -33,10 +33,12 @@ def _check_probability(name: str, keep_prob: float) -> float:
 class Dropout(Operator):
     """``x / keep_prob`` at each element with probability ``keep_prob``, else 0; and the mask, bool, of what was kept.
 
-    The mask follows from the program's seed, ``Seed0``, ``Seed1``, the operator's place in the network, the step and
-    the element's place in the whole tensor. Raises ConfigurationError when ``keep_prob`` is not in (0, 1].
+    The mask follows from the program's seed, ``Seed0``, ``Seed1``, the operator's place in the network, the draw and
+    the element's place in the whole tensor: another one at each call. Raises ConfigurationError when
+    ``keep_prob`` is not in (0, 1].
     """
 
+    is_random = True
     part: Part = Part.whole(())
     """What is held here of the whole tensor."""
 
@@ -66,7 +68,7 @@ class Dropout(Operator):
         random, scale = runtime.random, 1.0 / self.keep_prob
 
         def run() -> None:
-            key = stream_key(random.seed, *self.seeds, self.scope, random.step)
+            key = stream_key(random.seed, *self.seeds, self.scope, random.draw)
             numbers.keep(key, self.keep_prob, out=mask)
             for block in blocks:
                 _scale_kept(xp, scale, *block)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.backend.counter_random import stream_key
 from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import Array, Backend
@@ -16,6 +15,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.program import Profile, Program
+from mpiparallel.graph.random_stream import next_draw, random_stream, rank_seed
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fingerprint import fingerprint_of
@@ -24,12 +24,15 @@ from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.parallel.own_batch import shard_own_batches
 from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
 
+_SHOWN_DRAWS: Final = 16
+
 
 @dataclass
 class CompiledGraph:
     """A sharded graph and the program of this rank.
 
     ``meets`` are all ranks that run it together, by the same ``fingerprint``; None where each may run it for itself.
+    ``draws`` says that it has random operators, ``draws_alike`` that all ranks must be at the same draw.
     """
 
     sharded: ShardedGraph
@@ -37,6 +40,8 @@ class CompiledGraph:
     runtime: Runtime
     fingerprint: str | None
     meets: Communicator | None
+    draws: bool = False
+    draws_alike: bool = False
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
         """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says.
@@ -45,12 +50,18 @@ class CompiledGraph:
         """
         if self.meets is None or self.fingerprint is None:
             return self._run(inputs, profile)
-        all_are_here = self.meets.start_meeting(self.fingerprint)
+        all_are_here = self.meets.start_meeting(f"{self.fingerprint}{self._shown_draw()}")
         outputs = self._run(inputs, profile)
         all_are_here()
         return outputs
 
+    def _shown_draw(self) -> str:
+        """Return which draw ranks must be at together; counted round, for texts that are compared are kept."""
+        return f", at random draw {random_stream().place % _SHOWN_DRAWS}" if self.draws_alike else ""
+
     def _run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None) -> list[Array]:
+        if self.draws:
+            self.runtime.random.draw = next_draw()
         if profile is None:
             return self.program.run(inputs)
         return self.program.run_profiled(inputs, profile)
@@ -92,7 +103,9 @@ def bind(
     backend = make_backend(configuration)
     _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
-    return CompiledGraph(sharded, Program(local, runtime), runtime, fingerprint, communicator)
+    draws = any(node.operator.is_random for node in sharded.graph.nodes)
+    alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
+    return CompiledGraph(sharded, Program(local, runtime), runtime, fingerprint, communicator, draws, alike)
 
 
 def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadcasting: Communicator | None) -> None:
@@ -113,7 +126,7 @@ def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadc
 def _seed(configuration: ParallelConfiguration) -> int:
     """Return the seed of dropout: one for all ranks, but where each has a batch of its own, one for each."""
     if configuration.mode in ParallelMode.OWN_BATCH:
-        return stream_key(configuration.seed, "rank", configuration.rank)
+        return rank_seed(configuration.seed, configuration.rank)
     return configuration.seed
 
 

@@ -15,6 +15,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
 from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.saved_draws import DRAWS, draws_in, go_on_from
 
 
 def load_param_into_net(
@@ -30,9 +31,12 @@ def load_param_into_net(
     With ``remove_redundancy`` each rank gives only some of the slices that it shares with others, as it has loaded them
     from a checkpoint of ``CheckpointConfig(remove_redundancy=True)``, and gets the rest from the ranks that hold the
     same; all ranks call it together.
+
+    With the "random_draws" of ``save_checkpoint`` random operators go on as if as many draws had been made here.
     """
     known = {parameter.name: parameter for parameter in net.get_parameters() if not parameter.transient}
     given = {name: value for name, value in parameter_dict.items() if not isinstance(value, str)}
+    draws = None if DRAWS in known else draws_in(given)
     fitting: dict[str, NDArray[Any]] = {}
     if remove_redundancy:
         communicator = world_or_alone()
@@ -43,7 +47,11 @@ def load_param_into_net(
         fitting = _fitting(known, given, strict_load)
     for name, array in fitting.items():
         known[name].set_data(array, slice_shape=known[name].layout is not None)
-    return sorted(known.keys() - fitting.keys()), sorted(parameter_dict.keys() - known.keys())
+    taken = set(known)
+    if draws is not None:
+        go_on_from(draws)
+        taken.add(DRAWS)
+    return sorted(known.keys() - fitting.keys()), sorted(parameter_dict.keys() - taken)
 
 
 def _fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], strict: bool) -> dict[str, NDArray[Any]]:

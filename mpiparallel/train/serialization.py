@@ -28,6 +28,7 @@ from mpiparallel.train.appended_values import appended_array
 from mpiparallel.train.background_write import BackgroundWrite
 from mpiparallel.train.callback.checkpoint_config import refuse_encryption
 from mpiparallel.train.loading_into_network import load_param_into_net as load_param_into_net
+from mpiparallel.train.saved_draws import draws_so_far
 from mpiparallel.train.saved_object import arrays_of
 
 _DEFAULT_FORMAT: Final = "ckpt"
@@ -56,10 +57,11 @@ def save_checkpoint(
     suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a parameter that is
     cut is gathered whole from all ranks, which then call it together; those that name the same file write it once.
     Without, each rank saves its slices. ``append_dict`` has numbers, texts and tensors that are saved besides;
-    ``choice_func`` tells by name what is saved. With ``async_save`` the values are copied and a thread writes them:
-    what is returned has ``wait()``, which raises what went wrong; that is printed too. Checksums are written wherever
-    the format has them, whatever ``crc_check`` says. The file is replaced in one step. Raises CheckpointError if it
-    cannot be written, and ConfigurationError for what cannot be saved.
+    ``choice_func`` tells by name what is saved. Beside a network that has drawn random numbers outside of training
+    steps, by dropout in a loop of one's own, stands how many times: "random_draws". With ``async_save`` the values are
+    copied and a thread writes them: what is returned has ``wait()``, which raises what went wrong; that is printed too.
+    Checksums are written wherever the format has them, whatever ``crc_check`` says. The file is replaced in one step.
+    Raises CheckpointError if it cannot be written, and ConfigurationError for what cannot be saved.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +82,8 @@ def save_checkpoint(
     clashing = saved.names & (append_dict or {}).keys()
     if clashing:
         raise ConfigurationError(f"save_checkpoint: append_dict: {min(clashing)!r} is the name of a parameter")
-    arrays = None if saved.arrays is None else {**saved.arrays, **numbers}
+    drawn = draws_so_far() if isinstance(save_obj, Cell) else {}
+    arrays = None if saved.arrays is None else {**drawn, **saved.arrays, **numbers}
     if async_save:
         copied = None if arrays is None else {name: array.copy() for name, array in arrays.items()}
         return BackgroundWrite(partial(_write_aloud, path, copied, texts, _earlier(path)), _thread_name(path))

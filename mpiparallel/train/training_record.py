@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mpiparallel.context.settings import get_seed
+from mpiparallel.context.seeds import get_seed
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter

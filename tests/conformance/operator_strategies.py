@@ -15,6 +15,7 @@ from mpiparallel.graph.differentiate import differentiate
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.random_stream import drawing_at
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
@@ -108,7 +109,8 @@ def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy 
     sharded = shard(traced.graph, configuration)
     fed = cut_inputs(traced, sharded, communicator.rank) if traced.node.operator.reads_beyond else traced.fed
     compiled = bind(sharded, configuration, communicator)
-    results = [np.array(array) for array in compiled.run(fed)]
+    with drawing_at(0):
+        results = [np.array(array) for array in compiled.run(fed)]
     for parameter in traced.parameters.values():
         whole = np.zeros(parameter.shape, parameter.dtype)
         assert parameter.layout is not None

@@ -62,7 +62,7 @@ def shapes() -> Callable[..., st.SearchStrategy[tuple[int, ...]]]:
 
 @pytest.fixture(autouse=True)
 def settings_of_one_test() -> Iterator[None]:
-    """Let no test see the seed, mode or strategies that another has set."""
-    token = settings._SETTINGS.set(settings.Settings())
+    """Let no test see the seed, mode or strategies that another has set, nor what it has drawn."""
+    settings.take_settings(settings.Settings())
     yield
-    settings._SETTINGS.reset(token)
+    settings.take_settings(settings.Settings())

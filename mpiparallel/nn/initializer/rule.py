@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpiparallel.backend.counter_random import RandomBox, stream_key
-from mpiparallel.context.settings import get_seed
+from mpiparallel.context.seeds import get_seed
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.layout.box import Box
 

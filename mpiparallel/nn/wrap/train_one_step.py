@@ -15,6 +15,7 @@ from mpiparallel.graph.graph import Node
 from mpiparallel.graph.guard import only_if, put_back_updates, take_back_updates
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.program import Profile
+from mpiparallel.graph.random_stream import drawing_at
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell, ParameterTuple
 from mpiparallel.nn.optimizer.optimizer import Optimizer
@@ -99,14 +100,12 @@ class TrainOneStepCell(Cell):
     def __call__(self, *inputs: Any) -> Any:
         """Train on one batch and return the loss."""
         batches = 0 if self.accumulation_steps == 1 else int(self.sums.count.asnumpy())
-        self.program.step = self.optimizer.step * self.accumulation_steps + batches
-        with self._quiet():
+        with self._quiet(), drawing_at(self.optimizer.step * self.accumulation_steps + batches):
             return super().__call__(*inputs)
 
     def run(self, step: int, inputs: Sequence[Any], profile: Profile | None = None) -> Any:
         """Train on one batch and return what ``construct`` returns; ``step`` is where dropout takes its masks from."""
-        self.program.step = step
-        with self._quiet():
+        with self._quiet(), drawing_at(step):
             return self.program(*inputs, profile=profile)
 
     def _quiet(self) -> AbstractContextManager[None]:

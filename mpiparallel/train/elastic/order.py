@@ -29,10 +29,10 @@ class Carried:
 class Order:
     """A reshard: all that a rank must know that has not trained so far.
 
-    ``before`` and ``after`` are the ranks that train, ``leaving`` those that will not wait. ``parallel`` and ``seed``
-    are settings, ``strategies`` those of a file, ``cuts`` those of operators by their places in the training network.
-    ``position`` is where a running training stands. ``dead`` ranks are those of ``before`` that have died. Where
-    ``reloads`` names a folder and a prefix, nothing is moved, but all is loaded from the newest checkpoint there.
+    ``before`` and ``after`` are the ranks that train, ``leaving`` those that will not wait. ``parallel``, ``seed`` and
+    ``draws`` are settings, ``strategies`` those of a file, ``cuts`` those of operators by their places in the training
+    network. ``position`` is where a running training stands. ``dead`` ranks are those of ``before`` that have died.
+    Where ``reloads`` names a folder and a prefix, nothing is moved, but all is loaded from the newest checkpoint there.
     """
 
     before: tuple[int, ...]
@@ -41,6 +41,7 @@ class Order:
     step: int
     parallel: dict[str, Any]
     seed: int
+    draws: int
     strategies: tuple[str, tuple[tuple[str, Strategy], ...]]
     cuts: dict[str, Strategy | None]
     tensors: dict[str, Carried] = field(default_factory=dict)

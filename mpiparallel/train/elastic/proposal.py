@@ -184,6 +184,7 @@ def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ..
         step=int(standing.step),
         parallel=found.parallel,
         seed=found.seed,
+        draws=found.draws,
         strategies=found.loaded_strategies,
         cuts=cuts_of(root),
         feed=feed,

@@ -276,7 +276,8 @@ class Resharding:
         if rank:
             # Which ranks write it is their own affair, but the first always does.
             parallel[_SAVE_FILE] = now.parallel[_SAVE_FILE]
-        take_settings(replace(now, parallel=parallel, seed=order.seed, loaded_strategies=order.strategies))
+        stream = {"seed": order.seed, "draws": order.draws}
+        take_settings(replace(now, parallel=parallel, loaded_strategies=order.strategies, **stream))
         set_cuts(self._networks.all[0], order.cuts)
 
 
@@ -294,7 +295,7 @@ def _forward_or_back(movement: Movement) -> ReshardReport:
 
 
 def _digest(order: Order) -> bytes:
-    same = replace(order, parallel={**order.parallel, _SAVE_FILE: ""})
+    same = replace(order, parallel={**order.parallel, _SAVE_FILE: ""}, draws=0)
     return hashlib.blake2b(encode(same), digest_size=_DIGEST_BYTES).digest()
 
 

@@ -16,7 +16,7 @@ import pytest
 import mpiparallel as ms
 import mpiparallel.dataset as ds
 from mpiparallel import nn
-from mpiparallel.context.settings import get_seed
+from mpiparallel.context.seeds import get_seed
 from mpiparallel.dataset import transforms
 from mpiparallel.dataset.read_ahead import ReadAhead
 from mpiparallel.errors import DatasetError
