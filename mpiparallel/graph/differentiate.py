@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mpiparallel.errors import GradientError
+from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.overwritten import Overwritten
 from mpiparallel.graph.recomputation import Recomputation
@@ -71,10 +72,30 @@ def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: 
             [Tensor.of_value(value) for value in origin.outputs],
             [Tensor.of_value(value) for value in filled],
         )
-    for value, gradient in zip(node.inputs, gradients, strict=True):
-        if gradient is not None and gradient.value is not None:
-            terms.add(value, gradient.value)
+    for value, gradient in zip(node.inputs, _checked(node, gradients), strict=True):
+        if gradient is not None:
+            terms.add(value, value_in(trace, gradient))
     return trace.graph.nodes[first:]
+
+
+def _checked(node: Node, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """Return what an operator gives as its gradient; raise GradientError unless it fits the inputs one by one."""
+    if not isinstance(gradients, (tuple, list)) or len(gradients) != len(node.inputs):
+        count = f"{len(gradients)} gradients" if isinstance(gradients, (tuple, list)) else type(gradients).__name__
+        raise GradientError(
+            f"{node.name}: {node.operator.name}.gradient returned {count} for {len(node.inputs)} inputs; return a "
+            "tuple of one for each, None where there is none"
+        )
+    for index, (value, gradient) in enumerate(zip(node.inputs, gradients, strict=True)):
+        if gradient is None:
+            continue
+        if not isinstance(gradient, Tensor) or gradient.shape != value.spec.shape:
+            said = f"shape {gradient.shape}" if isinstance(gradient, Tensor) else f"type {type(gradient).__name__}"
+            raise GradientError(
+                f"{node.name}: the gradient that {node.operator.name}.gradient returned for input {index} is of {said}; "
+                f"it must be a tensor of shape {value.spec.shape}, or None"
+            )
+    return gradients
 
 
 def _refuse_overwritten(node: Node, made: Sequence[Node], overwritten: Overwritten) -> None:

@@ -55,7 +55,10 @@ class Operator:
     keeps_terms: ClassVar[bool] = False
     """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
 
-    unread: ClassVar[tuple[int, ...]] = ()
+    keeps_layouts: ClassVar[bool] = False
+    """Whether it takes each input where it is, and leaves output ``i`` where input ``i`` is."""
+
+    unread: tuple[int, ...] = ()
     """Inputs of which only shape and layout matter: the kernel does not read them."""
     reads_beyond: ClassVar[tuple[int, ...]] = ()
     """Dims along which a part of an output may need other elements of an input than its own part: ``reads`` says which.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from mpiparallel.graph.precision import cast_float, computing_in
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.initializer import initializer
+from mpiparallel.nn.written_gradient import WrittenGradient
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.sharded_graph import ShardedGraph
 
@@ -40,6 +41,10 @@ class Cell:
     A subclass makes its parameters, operators and cells in ``__init__`` and uses them in ``construct``. Called on
     tensors in graph mode it is traced, cut by its strategies and the parallel context, compiled and run; in PyNative
     mode ``construct`` runs operator by operator. What it returns is whole on every rank.
+
+    Where a subclass has ``bprop(self, *inputs, out, dout)``, that is its gradient: it is given what ``construct`` was
+    given and has returned, and the gradient of this, and returns a tuple of a gradient for each input, None for what
+    has none. It is cut as its inputs are; parameters inside get a gradient of zero, as in MindSpore.
 
     >>> from mpiparallel import Tensor
     >>> class Double(Cell):
@@ -139,14 +144,23 @@ class Cell:
                 places.enter_context(trace.scope(self._scope))
             if trace is not None and self._recompute is not None:
                 places.enter_context(trace.recomputed(Segment(**self._recompute)))
-            if self._precision is None:
-                result = self.construct(*inputs)
-            else:
-                places.enter_context(computing_in(self._precision))
-                result = self.construct(*(cast_float(item, self._precision) for item in inputs))
+            given = inputs
+            if self._precision is not None:
+                given = tuple(cast_float(item, self._precision) for item in inputs)
+            with self._computing():
+                result = self.construct(*given)
+            if trace is not None and hasattr(self, "bprop"):
+                result = WrittenGradient(type(self).__name__, self._bprop, given, {}, result).applied()
         if trace is not None and all(isinstance(item, Tensor) and item.value is not None for item in inputs):
             trace.keep_result(self, tuple(item.value for item in inputs), result)
         return result
+
+    def _bprop(self, *given: Any, **options: Any) -> Any:
+        with self._computing():
+            return self.bprop(*given, **options)
+
+    def _computing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._precision is None else computing_in(self._precision)
 
     def _training_flags(self) -> tuple[object, ...]:
         cells = (cell for _, cell in self.cells_and_names())

@@ -159,7 +159,7 @@ class AvgPool(PoolingOfImages, Averaging):
 class AvgPoolGrad(PoolingGradient, Averaging):
     """The gradient of AvgPool: ``dy`` spread evenly over each window; ``x`` gives shape and layout only."""
 
-    unread: ClassVar[tuple[int, ...]] = (0,)
+    unread = (0,)
 
     def __call__(self, x: Any, dy: Any) -> Any:
         return super().__call__(x, dy)

@@ -153,6 +153,8 @@ class _Sharder:
     def _place(self, node: Node) -> Placement:
         if self._devices.size == 1:
             return self._place_whole(node)
+        if node.operator.keeps_layouts:
+            return self._place_kept(node)
         if node.operator.keeps_terms:
             return self._place_terms(node)
         if node.operator.updates:
@@ -206,6 +208,11 @@ class _Sharder:
         """Return the placement on one device, where no rule is needed: collectives placed by hand have none."""
         inputs = tuple(self._own(value) for value in node.inputs)
         return Placement(inputs, tuple(Layout.replicated(value.spec.shape, self._devices) for value in node.outputs))
+
+    def _place_kept(self, node: Node) -> Placement:
+        """Return the placement where the inputs are, sums completed."""
+        inputs = tuple(self._as_used(value).reduced() for value in node.inputs)
+        return Placement(inputs, inputs[: len(node.outputs)])
 
     def _placed_alone(self, node: Node) -> Placement:
         operands = operands_of(node)

@@ -162,7 +162,7 @@ class Conv2DBackpropInput(Convolution):
     Where output channels are cut, each rank computes a term.
     """
 
-    unread: ClassVar[tuple[int, ...]] = (2,)
+    unread = (2,)
     boxes: tuple[Box, Box] | None = None
     """The images that the windows reach, and those that are wanted, where not all are reached."""
 
@@ -205,7 +205,7 @@ class Conv2DBackpropFilter(Convolution):
     than kept so.
     """
 
-    unread: ClassVar[tuple[int, ...]] = (2,)
+    unread = (2,)
 
     def __call__(self, dy: Any, x: Any, weight: Any) -> Any:
         return super().__call__(dy, x, weight)
