@@ -92,7 +92,7 @@ def _checked(node: Node, gradients: Sequence[Tensor | None]) -> Sequence[Tensor 
         if not isinstance(gradient, Tensor) or gradient.shape != value.spec.shape:
             said = f"shape {gradient.shape}" if isinstance(gradient, Tensor) else f"type {type(gradient).__name__}"
             raise GradientError(
-                f"{node.name}: the gradient that {node.operator.name}.gradient returned for input {index} is of {said}; "
+                f"{node.name}: {node.operator.name}.gradient returned a gradient for input {index} of {said}; "
                 f"it must be a tensor of shape {value.spec.shape}, or None"
             )
     return gradients

@@ -17,6 +17,7 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.metrics import Loss, Metric, get_metric_fn
 from mpiparallel.nn.wrap.loss_cell import WithEvalCell, WithLossCell
 from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.train.dataset_check import check_dataset
 
 Batch = list[np.ndarray[Any, Any]]
 
@@ -99,6 +100,7 @@ class Evaluation:
         Raises, on all ranks alike, DatasetError where there is no batch or the ranks cannot go together through theirs,
         and ConfigurationError for a metric that cannot be added up over ranks.
         """
+        check_dataset("Model.eval", dataset)
         ranks = _Ranks.of_configuration()
         ranks.check(self._metrics)
         steps = ranks.agree(dataset)

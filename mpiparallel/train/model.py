@@ -21,6 +21,7 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.order import Order
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
 from mpiparallel.train.elastic.resharding import Resharding
@@ -315,6 +316,9 @@ class Model:
         graph.
         """
         sharded = None
+        for dataset in (train_dataset, valid_dataset):
+            if dataset is not None:
+                check_dataset("Model.build", dataset)
         if train_dataset is not None:
             batch = first_batch(train_dataset)
             sharded = self.shard(batch)

@@ -18,6 +18,7 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
+from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.fed_data import FedData
 from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order
 from mpiparallel.train.elastic.proposal import Standing
@@ -59,6 +60,7 @@ class TrainingRun:
         self._data = FedData(dataset)
         self._sunk = sunk
         self._first_epoch, self._last_epoch = initial_epoch, initial_epoch + epochs
+        check_dataset("Model.train", dataset)
         model.train_network.check_as_made()
         self._callbacks = CallbackList(callbacks)
         watched = any(isinstance(callback, LossGuard) for callback in self._callbacks.callbacks)

@@ -12,6 +12,7 @@ ATTEMPT_VARIABLE = "MPIPARALLEL_RESTART_COUNT"
 """The environment variable that counts the starts of a job before this one."""
 
 _LONGEST_TEXT = 64 * 1024
+_EXIT = "SystemExit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,17 @@ class Failure:
 
     @property
     def summary(self) -> str:
-        """The last line of the exception: its class and its message."""
-        return (self.exception.strip().splitlines() or [f"exit code {self.exit_code}"])[-1]
+        """The last line of the exception: its class and its message; of ``sys.exit``, what it was given."""
+        last = (self.exception.strip().splitlines() or [f"exit code {self.exit_code}"])[-1]
+        if not self.is_exit:
+            return last
+        given = last.removeprefix(_EXIT).removeprefix(": ")
+        return f"it left with exit code {self.exit_code}" if not given or given.isdecimal() else given
+
+    @property
+    def is_exit(self) -> bool:
+        """Whether the script left by ``sys.exit``, as argparse does, which prints what it has to say, no traceback."""
+        return self.exception.startswith(_EXIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class Ending:
         if self.caller:
             self.caller.say(message.FAILED, failure=asdict(failure))
         if self.unwatched:
-            said = f"rank {failure.rank} of {self.size} failed: {failure.summary}\n{failure.traceback.rstrip()}"
+            said = f"rank {failure.rank} of {self.size} failed: {failure.summary}"
+            if not failure.is_exit:
+                said = f"{said}\n{failure.traceback.rstrip()}"
             self.unwatched.fail(f"mpiparallel: error: {said}\n  its log: {self.folder.log}", failure.exit_code)
         os._exit(failure.exit_code)

@@ -34,7 +34,9 @@ class Summary:
         self._launch = launch
 
     def of_failure(self, cause: Fate) -> str:
-        """Return the block of a rank that failed with an exception."""
+        """Return the block of a rank that failed with an exception, or left by ``sys.exit``."""
+        if cause.failure and cause.failure.is_exit:
+            return self.of_death(cause)
         traceback = cause.failure.traceback.rstrip().splitlines() if cause.failure else []
         return self._block(cause, traceback, "its traceback is above")
 

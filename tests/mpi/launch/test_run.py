@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -122,7 +123,17 @@ def test_exception_on_one_rank_ends_ranks_that_wait(tmp_path: Path) -> None:
 def test_exit_code_of_a_rank_is_that_of_the_job(tmp_path: Path) -> None:
     ended = run(tmp_path, "if comm.rank == 2:\n    sys.exit(3)\ncomm.Barrier()\n")
     assert ended.returncode == 3
-    assert "rank 2 of 3 failed first: SystemExit: 3" in ended.stderr
+    assert "rank 2 of 3 failed first: it left with exit code 3" in ended.stderr
+
+
+def test_of_a_script_that_refuses_its_arguments_its_own_words_are_told_and_no_traceback(tmp_path: Path) -> None:
+    program = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\n"
+    ended = run(tmp_path, f"{program}parser.parse_args()\n")
+    assert ended.returncode == 2
+    assert re.search(r"rank \d of 3 failed first: it left with exit code 2", ended.stderr)
+    assert "the following arguments are required: --data" in ended.stdout + ended.stderr
+    assert "last lines" in ended.stderr
+    assert "raceback" not in ended.stdout + ended.stderr
 
 
 def test_killed_rank_gives_128_and_the_signal(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ ENDS = [
     ("os._exit(5)", 5, "died first: it left with exit code 5"),
     ("os._exit(0)", 1, "died first"),
     ("raise KeyError('no such')", 1, "failed first: KeyError: 'no such'"),
-    ("sys.exit(7)", 7, "failed first: SystemExit: 7"),
+    ("sys.exit(7)", 7, "failed first: it left with exit code 7"),
 ]
 
 

@@ -41,12 +41,18 @@ def gradients(returned):
         (lambda x, y, dy: (dy, dy, dy), "returned 3 gradients for 2 inputs"),
         (lambda x, y, dy: dy * y, "returned Tensor for 2 inputs"),
         (lambda x, y, dy: None, "returned NoneType for 2 inputs"),
-        (lambda x, y, dy: (dy, dy.sum()), r"for input 1 is of shape \(\); it must be a tensor of shape \(3,\), or None"),
-        (lambda x, y, dy: (1.0, dy), r"for input 0 is of type float; it must be a tensor of shape \(3,\)"),
+        (
+            lambda x, y, dy: (dy, dy.sum()),
+            r"returned a gradient for input 1 of shape \(\); it must be a tensor of shape \(3,\), or None",
+        ),
+        (
+            lambda x, y, dy: (1.0, dy),
+            r"returned a gradient for input 0 of type float; it must be a tensor of shape \(3,\)",
+        ),
     ],
 )
 def test_gradients_that_do_not_fit_the_inputs_are_an_error_that_names_the_operator(returned, said) -> None:
-    with pytest.raises(GradientError, match=rf"^Scaled: .*Scaled\.gradient {said}|^Scaled: the gradient .* {said}"):
+    with pytest.raises(GradientError, match=rf"^Scaled: Scaled\.gradient {said}"):
         gradients(returned)
 
 

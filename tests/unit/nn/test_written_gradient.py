@@ -312,7 +312,11 @@ def failing(returned, inputs=1):
         (lambda x, y, out, dout: (dout,), 2, "1 gradient for the 2 inputs of construct"),
         (lambda x, y, out, dout: dout, 2, "a Tensor for the 2 inputs of construct"),
         (lambda x, out, dout: None, 1, "a NoneType for the 1 inputs of construct"),
-        (lambda x, out, dout: (dout.sum(),), 1, r"input 0 has shape \(\), but the input has \(4, 8\); return one of its"),
+        (
+            lambda x, out, dout: (dout.sum(),),
+            1,
+            r"input 0 has shape \(\), but the input has \(4, 8\); return one of its",
+        ),
         (lambda x, y, out, dout: (dout, dout[0]), 2, r"input 1 has shape \(8,\), but the input has \(4, 8\)"),
     ],
 )

@@ -93,7 +93,7 @@ def test_where_nothing_was_drawn_nothing_is_kept(tmp_path) -> None:
 def test_what_is_no_count_of_draws_is_refused_and_nothing_is_changed(kept) -> None:
     cell = network()
     given = {"0.weight": ms.Tensor(np.ones((4, 6), np.float32)), "random_draws": ms.Tensor(kept)}
-    with pytest.raises(CheckpointError, match="'random_draws' is .*must be one integer of at least 0"):
+    with pytest.raises(CheckpointError, match=r"'random_draws' is .*must be one integer of at least 0"):
         ms.load_param_into_net(cell, given)
     assert (cell[0].weight.asnumpy() == np.float32(0.1)).all()
 

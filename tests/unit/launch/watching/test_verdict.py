@@ -136,6 +136,26 @@ def test_what_was_shown_is_not_told_again(folders: list[RankFolder]) -> None:
     assert "Traceback of rank 2" in verdict(folders, "2f3:ValueError", launch).message
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("SystemExit: 2", "it left with exit code 2"),
+        ("SystemExit", "it left with exit code 2"),
+        ("SystemExit: no data", "no data"),
+    ],
+)
+def test_of_a_script_that_left_the_last_lines_are_told_for_it_has_no_traceback(
+    folders: list[RankFolder], words: str, said: str
+) -> None:
+    roll = rolled("1d3")
+    roll.entries[1].last_word, roll.entries[1].failure = "failed", failure(1, words, 3.0, 2)
+    elsewhere = judge(folders, Launch(2), roll).message
+    assert elsewhere.startswith(f"rank 1 of 4 failed first: {said}\n    its last lines:\n    line 20 of rank 1\n")
+    here = judge(folders, Launch(2, shown=frozenset([1])), roll).message
+    assert here.startswith(f"rank 1 of 4 failed first: {said}\n  its last lines are above\n")
+    assert "raceback" not in elsewhere + here
+
+
 def test_only_what_failed_by_itself_may_go_on(folders: list[RankFolder]) -> None:
     stories = [("2d3", Launch(1)), ("2d3", Launch(1, signal_number=15)), ("2d3", Launch(1, timeout=4.0))]
     assert [verdict(folders, *story).may_go_on for story in stories] == [True, False, False]
