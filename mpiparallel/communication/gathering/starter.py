@@ -23,6 +23,7 @@ class Starter:
 
     def __init__(self, started: HandStarted, origin: Origin) -> None:
         self._started = started
+        self._heard = b""
         self._words, own = os.pipe()
         try:
             command = [sys.executable, "-m", "mpiparallel.launch.gathering", *_arguments(started, origin), str(own)]
@@ -42,12 +43,11 @@ class Starter:
 
     def last_words(self, seconds: float) -> str | None:
         """Return what there is to say of the end of the job, None where it has not ended within ``seconds``."""
-        words = b""
         while select.select([self._words], [], [], seconds)[0]:
             piece = os.read(self._words, _READ_BYTES)
             if not piece:
-                return words.decode(errors="replace").strip() or "mpirun has ended"
-            words += piece
+                return self._heard.decode(errors="replace").strip() or "mpirun has ended"
+            self._heard += piece
         return None
 
 

@@ -18,6 +18,7 @@ from mpiparallel.communication.gathering.starter import Starter
 from mpiparallel.errors import LaunchError
 
 _END_SECONDS = 10.0
+_TELL_SECONDS = 5.0
 _LONGEST_TRACEBACK = 64 * 1024
 
 
@@ -32,6 +33,8 @@ class Tie:
         self._rank = rank
         self._starter = starter
         self._process = os.getpid()
+        self._is_leaving = False
+        self._over = threading.Event()
         # A child of a fork that kept the connection open would hide the end of this rank.
         os.register_at_fork(after_in_child=connection.close)
         atexit.register(self._say_end)
@@ -45,9 +48,11 @@ class Tie:
 
     def leave(self, code: int, summary: str, told: str = "") -> NoReturn:
         """Tell mpirun that this rank ends with ``code`` because of ``summary``, which ends the job, and leave."""
-        self._starter = None
+        self._is_leaving = True
         with suppress(OSError):
             meeting_point.send(self._connection, FAILED, code=code, summary=summary, traceback=told)
+            # mpirun must not miss this rank before its stand-in has told why.
+            self._over.wait(_TELL_SECONDS)
         os._exit(code)
 
     def _say_end(self) -> None:
@@ -59,6 +64,9 @@ class Tie:
         # Nothing comes but the end.
         with suppress(OSError, LaunchError):
             meeting_point.receive(self._connection)
+        if self._is_leaving:
+            self._over.set()
+            return
         words = self._starter.last_words(_END_SECONDS) if self._starter else None
         told = words or f"rank {self._rank} ends with the job; rank 0 says why"
         with suppress(OSError, ValueError):

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         failure = _stand_in(arguments, rank)
     except MpiParallelError as error:
-        failure = Failure(rank, time.time(), str(error), str(error), FAILED_CODE)
+        failure = Failure(rank, time.time(), str(error), "", FAILED_CODE)
     if failure:
         caller.say(line_message.FAILED, failure=asdict(failure))
         return failure.exit_code
@@ -76,21 +76,24 @@ def _stand_in(arguments: argparse.Namespace, rank: int) -> Failure | None:
         signal.signal(number, _passing_to(process))
     hand_over(connection, os.environ, arguments.origin)
     last: Message | None = None
-    # What it has said counts when it has really ended: MPI may end after the program's last line.
+    # That it ends well counts when it has really ended: MPI may end after the program's last line.
     while heard := meeting_point.receive(connection):
         last = heard
+        if last.word == FAILED:
+            break
     return _failure(rank, process, last)
 
 
 def hand_over(connection: socket.socket, variables: Mapping[str, str], origin: Mapping[str, Any]) -> None:
-    """Give what MPI knows this process by to the one at the other end: variables, and the open files they name."""
+    """Give what MPI knows this process by to the one at the other end: variables, and the open files they name.
+
+    The files stay open here: mpiexec takes their end for the end of the rank, and would kill the others before this one
+    has told the launcher which was first.
+    """
     identity = {name: value for name, value in variables.items() if name.startswith(_IDENTITY_PREFIXES)}
     named = [name for name in _FILE_VARIABLES if identity.get(name, "").isdecimal()]
     files = [int(identity[name]) for name in named]
     meeting_point.send(connection, IDENTITY, files, variables=identity, named=named, origin=dict(origin))
-    # mpiexec takes the closing of its end for the end of the rank.
-    for number in files:
-        os.close(number)
 
 
 def _reach(digest: str, rank: int, seconds: float) -> socket.socket:
@@ -120,7 +123,7 @@ def _failure(rank: int, process: int, last: Message | None) -> Failure | None:
         fields = last.fields
         return Failure(rank, time.time(), fields["summary"], fields["traceback"], int(fields["code"]))
     words = f"process {process} was killed, or left by os._exit"
-    return Failure(rank, time.time(), words, words, SIGNALLED + signal.SIGKILL)
+    return Failure(rank, time.time(), words, "", SIGNALLED + signal.SIGKILL)
 
 
 if __name__ == "__main__":
