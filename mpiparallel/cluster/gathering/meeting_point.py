@@ -17,8 +17,9 @@ from typing import Any
 
 from mpiparallel.errors import LaunchError
 
-IDENTITY, REFUSAL, CONFLICT = "identity", "refusal", "conflict"
-"""What is said to the process: who it is for MPI; that the job cannot be; that another claims to be the same rank."""
+STAND_IN, IDENTITY, REFUSAL, CONFLICT = "stand-in", "identity", "refusal", "conflict"
+"""What is said to the process: that its stand-in has come; who it is for MPI; that the job cannot be; that another
+process claims to be the same rank."""
 ENDED, FAILED = "ended", "failed"
 """What the process says at its end."""
 

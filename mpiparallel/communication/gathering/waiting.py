@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from types import TracebackType
 
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import SECONDS_VARIABLE, HandStarted
-from mpiparallel.cluster.gathering.meeting_point import CONFLICT, IDENTITY, REFUSAL, Message
+from mpiparallel.cluster.gathering.meeting_point import CONFLICT, REFUSAL, STAND_IN, Message
 from mpiparallel.communication.gathering.origin import Origin
 from mpiparallel.communication.gathering.starter import Starter
 from mpiparallel.errors import LaunchError
@@ -19,7 +20,8 @@ from mpiparallel.errors import LaunchError
 _LOOK_SECONDS = 0.1
 # What starts mpirun may need that long after the last process has come.
 _START_SECONDS = 60.0
-_TALK_SECONDS = 5.0
+# After the end of its stand-in a process waits that long for the reason.
+_REASON_SECONDS = 15.0
 
 
 class Waiting:
@@ -33,7 +35,9 @@ class Waiting:
             self._listener = meeting_point.listen(started.digest, started.rank)
         except OSError as error:
             raise self._conflict() from error
-        self._listener.settimeout(_LOOK_SECONDS)
+        self._callers: list[socket.socket] = []
+        self._stand_in: socket.socket | None = None
+        self._left_at: float | None = None
 
     def __enter__(self) -> Waiting:
         return self
@@ -42,6 +46,8 @@ class Waiting:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._listener.close()
+        for caller in self._callers:
+            caller.close()
 
     def for_all_here(self) -> None:
         """Wait until all processes of this host are there; raise LaunchError, also on them, where some do not come."""
@@ -63,7 +69,11 @@ class Waiting:
                 return heard
             if starter:
                 starter.check()
-            elif self._waited() > self._patience():
+            if self._left_at is not None and time.monotonic() > self._left_at + self._reason_seconds():
+                raise LaunchError(
+                    f"init: the job has ended before it began; rank 0 says why, or use {self._started.command}"
+                )
+            if not (starter or self._stand_in) and self._waited() > self._patience():
                 raise LaunchError(self._late(self._missing() or [0]))
 
     def refuse_all(self, reason: str) -> None:
@@ -73,39 +83,52 @@ class Waiting:
                 meeting_point.send(connection, REFUSAL, reason=reason)
 
     def _hear(self) -> tuple[socket.socket, Message] | None:
-        """Listen for a moment; return the stand-in and what it hands over, if it was one that called."""
-        try:
-            connection, _ = self._listener.accept()
-        except TimeoutError:
-            return None
-        message = self._message(connection)
-        if message is None or message.word != IDENTITY:
+        """Listen for a moment; return the stand-in and what it hands over, if it has."""
+        ready, _, _ = select.select([self._listener, *self._callers], [], [], _LOOK_SECONDS)
+        for one in ready:
+            if one is self._listener:
+                self._accept()
+                continue
+            message = meeting_point.receive(one)
+            if message is None:
+                self._hang_up(one)
+            elif message.word == STAND_IN:
+                self._stand_in = one
+            elif message.word == REFUSAL:
+                raise LaunchError(str(message.fields["reason"]))
+            elif message.word == CONFLICT:
+                self._answer(Origin.of(message.fields["origin"]))
+            else:
+                self._check(Origin.of(message.fields["origin"]))
+                self._callers.remove(one)
+                return one, message
+        return None
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        if meeting_point.is_own(connection):
+            self._callers.append(connection)
+        else:
             connection.close()
-        if message is None:
-            return None
-        if message.word == REFUSAL:
-            raise LaunchError(str(message.fields["reason"]))
-        other = Origin.of(message.fields["origin"])
-        if message.word == CONFLICT:
-            if not self._origin.is_related(other):
-                return None
+
+    def _hang_up(self, caller: socket.socket) -> None:
+        caller.close()
+        self._callers.remove(caller)
+        if caller is self._stand_in:
+            self._stand_in = None
+            self._left_at = time.monotonic()
+
+    def _answer(self, other: Origin) -> None:
+        # One that comes from elsewhere has gone by itself.
+        if self._origin.is_related(other):
             raise self._twice(other.process)
-        if not self._origin.is_related(other):
+
+    def _check(self, first: Origin) -> None:
+        if not self._origin.is_related(first):
             raise LaunchError(
-                f"init: rank 0 was started in {other.folder}, this process in {self._origin.folder}, from another "
+                f"init: rank 0 was started in {first.folder}, this process in {self._origin.folder}, from another "
                 "session: two jobs with one rank table; start one after the other, or give each a copy of the table"
             )
-        connection.settimeout(None)
-        return connection, message
-
-    def _message(self, connection: socket.socket) -> Message | None:
-        if not meeting_point.is_own(connection):
-            return None
-        connection.settimeout(_TALK_SECONDS)
-        try:
-            return meeting_point.receive(connection)
-        except OSError:
-            return None
 
     def _conflict(self) -> LaunchError:
         """Return why this process cannot wait, having told the one that does."""
@@ -132,10 +155,17 @@ class Waiting:
     def _waited(self) -> float:
         return time.monotonic() - self._begin
 
+    def _reason_seconds(self) -> float:
+        return _REASON_SECONDS if 0 in self._started.here else 0.0
+
+    def _is_led(self) -> bool:
+        """Tell whether rank 0 of this host waits too: then it is the one that gives up, and tells why."""
+        return 0 in self._started.here and 0 not in self._missing()
+
     def _patience(self) -> float:
-        """Return how long to wait for rank 0: while it waits itself, it is the one that gives up."""
-        is_led = 0 in self._started.here and 0 not in self._missing()
-        return float("inf") if is_led else self._started.seconds + (0 if 0 in self._started.here else _START_SECONDS)
+        if self._is_led():
+            return float("inf")
+        return self._started.seconds + (0 if 0 in self._started.here else _START_SECONDS)
 
     def _late(self, missing: list[int]) -> str:
         started = self._started

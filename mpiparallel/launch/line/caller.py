@@ -14,7 +14,7 @@ from typing import Any
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.line.address import LineAddress, connect
 from mpiparallel.launch.line.keepalive import keep_alive
-from mpiparallel.launch.line.message import HELLO, SIGNAL, WELCOME, Inbox, encode
+from mpiparallel.launch.line.message import ALL_READY, HELLO, READY, SIGNAL, WELCOME, Inbox, encode
 
 _CONNECT_SECONDS = 3.0
 _TRYING_SECONDS = 10.0
@@ -44,6 +44,7 @@ class Caller:
         self._on_unreachable = on_unreachable
         self._connection: socket.socket | None = None
         self._settled = threading.Event()
+        self._all_are_ready = threading.Event()
         self._sending = threading.Lock()
         # A child of a fork that kept the connection open would hide the death of this rank.
         os.register_at_fork(after_in_child=self._leave)
@@ -60,6 +61,11 @@ class Caller:
                     # The thread that listens sees the same, and says so.
                     return
 
+    def wait_until_all_are_ready(self) -> None:
+        """Tell the launcher that this rank is ready, and return when all are."""
+        self.say(READY)
+        self._all_are_ready.wait()
+
     def _serve(self) -> None:
         inbox = Inbox()
         connection = self._call(inbox)
@@ -68,7 +74,7 @@ class Caller:
         while content := _read(connection):
             try:
                 for message in inbox.add(content):
-                    _obey(message)
+                    self._obey(message)
             except LaunchError:
                 break
         self._on_lost()
@@ -108,12 +114,18 @@ class Caller:
             if not messages or messages[0]["word"] != WELCOME:
                 raise LaunchError("what listens there is not the launcher")
             for message in messages:
-                _obey(message)
+                self._obey(message)
             connection.settimeout(None)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _obey(self, message: Mapping[str, Any]) -> None:
+        if message["word"] == SIGNAL and isinstance(message.get("number"), int):
+            os.kill(os.getpid(), signal.Signals(message["number"]))
+        elif message["word"] == ALL_READY:
+            self._all_are_ready.set()
 
     def _leave(self) -> None:
         if self._connection is not None:
@@ -142,8 +154,3 @@ def _read(connection: socket.socket) -> bytes:
         return connection.recv(_READ_BYTES)
     except OSError:
         return b""
-
-
-def _obey(message: Mapping[str, Any]) -> None:
-    if message["word"] == SIGNAL and isinstance(message.get("number"), int):
-        os.kill(os.getpid(), signal.Signals(message["number"]))

@@ -19,7 +19,7 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.rank_folder import Failure
 from mpiparallel.launch.line.address import LOCAL, LineAddress, own_addresses
 from mpiparallel.launch.line.keepalive import keep_alive
-from mpiparallel.launch.line.message import HELLO, LONGEST, SIGNAL, WELCOME, Inbox, encode
+from mpiparallel.launch.line.message import ALL_READY, HELLO, LONGEST, READY, SIGNAL, WELCOME, Inbox, encode
 from mpiparallel.launch.line.roll import Roll
 
 _LOOPBACK = "127.0.0.1"
@@ -105,9 +105,7 @@ class Exchange:
     def pass_signal(self, number: int) -> None:
         """Tell all ranks to take signal ``number``: those on the line now, the others when they call."""
         self._held.append(int(number))
-        for connection in self._ranks.values():
-            with suppress(OSError):
-                connection.stream.send(encode(SIGNAL, number=int(number)))
+        self._tell_all(encode(SIGNAL, number=int(number)))
 
     def close(self) -> None:
         """Hang up on all."""
@@ -118,6 +116,11 @@ class Exchange:
         for listener in self._listeners:
             listener.close()
         self._selector.close()
+
+    def _tell_all(self, content: bytes) -> None:
+        for connection in self._ranks.values():
+            with suppress(OSError):
+                connection.stream.send(content)
 
     def _accept(self, listener: socket.socket) -> None:
         try:
@@ -155,6 +158,9 @@ class Exchange:
     def _hear(self, connection: _Connection, message: Mapping[str, Any]) -> None:
         if connection.rank is None:
             self._welcome(connection, message)
+        elif message["word"] == READY:
+            if self._roll.be_ready(connection.rank):
+                self._tell_all(encode(ALL_READY))
         else:
             self._roll.hear(connection.rank, message["word"], _failure(connection.rank, message))
 

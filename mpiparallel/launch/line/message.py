@@ -11,6 +11,8 @@ from mpiparallel.errors import LaunchError
 HELLO, WELCOME = "hello", "welcome"
 COMPLETED, PREEMPTED, FAILED = "completed", "preempted", "failed"
 SIGNAL = "signal"
+READY, ALL_READY = "ready", "all ready"
+"""A rank says the one; when all have, each is told the other."""
 LAST_WORDS = (COMPLETED, PREEMPTED, FAILED)
 
 LONGEST = 256 * 1024

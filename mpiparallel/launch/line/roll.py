@@ -28,6 +28,7 @@ class Entry:
     said_at: float | None = None
     lost_at: float | None = None
     is_unreachable: bool = False
+    is_ready: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -78,6 +79,11 @@ class Roll:
         if word not in LAST_WORDS or entry.last_word is not None or (word == FAILED) != (failure is not None):
             return
         entry.last_word, entry.failure, entry.said_at = word, failure, time.time()
+
+    def be_ready(self, rank: int) -> bool:
+        """Note that ``rank`` is ready for what all must be ready for; return whether all are now."""
+        self.entries[rank].is_ready = True
+        return all(entry.is_ready for entry in self.entries)
 
     def lose(self, rank: int, is_unreachable: bool = False) -> None:
         """Note that ``rank`` is no longer on the line."""

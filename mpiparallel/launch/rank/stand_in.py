@@ -22,7 +22,7 @@ from mpiparallel.cluster.exit_codes import FAILED as FAILED_CODE
 from mpiparallel.cluster.exit_codes import SIGNALLED
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import SECONDS_VARIABLE
-from mpiparallel.cluster.gathering.meeting_point import ENDED, FAILED, IDENTITY, Message
+from mpiparallel.cluster.gathering.meeting_point import ENDED, FAILED, IDENTITY, STAND_IN, Message
 from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.errors import LaunchError, MpiParallelError
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Without the launcher nobody would notice the end of the job; the process ends with its stand-in.
     caller = Caller(line, about, lambda: os._exit(FAILED_CODE), lambda reason: os._exit(FAILED_CODE))
     try:
-        failure = _stand_in(arguments, rank)
+        failure = _stand_in(arguments, rank, caller)
     except MpiParallelError as error:
         failure = Failure(rank, time.time(), str(error), "", FAILED_CODE)
     if failure:
@@ -69,11 +69,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _stand_in(arguments: argparse.Namespace, rank: int) -> Failure | None:
+def _stand_in(arguments: argparse.Namespace, rank: int, caller: Caller) -> Failure | None:
     connection = _reach(arguments.digest, rank, arguments.seconds)
     process = meeting_point.process_of(connection)
     for number in preemption_signals():
         signal.signal(number, _passing_to(process))
+    meeting_point.send(connection, STAND_IN)
+    # In MPI_Init, nobody could say any more which ones have not come.
+    caller.wait_until_all_are_ready()
     hand_over(connection, os.environ, arguments.origin)
     last: Message | None = None
     # That it ends well counts when it has really ended: MPI may end after the program's last line.
