@@ -11,8 +11,8 @@ _REASONS: Final = {
     "SparseToDense SparseTensorDenseMatmul",
     "1-D, 3-D and transposed convolutions and pooling are not offered; give Conv2d dims of one element": ""
     "Conv1d Conv3d Conv1dTranspose Conv2dTranspose Conv3dTranspose Conv3D Conv2DTranspose Conv2DBackpropInput "
-    "BatchNorm3d AvgPool1d AvgPool3d MaxPool1d MaxPool3d MaxPool3D AdaptiveAvgPool1d AdaptiveAvgPool3d AdaptiveMaxPool1d "
-    "AdaptiveMaxPool2d",
+    "BatchNorm3d AvgPool1d AvgPool3d MaxPool1d MaxPool3d MaxPool3D AdaptiveAvgPool1d AdaptiveAvgPool3d "
+    "AdaptiveMaxPool1d AdaptiveMaxPool2d",
     "every rank computes BatchNorm over the whole batch, as SyncBatchNorm does; use BatchNorm2d": "SyncBatchNorm",
     "only SGD, Momentum, Adam and AdamWeightDecay are offered; write one as a subclass of nn.Optimizer": "Lamb LARS "
     "RMSProp Adagrad Adadelta AdaMax Adamax FTRL LazyAdam Rprop ASGD ProximalAdagrad AdamOffload AdaSumByDeltaWeight"

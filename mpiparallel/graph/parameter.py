@@ -121,6 +121,15 @@ class Parameter(Tensor):
             self._array[...] = array.astype(self.dtype, copy=False)
         return self
 
+    def _overwrite(self, places: Any, values: Any) -> None:
+        if self.box != Box.whole(self.shape):
+            raise LayoutError(
+                f"parameter {self.name!r} of shape {self.shape} is cut, and this rank holds {self.box.shape} of it; "
+                "give its new values to set_data"
+            )
+        # In place, because programs are bound to the array.
+        self.array[places] = values
+
     def clone(self, prefix: str, init: Initial) -> Parameter:
         """Return a parameter of the same shape and dtype named ``prefix.name``, laid out like this one."""
         twin = Parameter(Tensor(shape=self.shape, dtype=self.dtype, init=init), f"{prefix}.{self.name}", False)

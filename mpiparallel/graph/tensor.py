@@ -138,6 +138,44 @@ class Tensor(TensorMethods):
         array = self.array
         return array if isinstance(array, np.ndarray) else array.get()
 
+    numpy = asnumpy
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python numbers."""
+        return self.asnumpy().tolist()
+
+    @staticmethod
+    def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+        """Return a tensor of an array's values, in its memory."""
+        if not isinstance(array, np.ndarray):
+            raise ConfigurationError(f"Tensor.from_numpy: a {type(array).__name__} is no array; use Tensor(...)")
+        return Tensor(array)
+
+    def copy(self) -> Tensor:
+        """Return a tensor of the same values in memory of its own; in a traced network the tensor itself."""
+        return self if self._value is not None else Tensor(self.asnumpy().copy())
+
+    def clone(self) -> Tensor:
+        """Return a tensor of the same values, whose gradient is that of this one."""
+        return self + 0 if self._value is not None else self.copy()
+
+    def contiguous(self) -> Tensor:
+        """Return the tensor itself."""
+        return self
+
+    def is_contiguous(self) -> bool:
+        """Return True: what order elements have in memory is not the network's business."""
+        return True
+
+    @property
+    def is_init(self) -> bool:
+        """Whether the values are there."""
+        return not self.has_init
+
+    def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08) -> bool:
+        """Return whether all elements differ by at most ``atol + rtol * abs(other)``."""
+        return bool(self.isclose(other, rtol, atol).all())
+
     @property
     def data(self) -> Tensor:
         """The tensor itself."""
@@ -157,6 +195,24 @@ class Tensor(TensorMethods):
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[position] for position in range(len(self)))
+
+    def __setitem__(self, index: Any, item: Any) -> None:
+        if self._value is not None:
+            raise refuse_data_dependence("overwrites elements")
+        values = item.asnumpy() if isinstance(item, Tensor) else item
+        items = index if isinstance(index, tuple) else (index,)
+        places = tuple(one.asnumpy() if isinstance(one, Tensor) else one for one in items)
+        self._overwrite(places, values)
+
+    def _overwrite(self, places: Any, values: Any) -> None:
+        # A copy: the array may be the user's own, or shown by other tensors.
+        array = self.asnumpy().copy()
+        array[places] = values
+        self._array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.asnumpy()
+        return array.astype(dtype) if dtype is not None and array.dtype != dtype else array
 
     def __bool__(self) -> bool:
         if self._value is not None:

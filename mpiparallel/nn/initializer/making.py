@@ -22,7 +22,8 @@ def initializer(init: Any, shape: int | Sequence[int] | None = None, dtype: Any 
     """Return a tensor that is filled when its parameter is placed; each rank fills only its slice.
 
     ``init`` is an Initializer, the name of one ("XavierUniform", "normal", "zeros", "he_normal", ..., in any case), a
-    number, or a tensor of ``shape``, which is returned. Raises ConfigurationError for an unknown name, for an extent below 1, and for a tensor of another shape.
+    number, or a tensor of ``shape``, which is returned. Raises ConfigurationError for an unknown name,
+    for an extent below 1, and for a tensor of another shape.
 
     >>> initializer("ones", [2, 2]).asnumpy().tolist()
     [[1.0, 1.0], [1.0, 1.0]]

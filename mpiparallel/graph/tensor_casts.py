@@ -1,0 +1,75 @@
+"""The types of a tensor's elements: what they are, and others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mpiparallel.graph.tensor_functions import TensorFunctions
+from mpiparallel.graph.tensor_signs import apply_named
+
+if TYPE_CHECKING:
+    from mpiparallel.dtype import Type
+    from mpiparallel.graph.tensor import Tensor
+
+
+class TensorCasts(TensorFunctions):
+    """The same numbers in elements of another type."""
+
+    @property
+    def dtype(self) -> Type:
+        """The type of an element."""
+        raise NotImplementedError(type(self).__name__)
+
+    def set_dtype(self, dtype: Any) -> Tensor:
+        """Return the tensor with elements of another type."""
+        return self.astype(dtype)
+
+    def astype(self, dtype: Any, copy: Any = True) -> Tensor:
+        """Return the tensor with elements of another type; ``copy`` changes nothing, for tensors are never changed."""
+        return apply_named("Cast", self, np.dtype(dtype))
+
+    def to(self, dtype: Any) -> Tensor:
+        """Return the tensor with elements of another type."""
+        return self.astype(dtype)
+
+    def type_as(self, other: Any) -> Tensor:
+        """Return the tensor with elements of the type of another."""
+        return self.astype(other.dtype)
+
+    def half(self) -> Tensor:
+        """Return the tensor as float16."""
+        return self.astype(np.float16)
+
+    def float(self) -> Tensor:
+        """Return the tensor as float32."""
+        return self.astype(np.float32)
+
+    def double(self) -> Tensor:
+        """Return the tensor as float64."""
+        return self.astype(np.float64)
+
+    def byte(self) -> Tensor:
+        """Return the tensor as uint8."""
+        return self.astype(np.uint8)
+
+    def short(self) -> Tensor:
+        """Return the tensor as int16."""
+        return self.astype(np.int16)
+
+    def int(self) -> Tensor:
+        """Return the tensor as int32."""
+        return self.astype(np.int32)
+
+    def long(self) -> Tensor:
+        """Return the tensor as int64."""
+        return self.astype(np.int64)
+
+    def bool(self) -> Tensor:
+        """Return the tensor as bool."""
+        return self.astype(np.bool_)
+
+    def is_floating_point(self) -> Any:
+        """Return whether the elements are floats."""
+        return self.dtype.kind == "f"

@@ -1,0 +1,148 @@
+"""What a tensor does by moving elements: other shapes and orders, pieces, repetitions, elements by their indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.tensor_arguments import given, synonymous
+from mpiparallel.graph.tensor_casts import TensorCasts
+from mpiparallel.graph.tensor_signs import apply_named
+
+if TYPE_CHECKING:
+    from mpiparallel.graph.tensor import Tensor
+
+
+class TensorShapes(TensorCasts):
+    """Functions that keep the elements. Dims may be counted from the right."""
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return the elements in the same order in another shape; one extent may be -1."""
+        return apply_named("Reshape", self, given(shape))
+
+    view = reshape
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """Return the elements in the same order, with the dims from ``start_dim`` to ``end_dim`` as one."""
+        first, last = (dim % max(self.ndim, 1) for dim in (start_dim, end_dim))
+        return self.reshape((*self.shape[:first], -1, *self.shape[last + 1 :]))
+
+    def ravel(self) -> Tensor:
+        """Return the elements in the same order in one dim."""
+        return self.flatten()
+
+    def reshape_as(self, other: Any) -> Tensor:
+        """Return the elements in the same order in the shape of another tensor."""
+        return self.reshape(other.shape)
+
+    view_as = reshape_as
+
+    @synonymous
+    def expand_dims(self, axis: int) -> Tensor:
+        """Return the tensor with a new dim of one element at ``axis``."""
+        return apply_named("ExpandDims", self, axis)
+
+    unsqueeze = expand_dims
+
+    @synonymous
+    def squeeze(self, axis: Any = None) -> Tensor:
+        """Return the tensor without its dims ``axis`` of one element, or all such dims when it is None."""
+        return apply_named("Squeeze", self, options=(() if axis is None else axis,))
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Return the tensor with its dims permuted; reversed when none are given."""
+        order = tuple(given(axes)) or tuple(range(self.ndim))[::-1]
+        return apply_named("Transpose", self, order)
+
+    permute = transpose
+
+    def t(self) -> Tensor:
+        """Return the matrix with rows as columns."""
+        return self.transpose()
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Return the tensor with two dims exchanged."""
+        order = list(range(self.ndim))
+        order[axis1], order[axis2] = order[axis2], order[axis1]
+        return self.transpose(order)
+
+    swapdims = swapaxes
+
+    def moveaxis(self, source: int, destination: int) -> Tensor:
+        """Return the tensor with dim ``source`` in the place of ``destination``, the others in their order."""
+        order = [dim for dim in range(self.ndim) if dim != source % self.ndim]
+        order.insert(destination % self.ndim, source % self.ndim)
+        return self.transpose(order)
+
+    movedim = moveaxis
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - MindSpore's and NumPy's name
+        """The tensor with its dims reversed."""
+        return self.transpose()
+
+    def broadcast_to(self, shape: Any) -> Tensor:
+        """Return the tensor repeated along its dims of one element, and along new leading dims, to ``shape``."""
+        return apply_named("BroadcastTo", self, options=(shape,))
+
+    def expand(self, *size: Any) -> Tensor:
+        """Return the tensor repeated along its dims of one element to a shape; -1 keeps an extent."""
+        return self.broadcast_to(tuple(given(size)))
+
+    def expand_as(self, other: Any) -> Tensor:
+        """Return the tensor repeated along its dims of one element to the shape of another."""
+        return self.broadcast_to(other.shape)
+
+    def tile(self, *reps: Any) -> Tensor:
+        """Return the tensor repeated so many times along each of its last dims."""
+        return apply_named("Tile", self, tuple(given(reps)))
+
+    @synonymous
+    def split(self, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+        """Return pieces along a dim, of so many elements each, the last of what is left, or of the sizes given.
+
+        Raises ShapeError when the sizes do not add up to the dim.
+        """
+        extent, wanted = self.shape[axis], split_size_or_sections
+        if isinstance(wanted, int):
+            if wanted < 1:
+                raise ShapeError(f"Tensor.split: pieces of {wanted} elements; give at least 1")
+            sizes = [min(wanted, extent - start) for start in range(0, extent, wanted)]
+        else:
+            sizes = list(wanted)
+        if sum(sizes) != extent:
+            raise ShapeError(f"Tensor.split: sections {sizes} add up to {sum(sizes)}, but dim {axis} has {extent}")
+        starts = [sum(sizes[:place]) for place in range(len(sizes))]
+        return tuple(self.narrow(axis, start, size) for start, size in zip(starts, sizes, strict=True))
+
+    @synonymous
+    def chunk(self, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+        """Return ``chunks`` pieces along a dim, the last smaller or missing where they do not fit."""
+        return self.split(-(-self.shape[axis] // chunks), axis)
+
+    @synonymous
+    def narrow(self, axis: int, start: int, length: int) -> Tensor:
+        """Return ``length`` elements along a dim from ``start`` on."""
+        whole = [slice(None)] * self.ndim
+        whole[axis] = slice(start, start + length)
+        return self[tuple(whole)]
+
+    @synonymous
+    def unbind(self, axis: int = 0) -> tuple[Tensor, ...]:
+        """Return the slices along a dim, without that dim."""
+        pieces: Any = apply_named("Unstack", self, options=(axis,))
+        return tuple(pieces) if isinstance(pieces, (tuple, list)) else (pieces,)
+
+    @synonymous
+    def index_select(self, axis: int, index: Any) -> Tensor:
+        """Return the slices along a dim at a row of indices."""
+        return apply_named("Gather", self, index, axis)
+
+    def gather(self, input_indices: Any, axis: int) -> Tensor:
+        """Return the slices along a dim at indices."""
+        return apply_named("Gather", self, input_indices, axis)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        """Return the slices along a dim at indices, or elements of the flat tensor where no dim is given."""
+        return apply_named("Gather", self.flatten() if axis is None else self, indices, 0 if axis is None else axis)
