@@ -130,7 +130,7 @@ class Parameter(Tensor):
         # In place, because programs are bound to the array.
         self.array[places] = values
 
-    def clone(self, prefix: str, init: Initial) -> Parameter:
+    def clone(self, prefix: str | None = None, init: Any = None) -> Parameter:
         """Return a parameter of the same shape and dtype named ``prefix.name``, laid out like this one."""
         twin = Parameter(Tensor(shape=self.shape, dtype=self.dtype, init=init), f"{prefix}.{self.name}", False)
         twin.parallel_optimizer = self.parallel_optimizer

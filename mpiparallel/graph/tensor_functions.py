@@ -193,6 +193,7 @@ class TensorFunctions(TensorSigns):
 
     def matmul(self, tensor2: Any) -> Tensor:
         """Return the matrix product of the last two dims."""
-        return self @ tensor2
+        product: Tensor = self @ tensor2
+        return product
 
     mm = bmm = matmul

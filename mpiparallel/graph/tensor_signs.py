@@ -147,7 +147,7 @@ class TensorSigns:
 def _is_indices(item: Any) -> bool:
     """Tell whether an item of an index is a tensor, an array or a list of integers; bools and the rest are refused."""
     if isinstance(item, TensorSigns):
-        return item.dtype.kind in "iu"  # type: ignore[attr-defined, no-any-return]
+        return item.dtype.kind in "iu"  # type: ignore[attr-defined]
     return isinstance(item, (list, np.ndarray)) and np.asarray(item).dtype.kind in "iu"
 
 

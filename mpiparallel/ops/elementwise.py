@@ -25,7 +25,7 @@ def promote(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype that tensors of these dtypes make together; integers take that of the floats beside them.
 
     >>> promote(np.dtype(np.int64), np.dtype(np.float32))
-    mpiparallel.float32
+    dtype('float32')
     """
     floats = [dtype for dtype in dtypes if dtype.kind in "fc"]
     return np.result_type(*(floats or dtypes))

@@ -88,7 +88,7 @@ def check_dtype(target: Parameter, dtype: np.dtype[Any], strict: bool) -> None:
     """Raise CheckpointError unless a parameter can take values of ``dtype``: its own, or of floats another float."""
     floats = dtype.kind == target.dtype.kind == "f"
     if dtype != target.dtype and (strict or not floats):
-        raise CheckpointError(f"parameter {target.name!r}: the file holds {dtype}, the network {target.dtype}")
+        raise CheckpointError(f"parameter {target.name!r}: the file holds {dtype}, the network {target.spec.dtype}")
 
 
 def _with_those_of_others(

@@ -101,7 +101,7 @@ def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str
         if shape is None or shape != ((1,) if name in own and not parameter.shape else parameter.shape):
             found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
         elif dtype != parameter.dtype and (strict or not dtype.kind == parameter.dtype.kind == "f"):
-            found.append(f"{name!r} is {dtype} there, {parameter.dtype} here")
+            found.append(f"{name!r} is {dtype} there, {parameter.spec.dtype} here")
         elif name in own and parameter.layerwise_parallel and layout.devices.size != sharded.devices.size:
             found.append(
                 f"{name!r} is layerwise_parallel, so that each rank has one of its own, and those of "

@@ -22,7 +22,8 @@ _grad_scale = ops.MultitypeFuncGraph("grad_scale")
 
 @_grad_scale.register("Tensor", "Tensor")
 def _divided(scale: Tensor, gradient: Tensor) -> Tensor:
-    return gradient * ops.Cast()(ops.Reciprocal()(scale), gradient.dtype)
+    factor: Tensor = ops.Cast()(ops.Reciprocal()(scale), gradient.dtype)
+    return gradient * factor
 
 
 class FixedLossScaleUpdateCell(Cell):
