@@ -16,7 +16,7 @@
     |- CheckpointError      (RuntimeError, ValueError)  a checkpoint is damaged, incomplete or does not fit
     |- StrategyFileError    (ValueError, TypeError)  a strategy or group file cannot be read
     |- NonFiniteError       (ArithmeticError) a loss or a gradient is infinite or no number
-    |- DatasetError         (ValueError, TypeError, RuntimeError)  input data are missing, malformed or of the wrong size
+    |- DatasetError         (ValueError, TypeError, RuntimeError)  input data are missing or malformed
     |- LaunchError          (RuntimeError)  a job could not be started, or ended badly
 
 Where MindSpore raises one of several built-in exceptions for what is one mistake here, the error is each of them: a

@@ -65,6 +65,7 @@ class Operator:
     """
 
     strategy: Strategy | None = None
+    out_strategy: Strategy | None = None
     segment: Segment | None = None
     scope: str = ""
 
@@ -76,18 +77,13 @@ class Operator:
     def shard(self: Self, in_strategy: Strategy, out_strategy: Strategy | None = None) -> Self:
         """Cut dim ``d`` of input ``i`` into ``in_strategy[i][d]`` parts; returns the operator.
 
-        Raises StrategyError when it is not a tuple of tuples of positive integers; whether it fits the operator
-        and the devices is checked when the network is compiled.
+        With ``out_strategy`` the outputs are moved to these cuts at once. A dim that is cut further takes the axes
+        over which the output is a sum first, so that a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)``
+        for a product. Raises StrategyError when one is not a tuple of tuples of positive integers; whether they fit the
+        operator and the devices is checked when the network is compiled.
         """
-        if out_strategy is not None:
-            raise StrategyError(f"{self.name}: out_strategy is not supported; shard the consumer instead")
-        if not isinstance(in_strategy, tuple) or not all(isinstance(cuts, tuple) for cuts in in_strategy):
-            raise StrategyError(
-                f"{self.name}: strategy {in_strategy!r} must be a tuple of tuples such as ((2, 1), (1, 4))"
-            )
-        if any(not isinstance(cut, int) or cut < 1 for cuts in in_strategy for cut in cuts):
-            raise StrategyError(f"{self.name}: strategy {in_strategy!r}: each cut must be an integer of at least 1")
-        self.strategy = in_strategy
+        self.strategy = _checked(self.name, "strategy", in_strategy)
+        self.out_strategy = None if out_strategy is None else _checked(self.name, "out_strategy", out_strategy)
         return self
 
     def recompute(self: Self, mode: bool = True) -> Self:
@@ -154,6 +150,16 @@ class Operator:
 
     def __repr__(self) -> str:
         attributes = ", ".join(
-            f"{name}={value!r}" for name, value in vars(self).items() if name not in ("strategy", "scope", "segment")
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if name not in ("strategy", "out_strategy", "scope", "segment")
         )
         return f"{self.name}({attributes})"
+
+
+def _checked(operator: str, argument: str, strategy: Strategy) -> Strategy:
+    if not isinstance(strategy, tuple) or not all(isinstance(cuts, tuple) for cuts in strategy):
+        raise StrategyError(f"{operator}: {argument} {strategy!r} must be a tuple of tuples such as ((2, 1), (1, 4))")
+    if any(not isinstance(cut, int) or cut < 1 for cuts in strategy for cut in cuts):
+        raise StrategyError(f"{operator}: {argument} {strategy!r}: each cut must be an integer of at least 1")
+    return strategy

@@ -75,15 +75,19 @@ class _Localizer:
             known = self._converted.get((value, wanted.canonical, self._guards[:count], again))
             if known is not None:
                 return known
-        local = self._value(value)
+        local = self._moved(value, self._value(value), own, wanted)
+        self._converted[value, wanted.canonical, self._guards, again] = local
+        return local
+
+    def _moved(self, value: Value, local: Value, source: Layout, target: Layout) -> Value:
+        """Return the local value of what ``local`` is in the layout ``source``, in ``target``."""
         parameter = self._sharded.graph.gradients.get(value)
         name = value.name if parameter is None else f"{GRADIENT_OF}{parameter.name}"
-        for step in redistribute(own, wanted):
+        for step in redistribute(source, target):
             operator = redistributing_operator([step], self._rank).configured(scope=f"{name}/{step.kind}")
             specs = operator.infer(local.spec)
             node = self._graph.add_node(operator, operator.scope, [local], specs, guards=self._guards)
             self._steps[node], local = step, node.outputs[0]
-        self._converted[value, wanted.canonical, self._guards, again] = local
         return local
 
     def _add(self, node: Node) -> None:
@@ -100,7 +104,9 @@ class _Localizer:
         operator = node.operator.local(parts_in, parts_out)
         specs = [TensorSpec(part.shape, value.spec.dtype) for part, value in zip(parts_out, node.outputs, strict=True)]
         local = self._graph.add_node(operator, node.name, inputs, specs, guards=self._guards)
-        self._local.update(zip(node.outputs, local.outputs, strict=True))
+        for value, made, layout in zip(node.outputs, local.outputs, placement.outputs, strict=True):
+            own = self._sharded.layouts[value]
+            self._local[value] = made if own is layout else self._moved(value, made, layout, own)
         overwritten = {node.inputs[index] for index in operator.updates}
         if overwritten:
             self._converted = {key: one for key, one in self._converted.items() if key[0] not in overwritten}

@@ -12,6 +12,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
+from mpiparallel.parallel.output_placement import place_outputs
 from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs, place_by_strategy
 from mpiparallel.parallel.shared_parameters import ParameterUser, agree_on_parameters
 from mpiparallel.parallel.weights import place_with_weights, values_of_weights
@@ -21,8 +22,9 @@ from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 class ShardedGraph:
     """A graph with its layouts: pure, the same on every rank, made without data, MPI or devices.
 
-    ``placements`` has the layouts in which each node takes its inputs and leaves its outputs; ``layouts`` where each
-    value is; ``used`` the layout in which operators use each parameter, ``stored`` the one in which it is kept.
+    ``placements`` has the layouts in which each node takes its inputs and computes its outputs; ``layouts`` where each
+    value is, to which it is moved at once where that is another; ``used`` the layout in which operators use each
+    parameter, ``stored`` the one in which it is kept.
     """
 
     graph: Graph
@@ -73,7 +75,7 @@ class _Sharder:
                     self._own(value)
             placement = self._place(node)
             sharded.placements[node] = placement
-            sharded.layouts.update(zip(node.outputs, placement.outputs, strict=True))
+            sharded.layouts.update(zip(node.outputs, self._left_in(node, placement), strict=True))
         for value in sharded.graph.outputs:
             self._own(value)
         return sharded
@@ -167,6 +169,13 @@ class _Sharder:
         if self._follows(node):
             return self._place_following(node)
         return self._agreed.get(node) or self._placed_alone(node)
+
+    def _left_in(self, node: Node, placement: Placement) -> tuple[Layout, ...]:
+        """Return the layouts to which the outputs of a node are moved at once, if they are moved."""
+        wanted = node.operator.out_strategy
+        if wanted is None or node.origin is not None or self._devices.size == 1:
+            return placement.outputs
+        return place_outputs(node.name, placement.outputs, wanted)
 
     def _passed_through(self, node: Node, origin: Node) -> Placement | None:
         """Return the placement that keeps the terms of a parameter's gradient, where a linear operator allows it."""

@@ -67,6 +67,8 @@ def communication_groups(sharded: ShardedGraph, rank: int) -> list[tuple[int, ..
         for layout in placement.outputs:
             found.add(layout.partial_group(rank))
         found.add(_repeated(placement.inputs + placement.outputs, rank))
+        for value, made in zip(node.outputs, placement.outputs, strict=True):
+            found.update(step.ranks(rank) for step in redistribute(made, sharded.layouts[value]))
         for value, wanted in zip(node.inputs, placement.inputs, strict=True):
             if value.node is not None:
                 found.update(step.ranks(rank) for step in redistribute(sharded.layouts[value], wanted))

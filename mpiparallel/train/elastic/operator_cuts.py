@@ -9,7 +9,8 @@ from mpiparallel.errors import StrategyError
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.nn.cell import Cell
 
-Cuts = dict[str, Strategy | None]
+Cuts = dict[str, tuple[Strategy | None, Strategy | None]]
+"""The strategies of the inputs and of the outputs of operators, by their places."""
 _SHOWN = 3
 
 
@@ -38,15 +39,19 @@ def _operators_in(item: Any) -> Iterator[tuple[str, Operator]]:
 
 
 def cuts_of(network: Cell) -> Cuts:
-    """Return the strategy of each operator, None where it has none."""
-    return {place: operator.strategy for place, operator in operators_of(network).items()}
+    """Return the strategies of each operator, None where it has none."""
+    return _cuts(operators_of(network))
 
 
-def set_cuts(network: Cell, cuts: Mapping[str, Strategy | None]) -> None:
+def _cuts(operators: Mapping[str, Operator]) -> Cuts:
+    return {place: (operator.strategy, operator.out_strategy) for place, operator in operators.items()}
+
+
+def set_cuts(network: Cell, cuts: Cuts) -> None:
     """Give operators other strategies."""
     operators = operators_of(network)
-    for place, strategy in cuts.items():
-        operators[place].strategy = strategy
+    for place, strategies in cuts.items():
+        operators[place].strategy, operators[place].out_strategy = strategies
 
 
 def cuts_like(network: Cell, twin: Cell) -> Cuts:
@@ -59,4 +64,4 @@ def cuts_like(network: Cell, twin: Cell) -> Cuts:
             f"Model.reshard: the network given as strategy, a {type(twin).__name__}, differs from the model's, a "
             f"{type(network).__name__}, in {places}; make it as the model's was made, but for the cuts"
         )
-    return {place: operator.strategy for place, operator in other.items()}
+    return _cuts(other)

@@ -43,7 +43,7 @@ class Order:
     seed: int
     draws: int
     strategies: tuple[str, tuple[tuple[str, Strategy], ...]]
-    cuts: dict[str, Strategy | None]
+    cuts: dict[str, tuple[Strategy | None, Strategy | None]]
     tensors: dict[str, Carried] = field(default_factory=dict)
     feed: Feed | None = None
     options: dict[str, Any] = field(default_factory=dict)

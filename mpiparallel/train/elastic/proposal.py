@@ -251,7 +251,7 @@ def _take_named(strategies: Mapping[str, Any], network: Cell) -> None:
         # It raises for what is no strategy at all.
         Operator().shard(cuts)
     places = operators_of(network)
-    set_cuts(network, {name: cuts for name, cuts in strategies.items() if name in places})
+    set_cuts(network, {name: (cuts, None) for name, cuts in strategies.items() if name in places})
     saved: list[tuple[str, Strategy]] = [(name, cuts) for name, cuts in strategies.items() if name not in places]
     take_strategies("", tuple(sorted(saved)))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
@@ -16,22 +17,27 @@ from mpiparallel.layout.box import Box
 from tests.conformance.operator_cases import CASES, OperatorCase
 from tests.conformance.operator_expected import expected
 
-REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 Cuts = dict[str, int]
 Place = dict[str, int]
 
 
-def traced_operator(case: OperatorCase) -> Any:
-    """Return the operator as its call configures it, and the order in which it takes the inputs."""
+def traced(case: OperatorCase) -> tuple[Graph, list[Value]]:
+    """Return the graph that the call of an operator makes, and the values that it returns."""
     trace = Trace()
     values = [trace.graph.add_input(str(index), Tensor(array).spec) for index, array in enumerate(case.inputs)]
     with recording(trace):
-        operator = case.build()
-        if operator.updates:
-            return operator
-        case.apply(operator, [Tensor.of_value(value) for value in values])
-    (node,) = trace.graph.nodes
-    return node.operator.configured(scope="")
+        outputs = case.apply(case.build(), [Tensor.of_value(value) for value in values])
+    return trace.graph, [output.value for output in outputs]
+
+
+def rule_of(case: OperatorCase) -> Equation:
+    """Return the rule of an operator as its call configures it: of the last of its steps, where it has several."""
+    if case.build().updates:
+        rule: Equation = case.build().equation(*(Tensor(array).spec for array in case.inputs))
+        return rule
+    node = traced(case)[0].nodes[-1]
+    return node.operator.equation(*(value.spec for value in node.inputs))
 
 
 def interval(extent: int, parts: int, index: int) -> tuple[int, int]:
@@ -82,14 +88,25 @@ def run_part(operator: Any, rule: Equation, specs: list[TensorSpec], inputs: Any
 
 
 def assemble(case: OperatorCase, cuts: Cuts) -> list[Any]:
+    """Return the outputs, each step of the operator put together from its parts."""
+    if case.build().updates:
+        return assemble_step(case.build(), case.inputs, cuts)
+    graph, outputs = traced(case)
+    arrays = dict(zip(graph.inputs, case.inputs, strict=True))
+    for node in graph.nodes:
+        inputs = [arrays[value] if value.constant is None else value.constant for value in node.inputs]
+        arrays |= zip(node.outputs, assemble_step(node.operator.configured(scope=""), inputs, cuts), strict=True)
+    return [arrays[value] for value in outputs]
+
+
+def assemble_step(operator: Any, inputs: Any, cuts: Cuts) -> list[Any]:
     """Run every part and put the outputs together, reducing those that are partial."""
-    operator = traced_operator(case)
-    input_specs = [Tensor(array).spec for array in case.inputs]
+    input_specs = [Tensor(array).spec for array in inputs]
     rule, specs = operator.equation(*input_specs), list(operator.infer(*input_specs))
     found: list[dict[Any, list[Any]]] = []
     for indices in product(*(range(count) for count in cuts.values())):
         place = dict(zip(cuts, indices, strict=True))
-        results = run_part(operator, rule, specs, case.inputs, cuts, place)
+        results = run_part(operator, rule, specs, inputs, cuts, place)
         found = found or [{} for _ in results]
         for position, (part, array) in enumerate(results):
             held = rule.inputs[operator.updates[position]] if operator.updates else rule.outputs[position]
@@ -112,8 +129,7 @@ def needs(rule: Equation, label: str) -> bool:
 
 
 def cuttable(case: OperatorCase) -> list[tuple[str, int]]:
-    specs = [Tensor(array).spec for array in case.inputs]
-    rule = traced_operator(case).equation(*specs)
+    rule = rule_of(case)
     found = []
     for label in rule.labels:
         divisor = rule.divisors.get(label)
