@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+TABLES = Path(__file__).parents[2] / "rank_tables"
 NETWORK = """
 import argparse
 import numpy as np
@@ -51,12 +52,21 @@ def write_sentences(path: Path) -> Path:
 
 
 def script(program: str, ranks: int, folder: str, options: str) -> str:
-    """Return a script that runs ``program`` on ``ranks`` ranks, each in a folder of its own; $1 is the dataset."""
-    own = f"i=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; cd {folder}$i; exec python ../{program} --file_path=$0 {options}"
+    """Return a script that starts ``program`` ``ranks`` times, each in a folder of its own; $1 is the dataset.
+
+    As those of the tutorials it gives each process RANK_ID, RANK_SIZE and RANK_TABLE_FILE, and nothing else starts ranks.
+    """
     return f"""
-export GROUP_INFO_FILE
-for i in $(seq 0 {ranks - 1}); do rm -rf {folder}$i; mkdir {folder}$i; done
-mpirun -n {ranks} bash -c '{own} > train.log$i 2>&1' $1 && exit
-cat {folder}0/train.log0
-exit 1
+export RANK_SIZE={ranks} RANK_TABLE_FILE={TABLES}/rank_table_{ranks}pcs.json
+for ((i = {ranks - 1}; i >= 0; i--)); do
+    rm -rf {folder}$i && mkdir {folder}$i && cd {folder}$i
+    RANK_ID=$i DEVICE_ID=$i python ../{program} --file_path=$1 {options} > train.log$i 2>&1 &
+    started[$i]=$!
+    cd ..
+done
+for ((i = 0; i < {ranks}; i++)); do
+    wait ${{started[$i]}} || code=$?
+done
+test -z "$code" || cat {folder}0/train.log0
+exit $code
 """
