@@ -88,6 +88,7 @@ class Model:
             self._train_network, self._network, network = network, network.network, network.network
         self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
         self.step = 0
+        self.has_trained = False
         self.profile: Profile | None = None
         self._resharding: Resharding | None = None
         self._run: TrainingRun | None = None
@@ -223,7 +224,9 @@ class Model:
         sink_size: int = -1,
         initial_epoch: int = 0,
     ) -> None:
-        """Train for ``epoch`` epochs, from where ``step`` stands on.
+        """Train for ``epoch`` epochs; after ``resume``, or a call that a callback has stopped, up to that many.
+
+        A call after one that has come to its end trains ``epoch`` more, which are numbered on.
 
         In sink mode ``step_end`` comes after ``sink_size`` steps, -1 meaning all of an epoch. Where ``reshard`` has
         left this rank out, it waits here, asleep, until it is called or the training ends; an error that ends it on the
@@ -240,6 +243,7 @@ class Model:
         self._run = TrainingRun(self, epoch, train_dataset, callbacks, sunk, initial_epoch)
         try:
             self._run.train()
+            self.has_trained = not self._run.was_stopped
         finally:
             self._run = None
 
@@ -271,7 +275,7 @@ class Model:
         folder = saved_folder(directory, world_or_alone())
         self.resumed = resume(folder, prefix, sharded, facts, strict, world_or_alone())
         if self.resumed is not None:
-            self.step = self.resumed.step
+            self.step, self.has_trained = self.resumed.step, False
         return self.resumed
 
     def infer_train_layout(

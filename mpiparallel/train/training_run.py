@@ -91,6 +91,7 @@ class TrainingRun:
             "moment": self._moment,
             "teller": self._teller(),
             "epoch": self._epoch,
+            "last_epoch": self._last_epoch,
             "left": self._left,
             "stop": self._context.get_stop_requested(),
             "signal": self._preemption.number,
@@ -213,6 +214,7 @@ class TrainingRun:
         if position:
             self._moment, self._told = position["moment"], self._told_with(position["teller"])
             self._epoch, self._left = position["epoch"], position["left"]
+            self._last_epoch = position["last_epoch"]
             self._data.take_position(position["data"])
             self._preemption.number = position["signal"]
             if position["stop"]:
@@ -262,10 +264,22 @@ class TrainingRun:
             # So that there is a state to copy before the first step.
             model.train_network.compile(*batch)
         if not self._has_begun and not self._told:
+            if model.has_trained:
+                self._come_after(-(-model.step // batch_num))
             model.step = max(model.step, self._first_epoch * batch_num)
             self._epoch = model.step // batch_num
         parameters.cur_step_num, parameters.cur_epoch_num = model.step, self._epoch + 1
         self._generation = model.generation
+
+    def _come_after(self, epochs: int) -> None:
+        """Number the epochs on after those that earlier calls of ``train`` have ended with."""
+        self._first_epoch, self._last_epoch = self._first_epoch + epochs, self._last_epoch + epochs
+        self._parameters.epoch_num += epochs
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a callback has asked to stop."""
+        return self._context.get_stop_requested()
 
     def _begin_again(self, joins: bool) -> None:
         """Tell the callbacks that other ranks train from now on; on a rank that joins, the beginnings come first."""

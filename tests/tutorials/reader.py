@@ -18,7 +18,7 @@ _SECONDS = 240.0
 
 
 class Reader:
-    """A reader of ``document`` who works in ``folder`` with the MPI library of ``python``; ``ranks`` is how many he had."""
+    """A reader of ``document`` who works in ``folder``, with the MPI library of ``python``; ``ranks`` were started at most."""
 
     def __init__(
         self, listings: Mapping[str, Listing], document: str, allowed: Collection[str], folder: Path, python: Path

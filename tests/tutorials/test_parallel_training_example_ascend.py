@@ -76,7 +76,8 @@ context.set_auto_parallel_context(
     full_batch=True, parallel_mode="semi_auto_parallel", strategy_ckpt_save_file="./train_strategy.ckpt"
 )
 net = ResNet50()
-model = Model(net, SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"), Momentum(net.trainable_params(), 0.01, 0.9))
+loss = SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+model = Model(net, loss, Momentum(net.trainable_params(), 0.01, 0.9))
 config = CheckpointConfig(save_checkpoint_steps=4, integrated_save=False)
 saved = ModelCheckpoint(prefix="resnet", directory="./cut_" + str(get_rank()), config=config)
 model.train(2, create_custom_dataset(), callbacks=[LossMonitor(), saved])

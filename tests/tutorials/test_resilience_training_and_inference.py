@@ -44,7 +44,9 @@ ckpt_file = args_opt.ckpt_file.format(D.get_rank()) if args_opt.ckpt_file else "
 ARGUMENTS = """
 import argparse
 parser = argparse.ArgumentParser()
-for name in ("src_strategy_dir", "src_strategy_file", "dst_strategy_file", "src_checkpoints_dir", "dst_checkpoints_dir"):
+for name in ("src_strategy_dir", "src_strategy_file", "dst_strategy_file"):
+    parser.add_argument("--" + name)
+for name in ("src_checkpoints_dir", "dst_checkpoints_dir"):
     parser.add_argument("--" + name)
 parser.add_argument("--transform_rank", type=int)
 given = parser.parse_args()

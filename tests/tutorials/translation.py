@@ -54,7 +54,7 @@ def write_sentences(path: Path) -> Path:
 def script(program: str, ranks: int, folder: str, options: str) -> str:
     """Return a script that starts ``program`` ``ranks`` times, each in a folder of its own; $1 is the dataset.
 
-    As those of the tutorials it gives each process RANK_ID, RANK_SIZE and RANK_TABLE_FILE, and nothing else starts ranks.
+    As those of the tutorials it gives each process RANK_ID, RANK_SIZE and RANK_TABLE_FILE; nothing else starts ranks.
     """
     return f"""
 export RANK_SIZE={ranks} RANK_TABLE_FILE={TABLES}/rank_table_{ranks}pcs.json

@@ -66,8 +66,9 @@ def new_name(name: Any, known: Collection[str]) -> str:
 
 
 def write_content(path: Path, content: bytes) -> None:
-    """Replace what is in ``path``; only its owner may read it. Raises ``StrategyFileError``."""
+    """Replace what is in ``path``, whose folder is made; only its owner may read it. Raises ``StrategyFileError``."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, content)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise StrategyFileError(f"{path}: cannot be written ({error}); choose an existing, writable folder") from error
+        raise StrategyFileError(f"{path}: cannot be written ({error}); choose a folder that you may write to") from error

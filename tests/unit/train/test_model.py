@@ -153,6 +153,25 @@ def test_a_training_stopped_in_an_epoch_goes_on_as_if_it_had_not() -> None:
         np.testing.assert_array_equal(weights(parts)[name], value, err_msg=name)
 
 
+def test_a_training_called_again_trains_as_many_epochs_more(capsys) -> None:
+    whole = line_model(dropout=0.7)
+    whole.train(3, line_dataset(), dataset_sink_mode=False)
+    parts = line_model(dropout=0.7)
+    for _ in range(3):
+        parts.train(1, line_dataset(), LossMonitor(6), dataset_sink_mode=False)
+    assert re.findall(r"epoch: (\d)", capsys.readouterr().out) == ["1", "2", "3"]
+    for name, value in weights(whole).items():
+        np.testing.assert_array_equal(weights(parts)[name], value, err_msg=name)
+
+
+def test_another_dataset_after_the_first_is_trained_whole(capsys) -> None:
+    model = line_model()
+    model.train(1, line_dataset(), dataset_sink_mode=False)
+    model.train(2, line_dataset(batch=6), LossMonitor(1), dataset_sink_mode=False)
+    lines = re.findall(r"epoch: (\d+) step: (\d)", capsys.readouterr().out)
+    assert lines == [(epoch, step) for epoch in "34" for step in "1234"]
+
+
 @pytest.mark.parametrize(("full_batch", "batch"), [(True, 4), (False, 2)])
 def test_feeding_the_whole_batch_or_each_rank_its_piece_trains_the_same(full_batch, batch) -> None:
     alone = line_model()

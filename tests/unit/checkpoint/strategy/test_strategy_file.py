@@ -254,6 +254,12 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_left(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["strategy.ckpt"]
 
 
+def test_the_folder_of_a_strategy_file_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "strategies" / "of stages" / "strategy.ckpt"
+    write_strategy(path, StrategyRecord({}, {}))
+    assert path.exists()
+
+
 def test_shapes_are_needed_for_json(tmp_path: Path) -> None:
     with pytest.raises(StrategyFileError, match=r'parameter "w" has no tensor_shape'):
         write_strategy(tmp_path / "strategy.json", StrategyRecord({"w": LayoutItem((2,), ((0,),))}, {}))
