@@ -50,47 +50,135 @@ if TYPE_CHECKING:
     from mpiparallel.context import set_context as set_context
     from mpiparallel.context import set_rng_state as set_rng_state
     from mpiparallel.context import set_seed as set_seed
+    from mpiparallel.context.just_in_time import jit as jit
+    from mpiparallel.context.just_in_time import ms_function as ms_function
     from mpiparallel.dtype import bfloat16 as bfloat16
     from mpiparallel.dtype import bool_ as bool_
+    from mpiparallel.dtype import byte as byte
+    from mpiparallel.dtype import cdouble as cdouble
+    from mpiparallel.dtype import cfloat as cfloat
+    from mpiparallel.dtype import complex64 as complex64
+    from mpiparallel.dtype import complex128 as complex128
+    from mpiparallel.dtype import double as double
     from mpiparallel.dtype import float16 as float16
     from mpiparallel.dtype import float32 as float32
     from mpiparallel.dtype import float64 as float64
+    from mpiparallel.dtype import float_ as float_
+    from mpiparallel.dtype import half as half
     from mpiparallel.dtype import int8 as int8
     from mpiparallel.dtype import int16 as int16
     from mpiparallel.dtype import int32 as int32
     from mpiparallel.dtype import int64 as int64
+    from mpiparallel.dtype import int_ as int_
+    from mpiparallel.dtype import intc as intc
+    from mpiparallel.dtype import intp as intp
+    from mpiparallel.dtype import list_ as list_
+    from mpiparallel.dtype import long as long
+    from mpiparallel.dtype import number as number
+    from mpiparallel.dtype import short as short
+    from mpiparallel.dtype import single as single
+    from mpiparallel.dtype import string as string
+    from mpiparallel.dtype import tensor_type as tensor_type
+    from mpiparallel.dtype import tuple_ as tuple_
+    from mpiparallel.dtype import type_none as type_none
+    from mpiparallel.dtype import ubyte as ubyte
+    from mpiparallel.dtype import uint as uint
+    from mpiparallel.dtype import uint8 as uint8
+    from mpiparallel.dtype import uint16 as uint16
+    from mpiparallel.dtype import uint32 as uint32
+    from mpiparallel.dtype import uint64 as uint64
+    from mpiparallel.dtype import uintc as uintc
+    from mpiparallel.dtype import uintp as uintp
+    from mpiparallel.dtype import ushort as ushort
     from mpiparallel.graph.parameter import Parameter as Parameter
     from mpiparallel.graph.tensor import Tensor as Tensor
     from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
     from mpiparallel.nn.initializer import initializer as initializer
+    from mpiparallel.ops.functional import from_numpy as from_numpy
+    from mpiparallel.ops.functional import is_tensor as is_tensor
+    from mpiparallel.ops.functional import tensor as tensor
     from mpiparallel.ops.gradient import grad as grad
     from mpiparallel.ops.gradient import value_and_grad as value_and_grad
     from mpiparallel.train import amp as amp
     from mpiparallel.train.amp import build_train_network as build_train_network
+    from mpiparallel.train.callback import Callback as Callback
+    from mpiparallel.train.callback import CheckpointConfig as CheckpointConfig
+    from mpiparallel.train.callback import LossMonitor as LossMonitor
+    from mpiparallel.train.callback import ModelCheckpoint as ModelCheckpoint
+    from mpiparallel.train.callback import RunContext as RunContext
+    from mpiparallel.train.callback import TimeMonitor as TimeMonitor
     from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint as load_distributed_checkpoint
     from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter as merge_sliced_parameter
     from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager as DynamicLossScaleManager
     from mpiparallel.train.loss_scale_manager import FixedLossScaleManager as FixedLossScaleManager
+    from mpiparallel.train.loss_scale_manager import LossScaleManager as LossScaleManager
     from mpiparallel.train.model import Model as Model
     from mpiparallel.train.serialization import load_checkpoint as load_checkpoint
     from mpiparallel.train.serialization import load_param_into_net as load_param_into_net
     from mpiparallel.train.serialization import save_checkpoint as save_checkpoint
 
-_DTYPES = ("bfloat16", "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
+_DTYPES = (
+    "bfloat16",
+    "bool_",
+    "byte",
+    "cdouble",
+    "cfloat",
+    "complex128",
+    "complex64",
+    "double",
+    "float16",
+    "float32",
+    "float64",
+    "float_",
+    "half",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "int_",
+    "intc",
+    "intp",
+    "list_",
+    "long",
+    "number",
+    "short",
+    "single",
+    "string",
+    "tensor_type",
+    "tuple_",
+    "type_none",
+    "ubyte",
+    "uint",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "uintc",
+    "uintp",
+    "ushort",
+)
 _FOLDERS = ("common", "communication", "context", "dataset", "dtype", "nn", "ops", "parallel", "train")
 _PLACES = {
+    "Callback": "train.callback",
+    "CheckpointConfig": "train.callback",
     "DynamicLossScaleManager": "train.loss_scale_manager",
     "FixedLossScaleManager": "train.loss_scale_manager",
     "GRAPH_MODE": "context",
+    "LossMonitor": "train.callback",
+    "LossScaleManager": "train.loss_scale_manager",
     "Model": "train.model",
+    "ModelCheckpoint": "train.callback",
     "PYNATIVE_MODE": "context",
     "ParallelMode": "context",
     "Parameter": "graph.parameter",
     "ParameterTuple": "nn.cell",
+    "RunContext": "train.callback",
     "Tensor": "graph.tensor",
+    "TimeMonitor": "train.callback",
     "amp": "train",
     "build_searched_strategy": "checkpoint.strategy.strategy_file",
     "build_train_network": "train.amp",
+    "from_numpy": "ops.functional",
     "get_auto_parallel_context": "context",
     "get_context": "context",
     "get_rng_state": "context",
@@ -98,12 +186,15 @@ _PLACES = {
     "grad": "ops.gradient",
     "initial_seed": "context",
     "initializer": "nn.initializer",
+    "is_tensor": "ops.functional",
+    "jit": "context.just_in_time",
     "load_checkpoint": "train.serialization",
     "load_distributed_checkpoint": "train.distributed_checkpoint",
     "load_param_into_net": "train.serialization",
     "manual_seed": "context",
     "merge_pipeline_strategys": "checkpoint.strategy.merged",
     "merge_sliced_parameter": "train.distributed_checkpoint",
+    "ms_function": "context.just_in_time",
     "rank_list_for_transform": "checkpoint.transform.rank_list",
     "reset_auto_parallel_context": "context",
     "restore_group_info_list": "checkpoint.strategy.group_file",
@@ -113,6 +204,7 @@ _PLACES = {
     "set_context": "context",
     "set_rng_state": "context",
     "set_seed": "context",
+    "tensor": "ops.functional",
     "transform_checkpoint_by_rank": "checkpoint.transform.checkpoints",
     "transform_checkpoints": "checkpoint.transform.checkpoints",
     "value_and_grad": "ops.gradient",
@@ -121,44 +213,69 @@ _PLACES = {
 __all__ = [
     "GRAPH_MODE",
     "PYNATIVE_MODE",
+    "Callback",
+    "CheckpointConfig",
     "DynamicLossScaleManager",
     "FixedLossScaleManager",
+    "LossMonitor",
+    "LossScaleManager",
     "Model",
+    "ModelCheckpoint",
     "ParallelMode",
     "Parameter",
     "ParameterTuple",
+    "RunContext",
     "Tensor",
+    "TimeMonitor",
     "__version__",
     "amp",
     "bfloat16",
     "bool_",
     "build_searched_strategy",
     "build_train_network",
+    "byte",
+    "cdouble",
+    "cfloat",
     "communication",
+    "complex64",
+    "complex128",
     "context",
     "dataset",
+    "double",
     "dtype",
     "float16",
     "float32",
     "float64",
+    "float_",
+    "from_numpy",
     "get_auto_parallel_context",
     "get_context",
     "get_rng_state",
     "get_seed",
     "grad",
+    "half",
     "initial_seed",
     "initializer",
     "int8",
     "int16",
     "int32",
     "int64",
+    "int_",
+    "intc",
+    "intp",
+    "is_tensor",
+    "jit",
+    "list_",
     "load_checkpoint",
     "load_distributed_checkpoint",
     "load_param_into_net",
+    "long",
     "manual_seed",
     "merge_pipeline_strategys",
     "merge_sliced_parameter",
+    "ms_function",
     "nn",
+    "number",
     "ops",
     "rank_list_for_transform",
     "reset_auto_parallel_context",
@@ -169,9 +286,25 @@ __all__ = [
     "set_context",
     "set_rng_state",
     "set_seed",
+    "short",
+    "single",
+    "string",
+    "tensor",
+    "tensor_type",
     "train",
     "transform_checkpoint_by_rank",
     "transform_checkpoints",
+    "tuple_",
+    "type_none",
+    "ubyte",
+    "uint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uintc",
+    "uintp",
+    "ushort",
     "value_and_grad",
 ]
 

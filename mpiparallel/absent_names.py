@@ -26,12 +26,12 @@ def absent(owner: str, name: str, known: Iterable[str]) -> str:
 
 
 def _hint(owner: str, name: str, known: list[str]) -> str:
-    same = [one for one in known if one.lower() == name.lower()]
-    if same:
-        return f"did you mean {same[0]!r}?"
     elsewhere = _elsewhere(name)
     if elsewhere:
         return f"it is {elsewhere}.{name}"
+    same = [one for one in known if one.lower() == name.lower()]
+    if same:
+        return f"did you mean {same[0]!r}?"
     reason = reason_for(name)
     if reason:
         return f"MindSpore's is not here: {reason}"

@@ -19,33 +19,50 @@ from typing import Any, Final
 
 from mpiparallel.absent_names import getattr_of
 
-PATHS: Final[dict[str, tuple[str, ...]]] = {
-    "common.api": ("context.just_in_time",),
-    "common.seed": ("context",),
-    "dataset.engine": ("dataset",),
-    "nn.layer": ("nn",),
-    "nn.loss.loss": ("nn.loss",),
-    "nn.optim": ("nn.optimizer", "nn"),
-    "nn.wrap.cell_wrapper": ("nn.wrap", "nn"),
-    "nn.wrap.grad_reducer": ("nn.wrap",),
-    "ops.function": ("ops.functional",),
-    "ops.operations.comm_ops": ("ops.operations", "ops.virtual_dataset"),
-    "ops.operations": ("ops.operations",),
-    "ops.primitive": ("ops.primitive_names",),
-    "parallel.nn": ("nn.transformer", "nn"),
+_FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "common.api": (("context.just_in_time",), ""),
+    "common.seed": (("context",), ""),
+    "dataset.engine": (
+        ("dataset",),
+        "datasets datasets_standard_format datasets_user_defined datasets_vision samplers",
+    ),
+    "nn.layer": (("nn",), "activation basic container conv dense embedding math normalization padding pooling"),
+    "nn.loss": (("nn.loss", "nn"), "loss"),
+    "nn.optim": (("nn.optimizer", "nn"), "adam momentum optimizer sgd"),
+    "nn.wrap": (("nn.wrap", "nn"), "cell_wrapper grad_reducer"),
+    "ops.function": (
+        ("ops.functional",),
+        "array_func clip_func grad linalg_func math_func nn_func other_func parameter_func random_func",
+    ),
+    "ops.operations": (
+        ("ops.operations", "ops.virtual_dataset"),
+        "array_ops comm_ops control_ops debug_ops inner_ops math_ops nn_ops other_ops random_ops",
+    ),
+    "ops.primitive": (("ops.primitive_names",), ""),
+    "parallel.nn": (("nn.transformer", "nn"), ""),
 }
-"""A path of MindSpore, and the modules here that have its names. What begins with a path and a dot leads there too."""
+"""A path of MindSpore, the modules here that have its names, and the files that MindSpore has in that folder."""
+
+PATHS: Final[dict[str, tuple[str, ...]]] = {
+    path: places
+    for folder, (places, files) in _FILES.items()
+    for path in (folder, *(f"{folder}.{file}" for file in files.split()))
+}
+"""Every path of MindSpore that is no file here, or may be none, and the modules here that have its names."""
 
 _PACKAGE: Final = __name__.partition(".")[0]
 
 
 def places_of(path: str) -> tuple[str, ...] | None:
-    """Return the modules here that have the names of a MindSpore path, None for a path that is none of these."""
-    parts = path.split(".")
-    if parts[0] != _PACKAGE:
+    """Return the modules here that have the names of a MindSpore path, None for a path that is none of these.
+
+    >>> places_of("mpiparallel.nn.optim.momentum")
+    ('mpiparallel.nn.optimizer', 'mpiparallel.nn')
+    """
+    package, _, rest = path.partition(".")
+    if package != _PACKAGE or rest not in PATHS:
         return None
-    found = (PATHS.get(".".join(parts[1:stop])) for stop in range(len(parts), 1, -1))
-    return next((tuple(f"{_PACKAGE}.{place}" for place in places) for places in found if places), None)
+    return tuple(f"{_PACKAGE}.{place}" for place in PATHS[rest])
 
 
 class _Door(Loader):
@@ -57,7 +74,7 @@ class _Door(Loader):
     def exec_module(self, module: ModuleType) -> None:
         modules = [importlib.import_module(place) for place in self._places]
         refuse = getattr_of(module.__name__)
-        offered = sorted({name for one in modules for name in getattr(one, "__all__", ())})
+        offered = sorted({name for one in modules for name in _offered(one)})
 
         def look_up(name: str) -> Any:
             # Files inside the places are no names of MindSpore's.
@@ -66,8 +83,20 @@ class _Door(Loader):
             return refuse(name) if value is None else value
 
         vars(module).update(
-            __getattr__=look_up, __all__=offered, __doc__=f"MindSpore's door to {' and '.join(self._places)}."
+            __getattr__=look_up,
+            __all__=offered,
+            __dir__=lambda: offered,
+            __doc__=f"MindSpore's door to {' and '.join(self._places)}.",
         )
+
+
+def _offered(module: ModuleType) -> list[str]:
+    """Return the names that a module has for others, those of its own where it does not list them."""
+    listed: list[str] | None = getattr(module, "__all__", None)
+    if listed is not None:
+        return [name for name in listed if not isinstance(vars(module).get(name), ModuleType)]
+    own = (name for name, item in vars(module).items() if getattr(item, "__module__", "").startswith(_PACKAGE))
+    return [name for name in own if not name.startswith("__")]
 
 
 class _Finder(MetaPathFinder):

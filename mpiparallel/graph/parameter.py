@@ -8,7 +8,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.errors import LayoutError
-from mpiparallel.graph.tensor import Initial, Tensor
+from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

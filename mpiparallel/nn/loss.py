@@ -9,6 +9,9 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 
+__path__: list[str] = []
+"""No folder: MindSpore's ``nn.loss.loss`` is in ``mindspore_paths``."""
+
 
 class LossBase(Cell):
     """What losses share: ``reduction`` "mean", "sum" or "none" of the losses of all elements.

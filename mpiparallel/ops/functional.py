@@ -101,6 +101,16 @@ def tensor(input_data: Any = None, dtype: Any = None, shape: Sequence[int] | Non
     return Tensor(input_data, dtype, shape, init)
 
 
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor of an array's values, in its memory."""
+    return Tensor.from_numpy(array)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Return whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
 def scalar_to_tensor(input_x: Any, dtype: Any = np.float32) -> Tensor:
     """Return a number as a 0-d tensor of ``dtype``."""
     return Tensor(np.asarray(input_x, np.dtype(dtype)))

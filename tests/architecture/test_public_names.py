@@ -16,6 +16,8 @@ import mpiparallel
 PACKAGE = Path(mpiparallel.__file__).parent
 # Importing this one starts MPI, which the process of the tests must not.
 STARTS_MPI = PACKAGE / "communication" / "mpi"
+MACHINERY = ("mpiparallel.absent_names", "mpiparallel.mindspore_paths")
+"""What serves the fronts and is not offered by them."""
 FRONTS = [
     ".".join(path.parent.relative_to(PACKAGE.parent).parts)
     for path in sorted(PACKAGE.rglob("__init__.py"))
@@ -41,6 +43,8 @@ def offered(front: str) -> set[str]:
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "mpiparallel":
+            if node.module in MACHINERY:
+                continue
             names.update(alias.asname or alias.name for alias in node.names)
     names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
     return {name for name in names if not name.startswith("_") or name == "__version__"}

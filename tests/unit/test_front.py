@@ -51,7 +51,7 @@ def test_every_public_name_can_be_loaded_and_is_listed() -> None:
     for name in mpiparallel.__all__:
         assert getattr(mpiparallel, name) is not None
     assert dir(mpiparallel) == sorted(mpiparallel.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'Tensr'"):
+    with pytest.raises(AttributeError, match="mpiparallel has no 'Tensr'; did you mean 'Tensor'"):
         mpiparallel.Tensr  # noqa: B018
 
 

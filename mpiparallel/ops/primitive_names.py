@@ -1,0 +1,40 @@
+"""What MindSpore's users make operators and constants of programs with, by its names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from mpiparallel.graph.operator import Operator
+
+Primitive = Operator
+"""What every operator is; one of your own is a subclass that says its ``infer``, ``equation`` and ``kernel``."""
+
+
+def constexpr(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Return the function: what Python computes while a network is traced is a constant of its program anyway.
+
+    >>> @constexpr
+    ... def half(extent):
+    ...     return extent // 2
+    >>> half(6)
+    3
+    """
+    return constexpr if fn is None else fn
+
+
+def prim_attr_register(fn: Callable[..., None]) -> Callable[..., None]:
+    """Return an operator's ``__init__`` that keeps its arguments as attributes of the same names before it runs."""
+    signature = inspect.signature(fn)
+
+    @wraps(fn)
+    def keeping(self: Any, *arguments: Any, **named: Any) -> None:
+        bound = signature.bind(self, *arguments, **named)
+        bound.apply_defaults()
+        for name, item in list(bound.arguments.items())[1:]:
+            setattr(self, name, item)
+        fn(self, *arguments, **named)
+
+    return keeping

@@ -1,0 +1,54 @@
+"""MindSpore's module paths lead to the modules here that have their names."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import mpiparallel
+from mpiparallel.mindspore_paths import PATHS
+
+SAME = {
+    "nn.optim.momentum.Momentum": "nn.Momentum",
+    "nn.optim.Adam": "nn.Adam",
+    "nn.optim.adam.AdamWeightDecay": "nn.AdamWeightDecay",
+    "nn.layer.basic.Dense": "nn.Dense",
+    "nn.loss.loss.MSELoss": "nn.MSELoss",
+    "nn.wrap.cell_wrapper.WithLossCell": "nn.WithLossCell",
+    "nn.wrap.grad_reducer.DistributedGradReducer": "nn.DistributedGradReducer",
+    "ops.function.math_func.matmul": "ops.matmul",
+    "ops.function.relu": "ops.relu",
+    "ops.operations.comm_ops.AllReduce": "ops.AllReduce",
+    "ops.operations.nn_ops.ReLU": "ops.ReLU",
+    "parallel.nn.Transformer": "nn.transformer.Transformer",
+    "parallel.nn.TransformerOpParallelConfig": "nn.transformer.TransformerOpParallelConfig",
+    "common.seed.set_seed": "set_seed",
+    "common.dtype.float32": "float32",
+    "dataset.engine.datasets.GeneratorDataset": "dataset.GeneratorDataset",
+}
+
+
+@pytest.mark.parametrize("path", SAME)
+def test_a_path_of_mindspore_gives_the_same_object(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    found = getattr(importlib.import_module(f"mpiparallel.{module}"), name)
+    wanted: object = mpiparallel
+    for part in SAME[path].split("."):
+        wanted = getattr(wanted, part)
+    assert found is wanted
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_path_can_be_imported_and_says_where_it_leads(path: str) -> None:
+    module = importlib.import_module(f"mpiparallel.{path}")
+    offered = getattr(module, "__all__", None) or dir(module)
+    assert [name for name in offered if getattr(module, name, None) is None] == []
+    is_file = Path(str(module.__spec__.origin)).exists()
+    assert is_file or str(module.__doc__).startswith("MindSpore's door to mpiparallel.")
+
+
+def test_what_is_no_path_of_mindspore_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'mpiparallel\.nn\.optimus'"):
+        importlib.import_module("mpiparallel.nn.optimus")
