@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.errors import GradientError, StrategyError
+from mpiparallel.errors import GradientError
 from mpiparallel.graph.apply import apply
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, operand, widened
-from mpiparallel.graph.graph import Segment
+from mpiparallel.graph.operator_settings import OperatorSettings
+from mpiparallel.graph.operator_settings import Strategy as Strategy
 from mpiparallel.graph.runtime import Kernel as Kernel
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
@@ -21,11 +22,10 @@ from mpiparallel.layout.box import Box
 if TYPE_CHECKING:
     from mpiparallel.graph.tensor import Tensor
 
-Strategy = tuple[tuple[int, ...], ...]
 Self = TypeVar("Self", bound="Operator")
 
 
-class Operator:
+class Operator(OperatorSettings):
     """A function of tensors. Subclasses are the one place that describes it.
 
     Attributes of an instance configure it (``MatMul(transpose_b=True)``). Calling it on tensors records a node while a
@@ -64,32 +64,7 @@ class Operator:
     """Dims along which a part of an output may need other elements of an input than its own part: ``reads`` says which.
     """
 
-    strategy: Strategy | None = None
-    out_strategy: Strategy | None = None
-    segment: Segment | None = None
     scope: str = ""
-
-    @property
-    def name(self) -> str:
-        """The operator's name in graphs, messages and strategy files."""
-        return type(self).__name__
-
-    def shard(self: Self, in_strategy: Strategy, out_strategy: Strategy | None = None) -> Self:
-        """Cut dim ``d`` of input ``i`` into ``in_strategy[i][d]`` parts; returns the operator.
-
-        With ``out_strategy`` the outputs are moved to these cuts at once. A dim that is cut further takes the axes
-        over which the output is a sum first, so that a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)``
-        for a product. Raises StrategyError when one is not a tuple of tuples of positive integers; whether they fit the
-        operator and the devices is checked when the network is compiled.
-        """
-        self.strategy = _checked(self.name, "strategy", in_strategy)
-        self.out_strategy = None if out_strategy is None else _checked(self.name, "out_strategy", out_strategy)
-        return self
-
-    def recompute(self: Self, mode: bool = True) -> Self:
-        """Compute the outputs once more for the gradient rather than keep them; returns the operator."""
-        self.segment = Segment() if mode else None
-        return self
 
     def configured(self: Self, **attributes: object) -> Self:
         """Return a copy with other attributes."""
@@ -155,11 +130,3 @@ class Operator:
             if name not in ("strategy", "out_strategy", "scope", "segment")
         )
         return f"{self.name}({attributes})"
-
-
-def _checked(operator: str, argument: str, strategy: Strategy) -> Strategy:
-    if not isinstance(strategy, tuple) or not all(isinstance(cuts, tuple) for cuts in strategy):
-        raise StrategyError(f"{operator}: {argument} {strategy!r} must be a tuple of tuples such as ((2, 1), (1, 4))")
-    if any(not isinstance(cut, int) or cut < 1 for cuts in strategy for cut in cuts):
-        raise StrategyError(f"{operator}: {argument} {strategy!r}: each cut must be an integer of at least 1")
-    return strategy

@@ -15,6 +15,10 @@ from mpiparallel.nn.adaptive_pooling import AdaptiveAvgPool2d as AdaptiveAvgPool
 from mpiparallel.nn.batch_norm import BatchNorm1d as BatchNorm1d
 from mpiparallel.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from mpiparallel.nn.cell import Cell as Cell
+from mpiparallel.nn.classification_loss import BCELoss as BCELoss
+from mpiparallel.nn.classification_loss import CrossEntropyLoss as CrossEntropyLoss
+from mpiparallel.nn.classification_loss import KLDivLoss as KLDivLoss
+from mpiparallel.nn.classification_loss import NLLLoss as NLLLoss
 from mpiparallel.nn.clip import ClipByNorm as ClipByNorm
 from mpiparallel.nn.containers import CellList as CellList
 from mpiparallel.nn.containers import SequentialCell as SequentialCell
@@ -58,15 +62,33 @@ from mpiparallel.nn.padding import Pad as Pad
 from mpiparallel.nn.pooling import AvgPool2d as AvgPool2d
 from mpiparallel.nn.pooling import Flatten as Flatten
 from mpiparallel.nn.pooling import MaxPool2d as MaxPool2d
+from mpiparallel.nn.regression_loss import HuberLoss as HuberLoss
+from mpiparallel.nn.regression_loss import MAELoss as MAELoss
+from mpiparallel.nn.regression_loss import RMSELoss as RMSELoss
+from mpiparallel.nn.regression_loss import SmoothL1Loss as SmoothL1Loss
+from mpiparallel.nn.smooth_activation import ELU as ELU
+from mpiparallel.nn.smooth_activation import HSigmoid as HSigmoid
+from mpiparallel.nn.smooth_activation import HSwish as HSwish
+from mpiparallel.nn.smooth_activation import Identity as Identity
+from mpiparallel.nn.smooth_activation import LeakyReLU as LeakyReLU
+from mpiparallel.nn.smooth_activation import LogSigmoid as LogSigmoid
+from mpiparallel.nn.smooth_activation import LogSoftmax as LogSoftmax
+from mpiparallel.nn.smooth_activation import Mish as Mish
+from mpiparallel.nn.smooth_activation import PReLU as PReLU
+from mpiparallel.nn.smooth_activation import ReLU6 as ReLU6
+from mpiparallel.nn.smooth_activation import SiLU as SiLU
+from mpiparallel.nn.smooth_activation import Softsign as Softsign
 from mpiparallel.nn.wrap.loss_cell import WithEvalCell as WithEvalCell
 from mpiparallel.nn.wrap.loss_cell import WithLossCell as WithLossCell
 from mpiparallel.nn.wrap.loss_scale import DynamicLossScaleUpdateCell as DynamicLossScaleUpdateCell
 from mpiparallel.nn.wrap.loss_scale import FixedLossScaleUpdateCell as FixedLossScaleUpdateCell
 from mpiparallel.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell as TrainOneStepWithLossScaleCell
+from mpiparallel.nn.wrap.pipeline_cell import PipelineCell as PipelineCell
 from mpiparallel.nn.wrap.train_one_step import DistributedGradReducer as DistributedGradReducer
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell as TrainOneStepCell
 
 __all__ = [
+    "ELU",
     "GELU",
     "MAE",
     "MSE",
@@ -76,6 +98,7 @@ __all__ = [
     "AdamWeightDecay",
     "AdaptiveAvgPool2d",
     "AvgPool2d",
+    "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -84,6 +107,7 @@ __all__ = [
     "ClipByNorm",
     "Conv2d",
     "CosineDecayLR",
+    "CrossEntropyLoss",
     "Dense",
     "DistributedGradReducer",
     "Dropout",
@@ -92,25 +116,43 @@ __all__ = [
     "ExponentialDecayLR",
     "FixedLossScaleUpdateCell",
     "Flatten",
+    "HSigmoid",
+    "HSwish",
+    "HuberLoss",
+    "Identity",
     "InverseDecayLR",
+    "KLDivLoss",
     "L1Loss",
     "LayerNorm",
+    "LeakyReLU",
     "LearningRateSchedule",
+    "LogSigmoid",
+    "LogSoftmax",
     "Loss",
     "LossBase",
+    "MAELoss",
     "MSELoss",
     "MaxPool2d",
     "Metric",
+    "Mish",
     "Momentum",
+    "NLLLoss",
     "NaturalExpDecayLR",
     "Optimizer",
+    "PReLU",
     "Pad",
+    "PipelineCell",
     "PolynomialDecayLR",
+    "RMSELoss",
     "ReLU",
+    "ReLU6",
     "SequentialCell",
+    "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
     "Softmax",
     "SoftmaxCrossEntropyWithLogits",
+    "Softsign",
     "Tanh",
     "Top1CategoricalAccuracy",
     "Top5CategoricalAccuracy",

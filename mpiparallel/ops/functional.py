@@ -14,6 +14,18 @@ from mpiparallel.errors import ShapeError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.ops.activation_functions import elu as elu
+from mpiparallel.ops.activation_functions import hardsigmoid as hardsigmoid
+from mpiparallel.ops.activation_functions import hardswish as hardswish
+from mpiparallel.ops.activation_functions import leaky_relu as leaky_relu
+from mpiparallel.ops.activation_functions import logsigmoid as logsigmoid
+from mpiparallel.ops.activation_functions import mish as mish
+from mpiparallel.ops.activation_functions import prelu as prelu
+from mpiparallel.ops.activation_functions import relu6 as relu6
+from mpiparallel.ops.activation_functions import silu as silu
+from mpiparallel.ops.activation_functions import softplus as softplus
+from mpiparallel.ops.activation_functions import softsign as softsign
+from mpiparallel.ops.activation_functions import swish as swish
 from mpiparallel.ops.clipping import clip_by_global_norm as clip_by_global_norm
 from mpiparallel.ops.clipping import clip_by_norm as clip_by_norm
 from mpiparallel.ops.clipping import clip_by_value as clip_by_value
@@ -65,6 +77,15 @@ from mpiparallel.ops.elementwise_functions import tanh as tanh
 from mpiparallel.ops.elementwise_functions import where as where
 from mpiparallel.ops.gradient import grad as grad
 from mpiparallel.ops.gradient import value_and_grad as value_and_grad
+from mpiparallel.ops.loss_functions import binary_cross_entropy as binary_cross_entropy
+from mpiparallel.ops.loss_functions import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from mpiparallel.ops.loss_functions import cross_entropy as cross_entropy
+from mpiparallel.ops.loss_functions import huber_loss as huber_loss
+from mpiparallel.ops.loss_functions import kl_div as kl_div
+from mpiparallel.ops.loss_functions import l1_loss as l1_loss
+from mpiparallel.ops.loss_functions import mse_loss as mse_loss
+from mpiparallel.ops.loss_functions import nll_loss as nll_loss
+from mpiparallel.ops.loss_functions import smooth_l1_loss as smooth_l1_loss
 from mpiparallel.ops.row_functions import adaptive_avg_pool2d as adaptive_avg_pool2d
 from mpiparallel.ops.row_functions import addn as addn
 from mpiparallel.ops.row_functions import argmax as argmax
@@ -89,6 +110,40 @@ from mpiparallel.ops.shape_functions import strided_slice as strided_slice
 from mpiparallel.ops.shape_functions import tile as tile
 from mpiparallel.ops.shape_functions import transpose as transpose
 from mpiparallel.ops.shape_functions import unstack as unstack
+from mpiparallel.ops.tensor_functions import addmm as addmm
+from mpiparallel.ops.tensor_functions import all as all
+from mpiparallel.ops.tensor_functions import amax as amax
+from mpiparallel.ops.tensor_functions import amin as amin
+from mpiparallel.ops.tensor_functions import any as any
+from mpiparallel.ops.tensor_functions import bmm as bmm
+from mpiparallel.ops.tensor_functions import chunk as chunk
+from mpiparallel.ops.tensor_functions import clamp as clamp
+from mpiparallel.ops.tensor_functions import clip as clip
+from mpiparallel.ops.tensor_functions import dense as dense
+from mpiparallel.ops.tensor_functions import expand as expand
+from mpiparallel.ops.tensor_functions import index_select as index_select
+from mpiparallel.ops.tensor_functions import isclose as isclose
+from mpiparallel.ops.tensor_functions import isfinite as isfinite
+from mpiparallel.ops.tensor_functions import isnan as isnan
+from mpiparallel.ops.tensor_functions import lerp as lerp
+from mpiparallel.ops.tensor_functions import logical_xor as logical_xor
+from mpiparallel.ops.tensor_functions import logsumexp as logsumexp
+from mpiparallel.ops.tensor_functions import max as max
+from mpiparallel.ops.tensor_functions import min as min
+from mpiparallel.ops.tensor_functions import mm as mm
+from mpiparallel.ops.tensor_functions import moveaxis as moveaxis
+from mpiparallel.ops.tensor_functions import narrow as narrow
+from mpiparallel.ops.tensor_functions import norm as norm
+from mpiparallel.ops.tensor_functions import numel as numel
+from mpiparallel.ops.tensor_functions import permute as permute
+from mpiparallel.ops.tensor_functions import prod as prod
+from mpiparallel.ops.tensor_functions import std as std
+from mpiparallel.ops.tensor_functions import sum as sum
+from mpiparallel.ops.tensor_functions import swapaxes as swapaxes
+from mpiparallel.ops.tensor_functions import swapdims as swapdims
+from mpiparallel.ops.tensor_functions import unbind as unbind
+from mpiparallel.ops.tensor_functions import unsqueeze as unsqueeze
+from mpiparallel.ops.tensor_functions import var as var
 
 
 def _apply(operator: Any, *inputs: Any) -> Tensor:
@@ -250,6 +305,21 @@ def assign_sub(variable: Parameter, value: Any) -> None:
     """Subtract from a parameter a value of its shape, or 0-d."""
     operations.AssignSub()(variable, value)
 
+
+cat = concat
+subtract = sub
+multiply = mul
+divide = div
+true_divide = div
+floor_divide = floor_div
+absolute = abs
+negative = neg
+eq = equal
+ne = not_equal
+lt = less
+le = less_equal
+gt = greater
+ge = greater_equal
 
 if not TYPE_CHECKING:
     __getattr__ = getattr_of(__name__)

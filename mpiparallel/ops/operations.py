@@ -83,6 +83,7 @@ from mpiparallel.ops.gathering import GatherGrad as GatherGrad
 from mpiparallel.ops.gathering import GatherLast as GatherLast
 from mpiparallel.ops.gathering import GatherLastGrad as GatherLastGrad
 from mpiparallel.ops.gradient import GradOperation as GradOperation
+from mpiparallel.ops.identity import Identity as Identity
 from mpiparallel.ops.inspection import DType as DType
 from mpiparallel.ops.inspection import Rank as Rank
 from mpiparallel.ops.inspection import Shape as Shape

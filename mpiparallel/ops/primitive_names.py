@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from mpiparallel.graph.operator import Operator
 
 Primitive = Operator
 """What every operator is; one of your own is a subclass that says its ``infer``, ``equation`` and ``kernel``."""
+
+
+class Partial:
+    """Makes a function of which the first arguments are given.
+
+    >>> Partial()(pow, 2)(5)
+    32
+    """
+
+    def __call__(self, func: Callable[..., Any], *arguments: Any, **named: Any) -> Callable[..., Any]:
+        """Return ``func`` with its first arguments, and those by name, given."""
+        return partial(func, *arguments, **named)
 
 
 def constexpr(fn: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -34,9 +34,21 @@ def unstack(input_x: Any, axis: int = 0) -> tuple[Tensor, ...]:
     return pieces
 
 
-def split(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Tensor, ...]:
-    """Return the ``output_num`` equal pieces of a tensor along dim ``axis``."""
-    pieces: tuple[Tensor, ...] = operations.Split(axis, output_num)(input_x)
+def split(
+    tensor: Any, split_size_or_sections: Any = None, axis: int = 0, output_num: int | None = None
+) -> tuple[Tensor, ...]:
+    """Return pieces along dim ``axis``: of so many elements each, the last of what is left, or of the sizes given.
+
+    ``output_num`` asks for so many equal pieces instead. Raises ConfigurationError unless one of both is given.
+
+    >>> [piece.shape for piece in split(np.zeros((5, 2)), 2)]
+    [(2, 2), (2, 2), (1, 2)]
+    """
+    if (split_size_or_sections is None) == (output_num is None):
+        raise ConfigurationError("split: give split_size_or_sections, or output_num for so many equal pieces")
+    if output_num is None:
+        return (tensor if isinstance(tensor, Tensor) else Tensor(tensor)).split(split_size_or_sections, axis)
+    pieces: tuple[Tensor, ...] = operations.Split(axis, output_num)(tensor)
     return pieces
 
 

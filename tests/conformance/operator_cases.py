@@ -96,6 +96,7 @@ def _elementwise() -> list[OperatorCase]:
         OperatorCase("LogicalNot", P.LogicalNot, (condition,)),
         *(_one(name) for name in ("Neg", "Exp", "Square", "Abs", "Tanh", "ReLU", "GeLU", "Sigmoid")),
         *(_one(name, positive) for name in ("Log", "Sqrt")),
+        _one("Identity"),
         _one("Sign", differentiable=()),
         OperatorCase("Select", P.Select, (condition, floats(6, 5), floats(6, 5, seed=2)), (), (1, 2)),
         OperatorCase("Select-row", P.Select, (condition[0], floats(6, 5), floats(6, 1, seed=2)), (), (1, 2)),

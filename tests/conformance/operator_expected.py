@@ -173,6 +173,7 @@ FORMULAS: dict[str, Formula] = {
     "LogicalAnd": _ufunc(np.logical_and),
     "LogicalOr": _ufunc(np.logical_or),
     "LogicalNot": _ufunc(np.logical_not),
+    "Identity": _ufunc(np.array),
     "Neg": _ufunc(np.negative),
     "Exp": _ufunc(np.exp),
     "Log": _ufunc(np.log),

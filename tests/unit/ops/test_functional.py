@@ -65,7 +65,7 @@ TABLE: list[tuple[Callable[[], Any], Any]] = [
     (lambda: F.one_hot(IDS, 4, 1.0, 0.0), np.eye(4)[IDS]),
     (lambda: F.concat([X, Y], 1), np.concatenate([X, Y], 1)),
     (lambda: F.stack([X, Y], 1), np.stack([X, Y], 1)),
-    (lambda: F.split(X, 1, 3)[1], X[:, 2:4]),
+    (lambda: F.split(X, axis=1, output_num=3)[1], X[:, 2:4]),
     (lambda: F.reshape(X, (3, -1)), X.reshape(3, 8)),
     (lambda: F.transpose(X, (1, 0)), X.T),
     (lambda: F.broadcast_to(V, (3, 6)), np.broadcast_to(V, (3, 6))),

@@ -1,0 +1,78 @@
+"""What users say of an operator beside its arguments: strategies, recomputation, and what changes nothing here."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from mpiparallel.errors import ConfigurationError, StrategyError
+from mpiparallel.graph.graph import Segment
+from mpiparallel.remark import remark
+
+Strategy = tuple[tuple[int, ...], ...]
+Self = TypeVar("Self", bound="OperatorSettings")
+
+
+class OperatorSettings:
+    """The settings of an operator; each method returns the operator."""
+
+    strategy: Strategy | None = None
+    out_strategy: Strategy | None = None
+    segment: Segment | None = None
+
+    @property
+    def name(self) -> str:
+        """The operator's name in graphs, messages and strategy files."""
+        return type(self).__name__
+
+    def shard(self: Self, in_strategy: Strategy | None = None, out_strategy: Strategy | None = None) -> Self:
+        """Cut dim ``d`` of input ``i`` into ``in_strategy[i][d]`` parts; returns the operator.
+
+        None takes the strategy away: the operator is then placed as one that never had any. With ``out_strategy`` the
+        outputs are moved to these cuts at once. A dim that is cut further takes the axes over which the output is a sum
+        first, so that a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)`` for a product. Raises
+        StrategyError when one is not a tuple of tuples of positive integers, and for an ``out_strategy`` alone; whether
+        they fit the operator and the devices is checked when the network is compiled.
+        """
+        if in_strategy is None and out_strategy is not None:
+            raise StrategyError(f"{self.name}: out_strategy {out_strategy!r} is given alone; give in_strategy too")
+        self.strategy = None if in_strategy is None else _checked(self.name, "strategy", in_strategy)
+        self.out_strategy = None if out_strategy is None else _checked(self.name, "out_strategy", out_strategy)
+        return self
+
+    def recompute(self: Self, mode: bool = True) -> Self:
+        """Compute the outputs once more for the gradient rather than keep them; returns the operator."""
+        self.segment = Segment() if mode else None
+        return self
+
+    def add_prim_attr(self: Self, name: str, value: Any) -> Self:
+        """Return the operator: attributes are hints to MindSpore's planner, which are not needed here."""
+        remark(f"{self.name}.add_prim_attr: {name}={value!r} has no effect here: the planner takes no hints")
+        return self
+
+    add_attr = add_prim_attr
+
+    def set_device(self: Self, device_target: str) -> Self:
+        """Return the operator, which runs on the device of its rank."""
+        remark(f"{self.name}.set_device: {device_target!r} has no effect here: an operator runs where its rank does")
+        return self
+
+    def set_prim_instance_name(self: Self, instance_name: str) -> Self:
+        """Return the operator, which goes by its place in the network."""
+        remark(f"{self.name}.set_prim_instance_name: {instance_name!r} has no effect: its name is its place")
+        return self
+
+    def set_stage(self: Self, stage: int) -> Self:
+        """Return the operator, which is in stage 0; raise ConfigurationError for another stage of a pipeline."""
+        if stage != 0:
+            raise ConfigurationError(
+                f"{self.name}.set_stage: stage {stage} needs pipeline parallelism, which is not offered yet; leave it"
+            )
+        return self
+
+
+def _checked(operator: str, argument: str, strategy: Any) -> Strategy:
+    if not isinstance(strategy, tuple) or not all(isinstance(cuts, tuple) for cuts in strategy):
+        raise StrategyError(f"{operator}: {argument} {strategy!r} must be a tuple of tuples such as ((2, 1), (1, 4))")
+    if any(not isinstance(cut, int) or cut < 1 for cuts in strategy for cut in cuts):
+        raise StrategyError(f"{operator}: {argument} {strategy!r}: each cut must be an integer of at least 1")
+    return strategy

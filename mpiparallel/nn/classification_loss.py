@@ -1,0 +1,69 @@
+"""Losses of classes and of shares, as cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.loss import LossBase
+from mpiparallel.ops import loss_functions as functions
+
+
+class NLLLoss(LossBase):
+    """``-weight[label] * logits[n, label]``, ``logits`` (n, classes, ...) being logarithms of shares.
+
+    Where a label is ``ignore_index`` the loss is 0. The mean divides by the weights that took part.
+    """
+
+    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.weight, self.ignore_index = weight, ignore_index
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return a scalar, or the losses of the rows."""
+        return functions.nll_loss(logits, labels, self.weight, self.ignore_index, self.reduction)
+
+
+class CrossEntropyLoss(LossBase):
+    """The cross entropy of ``softmax(logits)``, ``logits`` being (n, classes, ...), and labels: classes or shares.
+
+    ``label_smoothing`` gives that share to all classes alike; the rest is as in NLLLoss.
+
+    >>> round(float(CrossEntropyLoss()(Tensor([[0.0, 0.0]]), Tensor([1]))), 4)
+    0.6931
+    """
+
+    def __init__(
+        self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+    ) -> None:
+        super().__init__(reduction)
+        self.weight, self.ignore_index, self.label_smoothing = weight, ignore_index, label_smoothing
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return a scalar, or the losses of the rows."""
+        given = (self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+        return functions.cross_entropy(logits, labels, *given)
+
+
+class BCELoss(LossBase):
+    """``-labels * log(logits) - (1 - labels) * log(1 - logits)`` of each element, times ``weight``."""
+
+    def __init__(self, weight: Any = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.weight = weight
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return a scalar, or the losses of the elements."""
+        return functions.binary_cross_entropy(logits, labels, self.weight, self.reduction)
+
+
+class KLDivLoss(LossBase):
+    """``labels * (log(labels) - logits)`` of each element, ``logits`` being logarithms; also "batchmean" of rows."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__("mean" if reduction == "batchmean" else reduction)
+        self.reduction = reduction
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return a scalar, or the losses of the elements."""
+        return functions.kl_div(logits, labels, self.reduction)

@@ -1,0 +1,137 @@
+"""Activation functions as cells, that are made of several operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiparallel import ops
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.initializer import initializer
+from mpiparallel.ops import activation_functions as functions
+
+
+class Identity(Cell):
+    """Its input; arguments are taken and not used, as by the cells that it stands for."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__()
+
+    def construct(self, x: Any) -> Any:
+        """Return ``x``."""
+        return x
+
+
+class LeakyReLU(Cell):
+    """``x`` where it is positive, ``alpha * x`` elsewhere.
+
+    >>> LeakyReLU(0.5)(Tensor([-2.0, 2.0])).asnumpy().tolist()
+    [-1.0, 2.0]
+    """
+
+    def __init__(self, alpha: float = 0.2) -> None:
+        super().__init__()
+        self.alpha = alpha
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.leaky_relu(x, self.alpha)
+
+
+class PReLU(Cell):
+    """``x`` (n, c, ...) where it is positive, elsewhere times ``w``, which is trained: one number, or one a channel.
+
+    The first values are ``w``, a number or a tensor of ``channel`` elements.
+    """
+
+    def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
+        super().__init__()
+        self.w = Parameter(initializer(w if np.ndim(w) == 0 else Tensor(w), (channel,)), "a")
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.prelu(x, self.w)
+
+
+class ELU(Cell):
+    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = alpha
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.elu(x, self.alpha)
+
+
+class ReLU6(Cell):
+    """``min(max(x, 0), 6)``."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.relu6(x)
+
+
+class SiLU(Cell):
+    """``x * sigmoid(x)``."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.silu(x)
+
+
+class Mish(Cell):
+    """``x * tanh(log(1 + exp(x)))``."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.mish(x)
+
+
+class LogSigmoid(Cell):
+    """``log(sigmoid(x))``."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.logsigmoid(x)
+
+
+class Softsign(Cell):
+    """``x / (1 + abs(x))``."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        return functions.softsign(x)
+
+
+class HSigmoid(Cell):
+    """``min(max(x + 3, 0), 6) / 6``."""
+
+    def construct(self, input: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``input``."""
+        return functions.hardsigmoid(input)
+
+
+class HSwish(Cell):
+    """``x * min(max(x + 3, 0), 6) / 6``."""
+
+    def construct(self, input: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``input``."""
+        return functions.hardswish(input)
+
+
+class LogSoftmax(Cell):
+    """The logarithm of softmax along dim ``axis``; the operator is ``log_softmax``."""
+
+    def __init__(self, axis: int = -1) -> None:
+        super().__init__()
+        self.log_softmax = ops.LogSoftmax(axis)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``x``."""
+        result: Tensor = self.log_softmax(x)
+        return result
