@@ -14,6 +14,9 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.random_stream import put_random_stream, random_stream
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.remark import remark
+
+LoadedStrategies = tuple[str, tuple[tuple[str, Strategy], ...], int]
 
 GRAPH_MODE: Final = 0
 PYNATIVE_MODE: Final = 1
@@ -77,7 +80,7 @@ class Settings:
     seed: int = 0
     unnamed: int = 0
     draws: int = 0
-    loaded_strategies: tuple[str, tuple[tuple[str, Strategy], ...]] = "", ()
+    loaded_strategies: LoadedStrategies = "", (), 0
 
 
 _SETTINGS: ContextVar[Settings] = ContextVar("settings")
@@ -291,12 +294,13 @@ def next_unnamed() -> int:
     return now.unnamed
 
 
-def take_strategies(path: str, strategies: tuple[tuple[str, Strategy], ...]) -> None:
+def take_strategies(path: str, strategies: tuple[tuple[str, Strategy], ...], device_num: int = 0) -> None:
     """Take what the ``strategy_ckpt_load_file`` of that path says of operators; who can read such files calls this.
 
-    Without a path they are not from a file, and hold as long as none is set.
+    They are for ``device_num`` devices, 0 where that is not known: for another number nothing is cut by them. Without a
+    path they are not from a file, and hold as long as none is set.
     """
-    _keep(replace(all_settings(), loaded_strategies=(path, strategies)))
+    _keep(replace(all_settings(), loaded_strategies=(path, strategies, device_num)))
 
 
 def take_settings(settings: Settings) -> None:
@@ -304,9 +308,9 @@ def take_settings(settings: Settings) -> None:
     _keep(settings)
 
 
-def _loaded_strategies(settings: Settings) -> tuple[tuple[str, Strategy], ...]:
+def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, Strategy], ...]:
     wanted = settings.parallel["strategy_ckpt_load_file"]
-    path, strategies = settings.loaded_strategies
+    path, strategies, made_for = settings.loaded_strategies
     if settings.parallel["parallel_mode"] != ParallelMode.SEMI_AUTO_PARALLEL or (path and not wanted):
         return ()
     if path != wanted:
@@ -314,6 +318,12 @@ def _loaded_strategies(settings: Settings) -> tuple[tuple[str, Strategy], ...]:
             f"strategy_ckpt_load_file {wanted!r} has not been read, which Model does; set it before making the Model, "
             "and run the network by the Model"
         )
+    if made_for not in (0, device_num):
+        remark(
+            f"strategy_ckpt_load_file {path!r} is of {made_for} devices, and there are {device_num}: operators keep their "
+            "own strategies, and the file only tells how the checkpoint files of that training are cut"
+        )
+        return ()
     return strategies
 
 
@@ -345,7 +355,7 @@ def current_configuration() -> ParallelConfiguration:
         optimizer_shard_size=_shard_size(parallel),
         strategy_save_file=parallel["strategy_ckpt_save_file"],
         strategy_load_file=parallel["strategy_ckpt_load_file"],
-        loaded_strategies=_loaded_strategies(settings),
+        loaded_strategies=_loaded_strategies(settings, device_num),
         strategy_of_all=not parallel["strategy_ckpt_config"].get("only_trainable_params", True),
         group_info_file=parallel["group_ckpt_save_file"] or os.environ.get("GROUP_INFO_FILE", ""),
         save_graphs=_graph_level(settings.general["save_graphs"]),

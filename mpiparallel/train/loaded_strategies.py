@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
@@ -19,12 +20,14 @@ def take_loaded_strategies() -> None:
     """Read the ``strategy_ckpt_load_file`` of the context, if there is one, for all networks that are cut from now on.
 
     An operator whose name is in the file takes its strategy from there, whatever the program says; another keeps its
-    own, or is batch parallel. This is what MindSpore does. Raises StrategyFileError if the file cannot be read.
+    own, or is batch parallel. This is what MindSpore does. A file of another number of devices cuts nothing. Raises StrategyFileError if the file cannot be read.
     """
     path = get_auto_parallel_context("strategy_ckpt_load_file")
     if path:
-        strategies = read_strategy(path).strategies
-        take_strategies(path, tuple((name, strategies[name].cuts) for name in sorted(strategies)))
+        record = read_strategy(path)
+        cuts = tuple((name, record.strategies[name].cuts) for name in sorted(record.strategies))
+        made_for = {prod(item.device_matrix) for item in record.layouts.values()}
+        take_strategies(path, cuts, made_for.pop() if len(made_for) == 1 else 0)
 
 
 def check_loaded_strategies(sharded: ShardedGraph, configuration: ParallelConfiguration) -> None:

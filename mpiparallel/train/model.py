@@ -33,7 +33,7 @@ from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_lo
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.rank_folders import saved_folder
 from mpiparallel.train.resume import Resumption, resume
-from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
+from mpiparallel.train.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
 from mpiparallel.train.training_record import facts_of
 from mpiparallel.train.training_run import TrainingRun, first_batch
 
@@ -344,7 +344,10 @@ class Model:
         if configuration.strategy_save_file:
             write_strategy_file(configuration.strategy_save_file, sharded, configuration)
         if configuration.group_info_file:
-            write_group_file(configuration.group_info_file, sharded, configuration.rank)
+            together = world.initialised() and _world_fits() and configuration.mode != ParallelMode.STAND_ALONE
+            path = configuration.group_info_file
+            own = group_file_of_rank(path, world.current()) if together else path
+            write_group_file(own, sharded, configuration.rank)
         return sharded
 
     def eval(self, valid_dataset: Dataset, callbacks: Any = None, dataset_sink_mode: bool = True) -> dict[str, Any]:

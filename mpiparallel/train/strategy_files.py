@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.replica_groups import parameter_replica_groups, write_replica_groups
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
+from mpiparallel.communication.protocol import Communicator
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
+from mpiparallel.remark import remark
+from mpiparallel.train.announcement import said_by_all
 
 
 def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration) -> StrategyRecord:
@@ -23,14 +27,14 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
 
     As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
     """
-    trained = _trained(sharded)
-    layouts = {name: sharded.stored[name] for name in trained}
+    trained = _trained(sharded, configuration.strategy_of_all)
+    layouts = {name: _sliced(sharded.stored[name], value) for name, value in trained.items()}
     for name, value in sharded.graph.parameters.items():
         base = name.split(".", 1)[-1]
         if value.parameter is not None and value.parameter.transient:
             continue
         if base in trained and value.spec.shape == trained[base].spec.shape:
-            layouts[name] = sharded.stored[name]
+            layouts[name] = _sliced(sharded.stored[name], trained[base] if base in trained else value)
     strategies: dict[str, Strategy] = {}
     for node in _forward_nodes(sharded):
         operator, strategy = saved_name(node), sharded.placements[node].strategy
@@ -39,12 +43,34 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
     return StrategyRecord.of(layouts, strategies, configuration.optimizer_shard_size)
 
 
-def _trained(sharded: ShardedGraph) -> dict[str, Value]:
+def _sliced(stored: Layout, value: Value) -> Layout:
+    """Return the layout of a parameter as files know it: what is each rank's own as rows, rank after rank.
+
+    So ``merge_sliced_parameter`` joins slices that a program has cut by itself along dim 0.
+    """
+    if not stored.partial or not stored.global_shape:
+        return stored
+    if value.parameter is not None and value.parameter.layerwise_parallel:
+        remark(
+            "strategy_ckpt_save_file: of layerwise_parallel parameters it says that their slices follow one another along "
+            "dim 0, rank after rank; those that you have cut along another dim are yours to merge"
+        )
+    rows = stored.global_shape[0] * stored.devices.size
+    axes = tuple(range(len(stored.devices.shape)))
+    return Layout((rows, *stored.global_shape[1:]), stored.devices, (axes, *((),) * (len(stored.global_shape) - 1)))
+
+
+def _trained(sharded: ShardedGraph, also_others: bool = False) -> dict[str, Value]:
     return {
         name: value
         for name, value in sharded.graph.parameters.items()
-        if value.parameter is not None and value.parameter.requires_grad
+        if value.parameter is not None and (value.parameter.requires_grad or (also_others and _is_shown(value)))
     }
+
+
+def _is_shown(value: Value) -> bool:
+    """Return whether a parameter that is not trained has anything to be cut, and outlives a step."""
+    return value.spec.size > 1 and value.parameter is not None and not value.parameter.transient
 
 
 def _forward_nodes(sharded: ShardedGraph) -> list[Node]:
@@ -96,6 +122,19 @@ def replica_ranks(sharded: ShardedGraph, rank: int) -> list[int]:
 def write_strategy_file(path: str, sharded: ShardedGraph, configuration: ParallelConfiguration) -> None:
     """Write the strategy file (protobuf, or JSON when the name ends in .json)."""
     write_strategy(Path(path), strategy_record(sharded, configuration))
+
+
+def group_file_of_rank(path: str, communicator: Communicator) -> str:
+    """Return where this rank writes its group file: ``path``, which is rank 0's alone where ranks work in one folder.
+
+    The others then write ``<stem>_rank_<r>`` beside it. All ranks call it together.
+    """
+    rank, places = communicator.rank, said_by_all(os.path.abspath(path), communicator)
+    if len(set(places)) == len(places):
+        return path
+    own = Path(path)
+    remark(f"{path} is the group file of rank 0; the others write {own.stem}_rank_<r>{own.suffix} beside it")
+    return path if rank == 0 else str(own.with_name(f"{own.stem}_rank_{rank}{own.suffix}"))
 
 
 def write_group_file(path: str, sharded: ShardedGraph, rank: int) -> None:

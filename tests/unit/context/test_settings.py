@@ -43,11 +43,16 @@ def _reset():
         ({"dataset_strategy": "full"}, "dataset_strategy 'full' is not one of 'data_parallel', 'full_batch'"),
         ({"parallel_optimizer_config": {"treshold": 1}}, "'treshold' is not a parameter"),
         ({"pipeline_stages": 2}, "pipeline_stages 2 is not implemented yet; use 1"),
-        ({"parallel_optimizer_config": {"optimizer_level": "level3"}}, "'level3' is not implemented yet; use 'level1'"),
-        (
-            {"parallel_optimizer_config": {"gradient_accumulation_shard": True}},
-            "True is not implemented yet; use False",
-        ),
+        ({"parallel_optimizer_config": {"optimizer_level": "level4"}}, "'level4' is not one of level1, level2, level3"),
+        ({"dataset_strategy": ((2, 2), (2,))}, "cut no other dim, and all inputs alike"),
+        ({"dataset_strategy": ((2, 1), (4,))}, "cut no other dim, and all inputs alike"),
+        ({"dataset_strategy": ()}, "nor a tuple of the cuts of each input"),
+        ({"dataset_strategy": ((2, "1"),)}, "nor a tuple of the cuts of each input"),
+        ({"force_fp32_communication": True}, "force_fp32_communication True is not implemented yet; use False"),
+        ({"dump_local_norm": True}, "dump_local_norm True is not implemented yet; use False"),
+        ({"strategy_ckpt_config": {"safe_file": "x"}}, "did you mean 'save_file'"),
+        ({"strategy_ckpt_config": {"save_file": 3}}, "strategy_ckpt_save_file 3 must be a path as text"),
+        ({"search_mode": "propagation"}, "did you mean 'sharding_propagation'"),
         ({"parallel_mode": "auto_parallel"}, "not implemented yet; use 'semi_auto_parallel'"),
     ],
 )
@@ -63,8 +68,8 @@ def test_wrong_settings_are_refused() -> None:
         context.set_context(device_target="TPU")
     with pytest.raises(ConfigurationError, match="device_id 'zero' must be an integer"):
         context.set_context(device_id="zero")
-    with pytest.raises(ConfigurationError, match="save_graphs=True is not implemented yet"):
-        context.set_context(save_graphs=True)
+    with pytest.raises(ConfigurationError, match="save_graphs 4 is not one of 0, 1, 2, 3, True"):
+        context.set_context(save_graphs=4)
     with pytest.raises(ConfigurationError, match="must be an integer"):
         context.set_seed(-1)
 

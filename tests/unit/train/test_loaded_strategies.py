@@ -121,13 +121,19 @@ def test_files_that_do_not_fit_are_refused_by_name(tmp_path) -> None:
     build(TwoMatMul(CUT), strategy_ckpt_save_file=str(file))
     with pytest.raises(StrategyFileError, match=r'ckpt: no operator of the network is in it; it has "MatMul_w1"'):
         build(TwoMatMul(names=("a", "b")), strategy_ckpt_load_file=str(file))
-    with pytest.raises(StrategyFileError, match=r'"moments\.w1": .* on 8 devices in the file, but there are 16'):
-        build(TwoMatMul(), 16, strategy_ckpt_load_file=str(file))
     with pytest.raises(StrategyFileError, match=r"missing\.ckpt"):
         build(TwoMatMul(), strategy_ckpt_load_file=str(tmp_path / "missing.ckpt"))
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(StrategyFileError, match=r"strategy\.ckpt"):
         build(TwoMatMul(), strategy_ckpt_load_file=str(file))
+
+
+def test_a_file_of_another_number_of_devices_leaves_operators_their_own_strategies(tmp_path, caplog) -> None:
+    file = str(tmp_path / "strategy.ckpt")
+    build(TwoMatMul(CUT), strategy_ckpt_save_file=file)
+    halves = (((2, 1), (1, 2)), None, ((1, 4), (4, 1)))
+    assert layouts(build(TwoMatMul(halves), 4, strategy_ckpt_load_file=file)) == layouts(build(TwoMatMul(halves), 4))
+    assert "is of 8 devices, and there are 4: operators keep their own strategies" in caplog.text
 
 
 def test_a_parameter_that_would_be_laid_out_otherwise_is_refused(tmp_path) -> None:
