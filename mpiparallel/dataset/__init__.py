@@ -22,12 +22,14 @@ from mpiparallel.dataset import vision as vision
 from mpiparallel.dataset.cifar10 import Cifar10Dataset as Cifar10Dataset
 from mpiparallel.dataset.dataset import Dataset as Dataset
 from mpiparallel.dataset.generator_dataset import GeneratorDataset as GeneratorDataset
+from mpiparallel.dataset.mnist import MnistDataset as MnistDataset
 from mpiparallel.dataset.numpy_slices_dataset import NumpySlicesDataset as NumpySlicesDataset
 
 __all__ = [
     "Cifar10Dataset",
     "Dataset",
     "GeneratorDataset",
+    "MnistDataset",
     "NumpySlicesDataset",
     "config",
     "text",

@@ -150,6 +150,15 @@ class Dataset:
         """Return the rows of a full batch, 1 before any ``batch``."""
         return self._stage.batch_size
 
+    def get_repeat_count(self) -> int:
+        """Return how often the last ``repeat`` passes over the rows, 1 without one; -1 where it never ends."""
+        stage: Any = self._stage
+        while stage is not None and not isinstance(stage, RepeatStage):
+            stage = getattr(stage, "_parent", None)
+        if stage is None:
+            return 1
+        return -1 if stage.passes is None else stage.passes
+
     def get_col_names(self) -> list[str]:
         """Return the names of the columns in order."""
         return list(self._stage.columns)

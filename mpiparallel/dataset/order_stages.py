@@ -59,21 +59,21 @@ class RepeatStage:
         if passes is not None:
             check_count("repeat", "count", passes, 1)
         self._parent = parent
-        self._passes = passes
+        self.passes = passes
         self.columns = parent.columns
         self.place = parent.place + 1
         self.batch_size = parent.batch_size
 
     def size(self) -> int | None:
         """Return the rows of all passes."""
-        size = None if self._passes is None else self._parent.size()
-        return None if size is None or self._passes is None else size * self._passes
+        size = None if self.passes is None else self._parent.size()
+        return None if size is None or self.passes is None else size * self.passes
 
     def rows(self, epoch: int, start: int) -> Iterator[Row]:
         """Yield the rows of every pass, from ``start`` on."""
         first, offset = self._position(start)
-        for turn in count(first) if self._passes is None else range(first, self._passes):
-            parent_epoch = (epoch << 32) + turn if self._passes is None else epoch * self._passes + turn
+        for turn in count(first) if self.passes is None else range(first, self.passes):
+            parent_epoch = (epoch << 32) + turn if self.passes is None else epoch * self.passes + turn
             empty = offset == 0
             for row in self._parent.rows(parent_epoch, offset):
                 empty = False

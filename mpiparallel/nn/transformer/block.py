@@ -14,6 +14,7 @@ from mpiparallel.nn.containers import CellList
 from mpiparallel.nn.layer_norm import LayerNorm
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, TransformerOpParallelConfig
 from mpiparallel.nn.transformer.precision import at_least
+from mpiparallel.remark import no_effect
 
 LayerFunction = Callable[..., Any]
 """``lambda_func(network, layer_id=, offset=, parallel_config=, layers=)``, called on each layer that is made."""
@@ -69,9 +70,19 @@ def stack(
     layers = CellList()
     for layer_id in range(count):
         layer = make_layer()
+        _recompute(layer, config)
         prepare(layer, layer_id=layer_id, offset=offset, parallel_config=config, layers=count)
         layers.append(layer)
     return layers
+
+
+def _recompute(layer: Cell, config: TransformerOpParallelConfig) -> None:
+    asked = config.recomputation
+    if not asked.recompute:
+        return
+    why = "of what is computed again, each rank does its part anyway"
+    no_effect("TransformerRecomputeConfig", "recompute_slice_activation", asked.recompute_slice_activation, why, False)
+    layer.recompute(asked.mp_comm_recompute, asked.parallel_optimizer_comm_recompute)
 
 
 def default_layer_function(total_layers: int) -> LayerFunction:

@@ -41,11 +41,8 @@ def _check_unused_axis(who: object, name: str, value: object) -> None:
 
 
 def _check_recompute(who: object, name: str, value: object) -> None:
-    if isinstance(value, TransformerRecomputeConfig):
-        value = value.recompute
-    _check_flag(who, name, value)
-    if value:
-        _refuse(who, "recompute=True", "False")
+    if not isinstance(value, TransformerRecomputeConfig):
+        _check_flag(who, name, value)
 
 
 def _refuse(who: object, what: str, instead: str) -> None:
@@ -102,7 +99,10 @@ class EmbeddingOpParallelConfig(OpParallelConfig):
 
 @dataclass
 class TransformerRecomputeConfig(CheckedConfig):
-    """Which activations are computed again in the backward pass rather than kept; none can be yet."""
+    """Whether layers compute again in the backward pass what they would else keep, as ``Cell.recompute`` says.
+
+    ``recompute_slice_activation`` changes nothing: of what is computed again, each rank does its part.
+    """
 
     checks: ClassVar[Mapping[str, Check]] = {
         "recompute": _check_flag,
@@ -123,9 +123,9 @@ class TransformerOpParallelConfig(CheckedConfig):
 
     ``optimizer_shard`` turns the parallel optimizer on, as
     ``set_auto_parallel_context(enable_parallel_optimizer=True)``; ``gradient_aggregation_group`` is into how many
-    groups the layers are put whose gradients may be fused. Raises ConfigurationError for wrong values, given or
-    assigned later, and for what is not implemented yet: more than one ``pipeline_stage`` or ``expert_parallel`` way,
-    and ``recompute``.
+    groups the layers are put whose gradients may be fused; ``recompute`` is for each layer of encoder and decoder.
+    Raises ConfigurationError for wrong values, given or assigned later, and for what is not implemented yet: more than
+    one ``pipeline_stage`` or ``expert_parallel`` way.
     """
 
     checks: ClassVar[Mapping[str, Check]] = {
@@ -156,6 +156,11 @@ class TransformerOpParallelConfig(CheckedConfig):
         # A default must not undo what the context says; an assignment must.
         if name == "optimizer_shard" and (value or not is_new):
             set_auto_parallel_context(enable_parallel_optimizer=value)
+
+    @property
+    def recomputation(self) -> TransformerRecomputeConfig:
+        """What ``recompute`` says, whichever way it says it."""
+        return self.recompute if not isinstance(self.recompute, bool) else TransformerRecomputeConfig(self.recompute)
 
     @property
     def dp_mp_config(self) -> OpParallelConfig:

@@ -189,3 +189,10 @@ ERRORS = [
 def test_a_mistake_is_named(act: Any, message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         act()
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, 3), (None, -1)])
+def test_the_repeat_count_is_that_of_the_last_repeat(count, told) -> None:
+    numbers = ds.NumpySlicesDataset(np.arange(4), "x")
+    assert numbers.get_repeat_count() == 1
+    assert numbers.repeat(2).repeat(count).batch(2).get_repeat_count() == told

@@ -37,8 +37,6 @@ def test_defaults_cut_nothing():
         ({"vocab_emb_dp": 1}, "vocab_emb_dp 1 must be True or False"),
         ({"pipeline_stage": 2}, "pipeline_stage=2 is not implemented yet; use 1"),
         ({"expert_parallel": 2}, "expert_parallel=2 is not implemented yet; use 1"),
-        ({"recompute": True}, "recompute=True is not implemented yet; use False"),
-        ({"recompute": TransformerRecomputeConfig(recompute=True)}, "recompute=True is not implemented yet"),
     ],
 )
 def test_wrong_and_unimplemented_values_are_refused_given_or_assigned(options, message):

@@ -1,0 +1,70 @@
+"""MNIST: files in LeCun's format are read, and damaged ones are told from sound ones."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+import mpiparallel.dataset as ds
+from mpiparallel.errors import DatasetError
+
+
+def write(folder, half, images, labels):
+    count, height, width = images.shape
+    (folder / f"{half}-images-idx3-ubyte").write_bytes(
+        struct.pack(">4I", 0x803, count, height, width) + images.tobytes()
+    )
+    (folder / f"{half}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, len(labels)) + labels.tobytes())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random = np.random.default_rng(1)
+    for half, count in (("train", 6), ("t10k", 3)):
+        images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        write(tmp_path, half, images, np.arange(count, dtype=np.uint8))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("usage", "labels"), [("train", list(range(6))), ("test", [0, 1, 2]), ("all", [*range(6), 0, 1, 2]), (None, None)]
+)
+def test_images_and_labels_are_those_of_the_files(folder, usage, labels) -> None:
+    rows = list(ds.MnistDataset(folder, usage, shuffle=False).iterate())
+    assert [int(row["label"]) for row in rows] == (labels or [*range(6), 0, 1, 2])
+    assert (rows[0]["image"].shape, rows[0]["image"].dtype, rows[0]["label"].dtype) == (
+        (28, 28, 1),
+        np.uint8,
+        np.uint32,
+    )
+    half = "t10k" if usage == "test" else "train"
+    content = (folder / f"{half}-images-idx3-ubyte").read_bytes()[16 : 16 + 784]
+    assert rows[0]["image"].tobytes() == content
+
+
+def test_shards_share_the_samples(folder) -> None:
+    shards = [ds.MnistDataset(folder, "train", num_shards=2, shard_id=rank) for rank in range(2)]
+    assert sorted(int(row["label"]) for shard in shards for row in shard.iterate()) == list(range(6))
+
+
+def test_what_is_no_mnist_is_refused(folder) -> None:
+    with pytest.raises(DatasetError, match="usage is 'valid'"):
+        ds.MnistDataset(folder, "valid")
+    labels = folder / "train-labels-idx1-ubyte"
+    sound = labels.read_bytes()
+    for content, message in (
+        (sound[:-1], r"has 5 bytes, not \(6,\)"),
+        (b"\x1f\x8b" + sound, "does not begin as an IDX file of 1 dims; unpack it"),
+        (struct.pack(">2I", 0x801, 5) + bytes(5), "has 5 labels for 6 images"),
+        (sound[:-1] + b"\x0a", "has the label 10; labels are 0 to 9"),
+    ):
+        labels.write_bytes(content)
+        with pytest.raises(DatasetError, match=message):
+            ds.MnistDataset(folder, "train")
+    labels.unlink()
+    with pytest.raises(DatasetError, match="cannot be read"):
+        ds.MnistDataset(folder, "train")
+    with pytest.raises(DatasetError, match="holds no whole MNIST"):
+        ds.MnistDataset(folder / "elsewhere")
