@@ -35,7 +35,7 @@ class _AbortJob:
 
 
 def abort_on_uncaught_exception(abort: Callable[[BaseException], Any]) -> None:
-    """Let an uncaught exception print its traceback and then call ``abort`` with it; calling this again does nothing."""
+    """Let an uncaught exception print its traceback, then call ``abort`` with it; calling this again does nothing."""
     if not isinstance(sys.excepthook, _AbortJob):
         sys.excepthook = _AbortJob(sys.excepthook, abort)
 

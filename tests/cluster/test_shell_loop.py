@@ -70,7 +70,7 @@ def test_the_ranks_that_two_hosts_start_are_one_job(
 def test_a_rank_that_is_killed_on_another_host_ends_all(ssh_cluster: Hosts, interpreter: Path, tmp_path: Path) -> None:
     table = write_table(tmp_path / "table.json", [("n0", 1), ("n1", 1), ("n2", 2)])
     scripts = [
-        _start(ssh_cluster, interpreter, tmp_path, name, first, table, count, FAULT="kill")
+        _start(ssh_cluster, interpreter, tmp_path, name, first, table, count=count, FAULT="kill")
         for name, first, count in (("n0", 0, 1), ("n1", 1, 1), ("n2", 2, 2))
     ]
     for script in scripts:

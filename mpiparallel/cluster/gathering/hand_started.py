@@ -1,4 +1,4 @@
-"""Which rank a process is that was started by hand, as MindSpore's shell loops do it: by variables, without a launcher."""
+"""Which rank a process is that was started by hand, as MindSpore's shell loops do it: by variables alone."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ _LOOK_SECONDS = 0.1
 _START_SECONDS = 60.0
 # After the end of its stand-in a process waits that long for the reason.
 _REASON_SECONDS = 15.0
+_TOLD_SECONDS = 2.0
 
 
 class Waiting:
@@ -38,6 +39,7 @@ class Waiting:
         self._callers: list[socket.socket] = []
         self._stand_in: socket.socket | None = None
         self._left_at: float | None = None
+        self._led_at = self._begin
 
     def __enter__(self) -> Waiting:
         return self
@@ -69,12 +71,8 @@ class Waiting:
                 return heard
             if starter:
                 starter.check()
-            if self._left_at is not None and time.monotonic() > self._left_at + self._reason_seconds():
-                raise LaunchError(
-                    f"init: the job has ended before it began; rank 0 says why, or use {self._started.command}"
-                )
-            if not (starter or self._stand_in) and self._waited() > self._patience():
-                raise LaunchError(self._late(self._missing() or [0]))
+            elif self._stand_in is None and time.monotonic() > self._deadline():
+                raise LaunchError(self._late(self._missing()) if self._left_at is None else self._over())
 
     def refuse_all(self, reason: str) -> None:
         """Tell the other processes that wait on this host why there is no job."""
@@ -155,17 +153,21 @@ class Waiting:
     def _waited(self) -> float:
         return time.monotonic() - self._begin
 
-    def _reason_seconds(self) -> float:
-        return _REASON_SECONDS if 0 in self._started.here else 0.0
+    def _deadline(self) -> float:
+        """Return until when to wait. As long as rank 0 of this host waits too, it is the one that gives up, and says
+        why; it may have just said it.
+        """
+        is_led = 0 in self._started.here
+        if is_led and 0 not in self._missing():
+            self._led_at = time.monotonic()
+        if self._left_at is None:
+            moment = self._begin + self._started.seconds + (0.0 if is_led else _START_SECONDS)
+        else:
+            moment = self._left_at + (_REASON_SECONDS if is_led else 0.0)
+        return max(moment, self._led_at + _TOLD_SECONDS)
 
-    def _is_led(self) -> bool:
-        """Tell whether rank 0 of this host waits too: then it is the one that gives up, and tells why."""
-        return 0 in self._started.here and 0 not in self._missing()
-
-    def _patience(self) -> float:
-        if self._is_led():
-            return float("inf")
-        return self._started.seconds + (0 if 0 in self._started.here else _START_SECONDS)
+    def _over(self) -> str:
+        return f"init: the job has ended before it began; rank 0 says why, or use {self._started.command}"
 
     def _late(self, missing: list[int]) -> str:
         started = self._started
@@ -176,7 +178,7 @@ class Waiting:
                 "server_id"
             )
         return (
-            f"init: {started.words(missing)} of {started.size} did not come to rank {started.rank} within "
+            f"init: {started.words(missing or [0])} of {started.size} did not come to rank {started.rank} within "
             f"{self._waited():.0f} s ({SECONDS_VARIABLE}){placeholder}; start all of them, or the whole job with "
             f"{started.command}"
         )
