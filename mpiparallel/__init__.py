@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mpiparallel.context import reset_auto_parallel_context as reset_auto_parallel_context
     from mpiparallel.context import set_auto_parallel_context as set_auto_parallel_context
     from mpiparallel.context import set_context as set_context
+    from mpiparallel.context import set_device as set_device
     from mpiparallel.context import set_rng_state as set_rng_state
     from mpiparallel.context import set_seed as set_seed
     from mpiparallel.context.just_in_time import jit as jit
@@ -202,6 +203,7 @@ _PLACES = {
     "save_checkpoint": "train.serialization",
     "set_auto_parallel_context": "context",
     "set_context": "context",
+    "set_device": "context",
     "set_rng_state": "context",
     "set_seed": "context",
     "tensor": "ops.functional",
@@ -284,6 +286,7 @@ __all__ = [
     "save_checkpoint",
     "set_auto_parallel_context",
     "set_context",
+    "set_device",
     "set_rng_state",
     "set_seed",
     "short",

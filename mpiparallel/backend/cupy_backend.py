@@ -10,20 +10,31 @@ import numpy as np
 from mpiparallel.errors import ConfigurationError
 
 
+def gpu_problem() -> str | None:
+    """Return why this process cannot compute on a GPU, and what to do about it; None where it can."""
+    try:
+        import cupy  # an optional extra, and slow to import: only when a GPU is asked for
+    except ImportError:
+        return (
+            "device_target='GPU' needs CuPy, which cannot be imported; pip install 'mpiparallel[cuda12x]' (or cuda13x), "
+            "or set device_target='CPU'"
+        )
+    if not cupy.cuda.is_available():
+        return "device_target='GPU', but CuPy finds no CUDA device on this machine; set device_target='CPU'"
+    return None
+
+
 class CupyBackend:
     """Arrays in the memory of CUDA device ``device_id``; host copies go through the host's memory."""
 
     name = "gpu"
 
     def __init__(self, device_id: int = 0) -> None:
-        try:
-            import cupy  # an optional extra, and slow to import: only when a GPU is asked for
-        except ImportError as error:
-            raise ConfigurationError(
-                "device_target='GPU' needs CuPy; install the extra cuda12x or cuda13x, or set device_target='CPU'"
-            ) from error
-        if not cupy.cuda.is_available():
-            raise ConfigurationError("device_target='GPU', but CuPy finds no CUDA device; set device_target='CPU'")
+        problem = gpu_problem()
+        if problem:
+            raise ConfigurationError(problem)
+        import cupy
+
         cupy.cuda.Device(device_id % cupy.cuda.runtime.getDeviceCount()).use()
         self.array_module: Any = cupy
 

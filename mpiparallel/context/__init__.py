@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.absent_names import getattr_of
+from mpiparallel.context.device import set_device as set_device
 from mpiparallel.context.seeds import get_rng_state as get_rng_state
 from mpiparallel.context.seeds import get_seed as get_seed
 from mpiparallel.context.seeds import initial_seed as initial_seed
@@ -33,6 +34,7 @@ __all__ = [
     "reset_auto_parallel_context",
     "set_auto_parallel_context",
     "set_context",
+    "set_device",
     "set_rng_state",
     "set_seed",
 ]

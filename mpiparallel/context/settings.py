@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mpiparallel.communication import world
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
+from mpiparallel.context.device_target import GPU, device_of_target, remark_eager_mode
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.random_stream import put_random_stream, random_stream
@@ -107,9 +108,10 @@ def _check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...],
 
 
 def set_context(**settings: Any) -> None:
-    """Set how programs run: ``mode``, ``device_target`` ("CPU" or "GPU"), ``device_id`` and others.
+    """Set how programs run: ``mode``, ``device_target`` ("CPU", "GPU" or "Ascend"), ``device_id`` and others.
 
-    Raises ConfigurationError for an unknown name, with the nearest right one, or an unknown value.
+    Raises ConfigurationError for an unknown name, with the nearest right one, an unknown value, or a GPU that this
+    rank does not have. "Ascend" means the GPU where there is one, else the CPU.
 
     >>> set_context(mode=GRAPH_MODE, device_target="CPU")
     """
@@ -118,23 +120,21 @@ def set_context(**settings: Any) -> None:
         raise ConfigurationError(
             f"set_context: mode {settings['mode']!r} is neither GRAPH_MODE (0) nor PYNATIVE_MODE (1)"
         )
-    target = settings.get("device_target", "CPU")
-    if target == "Ascend":
-        settings["device_target"] = "CPU"
-    elif target not in ("CPU", "GPU"):
-        raise ConfigurationError(
-            f"set_context: device_target {target!r} is not one of 'CPU', 'GPU' ('Ascend' means 'CPU' here)"
-        )
+    if "device_target" in settings:
+        settings["device_target"] = device_of_target(settings["device_target"], "set_context")
     if settings.get("save_graphs", 0) not in (False, True, 0, 1, 2, 3):
         raise ConfigurationError(f"set_context: save_graphs {settings['save_graphs']!r} is not one of 0, 1, 2, 3, True")
     if not isinstance(settings.get("save_graphs_path", ""), (str, os.PathLike)):
         raise ConfigurationError(f"set_context: save_graphs_path {settings['save_graphs_path']!r} must be a folder")
     device = settings.get("device_id")
-    if device is not None and (not isinstance(device, int) or device < 0):
+    if device is not None and (isinstance(device, bool) or not isinstance(device, int) or device < 0):
         raise ConfigurationError(f"set_context: device_id {device!r} must be an integer of at least 0")
     say_without_effect("set_context", settings, GENERAL)
     now = all_settings()
-    _keep(replace(now, general={**now.general, **settings}))
+    general = {**now.general, **settings}
+    if (general["mode"], general["device_target"]) == (PYNATIVE_MODE, GPU):
+        remark_eager_mode("set_context")
+    _keep(replace(now, general=general))
 
 
 def get_context(name: str) -> Any:
