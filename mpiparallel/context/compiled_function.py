@@ -10,13 +10,13 @@ import numpy as np
 
 from mpiparallel.communication import world
 from mpiparallel.context.settings import PYNATIVE_MODE, current_configuration, get_context
-from mpiparallel.context.structure import Structure, flatten, rebuild
+from mpiparallel.context.structure import Options, Structure, flatten, rebuild
 from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.graph.trace import Trace, active_trace, recording
+from mpiparallel.graph.trace import Condition, Trace, active_trace, recording
 from mpiparallel.parallel.compile import CompiledGraph, bind, lay_out
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
@@ -43,10 +43,25 @@ class Feed:
 
 @dataclass
 class Traced:
-    """A function's graph, and how its outputs make up what the function returns."""
+    """A function's graph, how its outputs make up what the function returns, and on what it depends besides."""
 
     graph: Graph
     structure: Structure
+    conditions: dict[Condition, object]
+
+
+@dataclass
+class Variant:
+    """A compiled program, for as long as its conditions are as they were."""
+
+    compiled: CompiledGraph
+    structure: Structure
+    conditions: dict[Condition, object]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all conditions are as they were."""
+        return all(condition() == value for condition, value in self.conditions.items())
 
 
 def trace_function(function: Callable[..., Any], specs: Sequence[TensorSpec], inputs: Structure) -> Traced:
@@ -57,28 +72,33 @@ def trace_function(function: Callable[..., Any], specs: Sequence[TensorSpec], in
     trace = Trace()
     given = [trace.graph.add_input(f"input{index}", spec) for index, spec in enumerate(specs)]
     with recording(trace):
-        result = function(*rebuild(inputs, [Tensor.of_value(value) for value in given]))
+        result = _called(function, rebuild(inputs, [Tensor.of_value(value) for value in given]))
         leaves: list[Any] = []
         structure = flatten(result, leaves)
         trace.graph.outputs = [value_in(trace, leaf if isinstance(leaf, Tensor) else Tensor(leaf)) for leaf in leaves]
-    return Traced(trace.graph, structure)
+    return Traced(trace.graph, structure, trace.conditions)
+
+
+def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Return what a function returns for arguments, the last of which may be those by name."""
+    if arguments and isinstance(arguments[-1], Options):
+        return function(*arguments[:-1], **arguments[-1])
+    return function(*arguments)
 
 
 class CompiledFunction:
     """A function of tensors that is compiled when it is first called on inputs of new shapes, and run from then on.
 
-    ``function`` is traced in graph mode, and called on the tensors themselves in PyNative mode. ``key`` returns what
-    else a compiled program depends on, such as whether a cell is in training. Inputs may be nested tuples.
+    ``function`` is traced in graph mode, and called on the tensors themselves in PyNative mode. A program is used for
+    as long as what the cells in it depend on is as it was, such as whether they are in training. Inputs may be nested
+    tuples, with Options as the last; what is no tensor and no array is a constant of the program, one program for each.
     ``whole_inputs`` says that they are no batch, of which each rank might be fed its own piece.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], key: Callable[[], object] = lambda: None, whole_inputs: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], whole_inputs: bool = False) -> None:
         self._function = function
-        self._key = key
         self._whole_inputs = whole_inputs
-        self._compiled: dict[object, tuple[CompiledGraph, Structure]] = {}
+        self._compiled: dict[object, list[Variant]] = {}
         self.feed: Feed | None = None
 
     def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
@@ -99,16 +119,18 @@ class CompiledFunction:
     def _trace(self, specs: Sequence[TensorSpec], inputs: Structure, configuration: ParallelConfiguration) -> Traced:
         return trace_function(self._function, global_specs(specs, configuration), inputs)
 
-    def _program(self, specs: tuple[TensorSpec, ...], inputs: Structure) -> tuple[CompiledGraph, Structure]:
+    def _program(self, specs: tuple[TensorSpec, ...], inputs: Structure) -> Variant:
         configuration = self._configuration()
-        key = (specs, inputs, configuration, self._key())
-        if key not in self._compiled:
+        known = self._compiled.setdefault((specs, inputs, configuration), [])
+        found = next((variant for variant in known if variant.holds), None)
+        if found is None:
             traced = self._trace(specs, inputs, configuration)
             communicator = world.current() if world.initialised() else None
             compiled = bind(lay_out(traced.graph, configuration), configuration, communicator)
-            self._compiled[key] = compiled, traced.structure
+            found = Variant(compiled, traced.structure, traced.conditions)
+            known.append(found)
             self.feed = Feed(tuple(global_specs(specs, configuration)), inputs)
-        return self._compiled[key]
+        return found
 
     def forget(self) -> None:
         """Drop all compiled programs, because parameters have moved."""
@@ -117,14 +139,14 @@ class CompiledFunction:
     def __call__(self, *inputs: Any, profile: Profile | None = None) -> Any:
         """Return what the function returns on these tensors; whole on every rank."""
         if active_trace() is not None or get_context("mode") == PYNATIVE_MODE:
-            return self._function(*inputs)
+            return _called(self._function, inputs)
         return self.traced_call(*inputs, profile=profile)
 
     def traced_call(self, *inputs: Any, profile: Profile | None = None) -> Any:
         """Return what the function returns, traced whatever the mode."""
         arrays, structure = _take_apart(inputs)
-        compiled, returned = self._program(_specs(arrays), structure)
-        return rebuild(returned, [Tensor(array.copy()) for array in compiled.run(arrays, profile)])
+        program = self._program(_specs(arrays), structure)
+        return rebuild(program.structure, [Tensor(array.copy()) for array in program.compiled.run(arrays, profile)])
 
 
 def _take_apart(inputs: Sequence[Any]) -> tuple[Arrays, Structure]:

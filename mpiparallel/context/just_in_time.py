@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterator
-from types import FunctionType, MethodType
+from collections.abc import Callable, Hashable
+from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.context.compiled_function import CompiledFunction
+from mpiparallel.context.structure import Constant
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
@@ -67,7 +68,8 @@ class JustInTime:
         fed = tuple(place for place, one in enumerate(bound.args) if _is_fed(one))
         constants = tuple(None if place in fed else one for place, one in enumerate(bound.args))
         try:
-            program = self._compiled.setdefault((fed, constants), self._of(fed, constants))
+            key = fed, tuple(Constant.of(one) for one in constants)
+            program = self._compiled.setdefault(key, self._of(fed, constants))
         except TypeError as error:
             raise TraceError(f"{self.__name__}: {error}; give tensors, or constants that can be hashed") from error
         return program.traced_call(*(bound.args[place] for place in fed))
@@ -81,30 +83,10 @@ class JustInTime:
                 arguments[place] = item
             return self.function(*arguments)
 
-        cells = [*filter(_is_cell, constants), *_cells_of(self.function, set())]
-        return CompiledFunction(function, lambda: tuple(cell._training_flags() for cell in cells))
+        return CompiledFunction(function)
 
 
 def _is_fed(item: Any) -> bool:
     if isinstance(item, (tuple, list)):
         return bool(item) and all(map(_is_fed, item))
     return isinstance(item, (Tensor, np.ndarray))
-
-
-def _is_cell(item: Any) -> bool:
-    return hasattr(item, "_training_flags")
-
-
-def _cells_of(function: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield the cells that a function reads, itself or by functions that it reads: what it computes depends on them."""
-    while hasattr(function, "_function") or hasattr(function, "__wrapped__"):
-        function = getattr(function, "_function", None) or function.__wrapped__
-    if not isinstance(function, FunctionType) or id(function) in seen:
-        return
-    seen.add(id(function))
-    read = inspect.getclosurevars(function)
-    for item in (*read.nonlocals.values(), *read.globals.values()):
-        if _is_cell(item):
-            yield item
-        else:
-            yield from _cells_of(item, seen)

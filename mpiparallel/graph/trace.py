@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +15,8 @@ from mpiparallel.errors import TraceError
 from mpiparallel.graph.graph import Graph, Node, Segment, Value
 
 _PACKAGE = str(Path(__file__).parent.parent)
+
+Condition = Callable[[], object]
 
 
 @dataclass
@@ -34,6 +36,9 @@ class Trace:
     guards: tuple[Value, ...] = ()
     segment: Segment | None = None
     cast_parameters: dict[tuple[str, Any], Any] = field(default_factory=dict)
+    conditions: dict[Condition, object] = field(default_factory=dict)
+    """What the program depends on beside its inputs, such as whether a cell is in training, and how that was."""
+    _within: int = 0
     _results: dict[tuple[Any, tuple[Value, ...], tuple[Value, ...]], tuple[Any, int]] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
@@ -59,6 +64,17 @@ class Trace:
         if names:
             known = self.cast_parameters.items()
             self.cast_parameters = {key: cast for key, cast in known if key[0] not in names}
+
+    @contextmanager
+    def depending_on(self, condition: Condition) -> Iterator[None]:
+        """Note how a condition is now; one within another is part of the outer."""
+        if not self._within:
+            self.conditions.setdefault(condition, condition())
+        self._within += 1
+        try:
+            yield
+        finally:
+            self._within -= 1
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

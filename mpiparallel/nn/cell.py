@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, ClassVar
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpiparallel.context.compiled_function import CompiledFunction
-from mpiparallel.context.settings import PYNATIVE_MODE, get_context
+from mpiparallel.context.structure import with_defaults
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.graph import Segment
@@ -67,7 +68,7 @@ class Cell:
         object.__setattr__(self, "_cells", {})
         self._auto_prefix = auto_prefix
         self._scope = ""
-        self._compiled = CompiledFunction(self._construct_scoped, self._training_flags, self._whole_inputs)
+        self._compiled = CompiledFunction(self._construct_scoped, self._whole_inputs)
         self._precision: np.dtype[Any] | None = None
         self._flags: dict[str, Any] = {}
         self._recompute: dict[str, bool] | None = None
@@ -131,27 +132,33 @@ class Cell:
                     seen.add(id(parameter))
                     parameter.name = f"{prefix}{place}.{name}" if place else prefix + name
 
-    def __call__(self, *inputs: Any) -> Any:
-        """Return ``construct(*inputs)``: traced, run at once, or compiled and run, as the context says."""
-        if active_trace() is not None or get_context("mode") == PYNATIVE_MODE:
-            return self._construct_scoped(*inputs)
-        return self._compiled(*inputs)
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """Return ``construct(*inputs, **options)``: traced, run at once, or compiled and run, as the context says."""
+        return self._compiled(*self._arguments(inputs, options))
 
-    def _construct_scoped(self, *inputs: Any) -> Any:
+    @property
+    def _has_bprop(self) -> bool:
+        return hasattr(self, "bprop")
+
+    def _construct_scoped(self, *inputs: Any, **options: Any) -> Any:
         trace = active_trace()
         with ExitStack() as places:
+            if trace is not None:
+                places.enter_context(trace.depending_on(self._training_flags))
             if trace is not None and self._scope:
                 places.enter_context(trace.scope(self._scope))
             if trace is not None and self._recompute is not None:
                 places.enter_context(trace.recomputed(Segment(**self._recompute)))
-            given = inputs
+            given, named = inputs, options
             if self._precision is not None:
                 given = tuple(cast_float(item, self._precision) for item in inputs)
+                named = {name: cast_float(item, self._precision) for name, item in options.items()}
             with self._computing():
-                result = self.construct(*given)
-            if trace is not None and hasattr(self, "bprop"):
-                result = WrittenGradient(type(self).__name__, self._bprop, given, {}, result).applied()
-        if trace is not None and all(isinstance(item, Tensor) and item.value is not None for item in inputs):
+                result = self.construct(*given, **named)
+            if trace is not None and self._has_bprop:
+                result = WrittenGradient(type(self).__name__, self._bprop, given, named, result).applied()
+        all_traced = all(isinstance(item, Tensor) and item.value is not None for item in inputs)
+        if trace is not None and all_traced and not options:
             trace.keep_result(self, tuple(item.value for item in inputs), result)
         return result
 
@@ -166,18 +173,26 @@ class Cell:
         cells = (cell for _, cell in self.cells_and_names())
         return tuple((one.training, one._precision, str(one._recompute), *one._flags.items()) for one in cells)
 
-    def compile(self, *inputs: Any) -> None:
+    def compile(self, *inputs: Any, **options: Any) -> None:
         """Trace, cut and compile the network for inputs of these shapes, so that the first call finds it ready."""
-        self._compiled.compile(inputs)
+        self._compiled.compile(self._arguments(inputs, options))
+
+    def _arguments(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments as the compiled function takes them."""
+        if not options and not self._has_bprop:
+            return inputs
+        return with_defaults(f"{type(self).__name__}.construct", inspect.signature(self.construct), inputs, options)
 
     @property
     def program(self) -> CompiledFunction:
         """The cell as a function that is compiled for the inputs it is called on."""
         return self._compiled
 
-    def sharded_graph(self, *inputs: Any, configuration: ParallelConfiguration | None = None) -> ShardedGraph:
+    def sharded_graph(
+        self, *inputs: Any, configuration: ParallelConfiguration | None = None, **options: Any
+    ) -> ShardedGraph:
         """Return the traced network with the layout of every value; needs no MPI and no devices."""
-        return self._compiled.shard(inputs, configuration)
+        return self._compiled.shard(self._arguments(inputs, options), configuration)
 
     def cells(self) -> Iterable[Cell]:
         """Return the cells directly inside this one."""

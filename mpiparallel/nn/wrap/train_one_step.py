@@ -97,11 +97,11 @@ class TrainOneStepCell(Cell):
     def _training_flags(self) -> tuple[object, ...]:
         return (*super()._training_flags(), self.finite_check is not None, self.skips_unsound)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Train on one batch and return the loss."""
         batches = 0 if self.accumulation_steps == 1 else int(self.sums.count.asnumpy())
         with self._quiet(), drawing_at(self.optimizer.step * self.accumulation_steps + batches):
-            return super().__call__(*inputs)
+            return super().__call__(*inputs, **options)
 
     def run(self, step: int, inputs: Sequence[Any], profile: Profile | None = None) -> Any:
         """Train on one batch and return what ``construct`` returns; ``step`` is where dropout takes its masks from."""
