@@ -16,7 +16,7 @@ from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
-from mpiparallel.ops.gathering import Indexing
+from mpiparallel.ops.indexing import Indexing
 from mpiparallel.ops.input_checks import check_floating, check_integer, check_shape
 
 Tensors = Sequence[Tensor]

@@ -254,9 +254,9 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any, bias: A
     return output
 
 
-def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
-    """Return the slices of ``input_params`` along dim ``axis`` at ``input_indices``."""
-    return _apply(operations.Gather(), input_params, input_indices, axis)
+def gather(input_params: Any, input_indices: Any, axis: int = 0, batch_dims: int = 0) -> Tensor:
+    """Return the slices of ``input_params`` along dim ``axis`` at ``input_indices``, by table of a batch."""
+    return _apply(operations.Gather(batch_dims), input_params, input_indices, axis)
 
 
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Tensor:

@@ -8,51 +8,21 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.errors import ShapeError
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.ops.batch_gathering import BatchGather
+from mpiparallel.ops.indexing import Indexing
 from mpiparallel.ops.input_checks import check_integer, check_shape, normal_axis
 
 Tensors = Sequence[Tensor]
 
 _NARROW = 64
 """Elements of a row below which one call for all rows is faster than one call for each."""
-
-
-class Indexing(Operator):
-    """An operator that picks along dim ``axis`` of a table, of which each rank may hold a part.
-
-    ``first`` is the global index of the first row held here, ``extent`` the number of rows in all.
-    """
-
-    axis: int = 0
-    first: int = 0
-    extent: int = 0
-
-    def holding(self, table: Part) -> Any:
-        """Return the operator for the rank that holds this part of the table."""
-        axis = normal_axis(self.axis, len(table.global_shape))
-        return self.configured(axis=axis, first=table.box.start[axis], extent=table.global_shape[axis])
-
-    def check(self, indices: Array) -> None:
-        """Raise ShapeError when an index is out of range of the whole table."""
-        if indices.size == 0:
-            return
-        for value in (int(indices.min()), int(indices.max())):
-            if not 0 <= value < self.extent:
-                raise ShapeError(
-                    f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "
-                    f"{self.axis}; give indices of 0 to {self.extent - 1}"
-                )
-
-    def held(self, xp: Any, indices: Array, rows: int) -> tuple[Array, Array]:
-        """Return the indices counted from the first of the ``rows`` held here, and which of them are held."""
-        local = indices.astype(np.int64) - self.first
-        return local, xp.logical_and(local >= 0, local < rows)
 
 
 def _table_labels(rank: int, axis: int, index_rank: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -66,15 +36,31 @@ def _table_labels(rank: int, axis: int, index_rank: int) -> tuple[tuple[str, ...
 class Gather(Indexing):
     """The slices of ``input_params`` along dim ``axis`` at ``input_indices``, which stand in the place of that dim.
 
-    Dim ``axis`` may be cut: a rank gives zeros for what it does not hold, and the output is the sum. Raises
-    ShapeError when an index is negative or too large.
+    Dim ``axis`` may be cut: a rank gives zeros for what it does not hold, and the output is the sum. The first
+    ``batch_dims`` dims of both go together: each table has indices of its own. Raises ShapeError when an index is
+    negative or too large.
 
     >>> Gather()(np.array([[1, 2], [3, 4]]), np.array([1, 1, 0]), 0).asnumpy().tolist()
     [[3, 4], [3, 4], [1, 2]]
+    >>> Gather(batch_dims=1)(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), 1).asnumpy().tolist()
+    [[2], [3]]
     """
 
+    def __init__(self, batch_dims: int = 0) -> None:
+        if not isinstance(batch_dims, int):
+            raise ConfigurationError(f"Gather: batch_dims={batch_dims!r} must be an integer")
+        self.batch_dims = batch_dims
+
     def __call__(self, input_params: Any, input_indices: Any, axis: Any = 0) -> Any:
+        if self.batch_dims:
+            return self.batched(np.ndim(input_params), np.ndim(input_indices), int(axis))(input_params, input_indices)
         return Operator.__call__(self.configured(axis=int(axis)), input_params, input_indices)
+
+    def batched(self, rank: int, index_rank: int, axis: int) -> BatchGather:
+        """Return the operator for tables with these numbers of dims and indices."""
+        batch = self.batch_dims + (index_rank if self.batch_dims < 0 else 0)
+        given = {"strategy": self.strategy, "out_strategy": self.out_strategy, "segment": self.segment}
+        return BatchGather(normal_axis(axis, rank), batch).configured(**given)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         table, indices = inputs

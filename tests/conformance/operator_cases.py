@@ -189,6 +189,15 @@ def _picking() -> list[OperatorCase]:
         OperatorCase("Gather-last", P.Gather, (table, integers(4, below=5)), (-1,), (0,)),
         OperatorCase("Gather-0d", P.Gather, (table, np.asarray(4)), (0,), (0,)),
         OperatorCase("Gather-vector", P.Gather, (floats(6), ids), (0,), (0,)),
+        *(
+            OperatorCase(f"Gather-batch{batch}-{axis}", lambda batch=batch: P.Gather(batch), (x, ids), (axis,), (0,))
+            for batch, axis, x, ids in (
+                (1, 1, floats(4, 6, 3), integers(4, 5, below=6)),
+                (1, -1, floats(4, 3, 6), integers(4, 2, 2, below=6)),
+                (2, 2, floats(3, 4, 5), integers(3, 4, below=5)),
+                (-1, 1, floats(4, 6), integers(4, 3, below=6)),
+            )
+        ),
         OperatorCase("GatherGrad", P.GatherGrad, (ids, gradient, table)),
         OperatorCase("GatherGrad-wide", P.GatherGrad, (ids, wide[ids], wide)),
         OperatorCase("GatherGrad-axis1", lambda: P.GatherGrad(1), (middle, np.take(table, middle, 1), table)),

@@ -79,6 +79,18 @@ def _layer_norm_grad(
     return dx, (dy * normal).sum(rows), dy.sum(rows)
 
 
+def _gather(operator: Any, table: Array, indices: Array, axis: int) -> Array:
+    batch_dims = operator.batch_dims + (indices.ndim if operator.batch_dims < 0 else 0)
+    return _gather_each(table, indices, axis % table.ndim, batch_dims)
+
+
+def _gather_each(table: Array, indices: Array, axis: int, batch_dims: int) -> Array:
+    if not batch_dims:
+        return np.take(table, indices, axis)
+    pairs = zip(table, indices, strict=True)
+    return np.stack([_gather_each(*pair, axis - 1, batch_dims - 1) for pair in pairs])
+
+
 def _gather_grad(operator: Any, indices: Array, dy: Array, table: Array) -> Array:
     result = np.zeros_like(np.moveaxis(table, operator.axis, 0))
     rows = np.moveaxis(dy, range(operator.axis, operator.axis + indices.ndim), range(indices.ndim))
@@ -214,7 +226,7 @@ FORMULAS: dict[str, Formula] = {
     "LogSoftmaxGrad": lambda operator, y, dy: dy - np.exp(y) * dy.sum(operator.axis, keepdims=True),
     "LayerNorm": _layer_norm,
     "LayerNormGrad": _layer_norm_grad,
-    "Gather": _ufunc(np.take),
+    "Gather": _gather,
     "GatherGrad": _gather_grad,
     "GatherLast": _gather_last,
     "GatherLastGrad": _gather_last_grad,

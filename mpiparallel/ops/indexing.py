@@ -1,0 +1,45 @@
+"""What operators share that pick by index along a dim that may be cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.tensor_spec import Part
+from mpiparallel.ops.input_checks import normal_axis
+
+
+class Indexing(Operator):
+    """An operator that picks along dim ``axis`` of a table, of which each rank may hold a part.
+
+    ``first`` is the global index of the first row held here, ``extent`` the number of rows in all.
+    """
+
+    axis: int = 0
+    first: int = 0
+    extent: int = 0
+
+    def holding(self, table: Part) -> Any:
+        """Return the operator for the rank that holds this part of the table."""
+        axis = normal_axis(self.axis, len(table.global_shape))
+        return self.configured(axis=axis, first=table.box.start[axis], extent=table.global_shape[axis])
+
+    def check(self, indices: Array) -> None:
+        """Raise ShapeError when an index is out of range of the whole table."""
+        if indices.size == 0:
+            return
+        for value in (int(indices.min()), int(indices.max())):
+            if not 0 <= value < self.extent:
+                raise ShapeError(
+                    f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "
+                    f"{self.axis}; give indices of 0 to {self.extent - 1}"
+                )
+
+    def held(self, xp: Any, indices: Array, rows: int) -> tuple[Array, Array]:
+        """Return the indices counted from the first of the ``rows`` held here, and which of them are held."""
+        local = indices.astype(np.int64) - self.first
+        return local, xp.logical_and(local >= 0, local < rows)
