@@ -20,7 +20,7 @@ from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.checkpoint.shard_places import ShardPlaces, is_shard_of
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, LayoutError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -142,10 +142,11 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
     """
     if layout.partial:
         raise CheckpointError(f"{layout}: a partial sum cannot be saved; reduce it first")
-    if layout.bounds:
+    if not layout.tiles:
         raise CheckpointError(f"{layout}: parts that overlap cannot be saved; save it from where it is whole")
     layout = layout.canonical
     permuted = {"ranks": list(layout.devices.ranks)} if layout.devices.ranks else {}
+    told = {"bounds": [[list(part) for part in given] for given in layout.bounds]} if layout.bounds else {}
     return {
         "global_shape": list(layout.global_shape),
         "device_matrix": list(layout.devices.shape),
@@ -153,6 +154,7 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
         **permuted,
         "tensor_map": [list(axes) for axes in layout.tensor_map],
         "optimizer_axes": list(layout.optimizer_axes),
+        **told,
     }
 
 
@@ -160,12 +162,21 @@ def layout_from_json(entry: Mapping[str, Any]) -> Layout:
     """Return the layout that ``layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
     (first_rank,) = _integers([entry["first_rank"]])
     ranks = _integers(entry.get("ranks", []))
-    return Layout(
+    layout = Layout(
         _integers(entry["global_shape"]),
         DeviceMatrix(_integers(entry["device_matrix"]), first_rank, ranks),
         tuple(_integers(axes) for axes in entry["tensor_map"]),
         optimizer_axes=_integers(entry["optimizer_axes"]),
+        bounds=tuple(tuple(_range(part) for part in given) for given in entry.get("bounds", [])),
     )
+    if not layout.tiles:
+        raise LayoutError(f"bounds {layout.bounds} do not lie side by side over {layout.global_shape}")
+    return layout
+
+
+def _range(values: Any) -> tuple[int, int]:
+    start, stop = _integers(values)
+    return start, stop
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:

@@ -19,7 +19,8 @@ class Equation:
     where it is cut, that output is partial. None marks a dim that is never cut, such as a broadcast dim of one element;
     labels in ``whole`` are not cut either, and a label in ``divisors`` only into a number of parts that divides its
     entry. ``batch`` is the label that batch parallelism cuts. ``strategy_inputs`` are the labels that a strategy
-    speaks of, where they are not those of ``inputs``.
+    speaks of, where they are not those of ``inputs``. ``sizes`` has, by the place of a tensor among inputs and then
+    outputs and by label, how long the parts are into which that dim of it is cut, where they are not even.
 
     ``order`` begins the order in which cut labels are axes of the device matrix, where it is another than that of the
     tensor with most labels. The axis of repeated calculation is the last, but the first where a label of
@@ -38,6 +39,7 @@ class Equation:
     strategy_inputs: tuple[Labels, ...] = ()
     order: tuple[str, ...] = ()
     repeats_first: frozenset[str] = frozenset()
+    sizes: Mapping[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.strategy_inputs:
@@ -60,6 +62,17 @@ class Equation:
             frozenset(labels[dim] for dim in whole),
             batch=labels[0] if labels else None,
         )
+
+    def allows(self, label: str, parts: int) -> bool:
+        """Return whether a label may be cut into so many parts.
+
+        >>> Equation.parse("mk,kn->mn", whole="k").allows("k", 2)
+        False
+        """
+        if parts == 1:
+            return True
+        fits = all(len(sizes) == parts for (_, named), sizes in self.sizes.items() if named == label)
+        return label not in self.whole and self.divisors.get(label, 0) % parts == 0 and fits
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, product
 from math import prod
 from typing import Literal
 
@@ -19,6 +19,16 @@ Bounds = tuple[tuple[int, int], ...]
 Reduction = Literal["sum", "max", "min", "prod"]
 
 
+def bounds_of(sizes: Sequence[int]) -> Bounds:
+    """Return the bounds of parts of these sizes, side by side.
+
+    >>> bounds_of((1, 7))
+    ((0, 1), (1, 8))
+    """
+    ends = tuple(accumulate(sizes))
+    return tuple(zip((0, *ends), ends, strict=False))
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a tensor of ``global_shape`` is cut over a device matrix.
@@ -29,8 +39,8 @@ class Layout:
     shard lies in the box that its rank would hold without them, however uneven the cuts. Equal layouts give every rank
     the same box.
 
-    ``bounds`` has, for each dim, ``()`` or the ``[start, stop)`` of each part where that is not the even rule's: parts
-    may then overlap and leave elements out. Only where operators read is so, never where a value is.
+    ``bounds`` has, for each dim, ``()`` or the ``[start, stop)`` of each part where that is not the even rule's. Where
+    operators read parts may then overlap and leave elements out; where a value is, they lie side by side (``tiles``).
 
     >>> layout = Layout((8, 6), DeviceMatrix((2, 2)), ((), (1,)))
     >>> layout.box(3)
@@ -146,10 +156,22 @@ class Layout:
         """Return the shape of what ``rank`` holds."""
         return self.box(rank).shape
 
+    @cached_property
+    def tiles(self) -> bool:
+        """Whether every element is in one part, so that a value can lie so: always, but for bounds that overlap."""
+        for extent, given in zip(self.global_shape, self.bounds, strict=False):
+            ends = [0, *(stop for _, stop in given)]
+            if given and (ends[-1] != extent or ends != sorted(ends) or [start for start, _ in given] != ends[:-1]):
+                return False
+        return True
+
     @property
     def largest_size(self) -> int:
         """How many elements a rank holds at most; even cuts make the first part the largest."""
-        return self.box_of_parts((0,) * len(self.global_shape)).size
+        bounds = self.bounds or ((),) * len(self.global_shape)
+        sizes = [max((stop - start for start, stop in given), default=0) for given in bounds]
+        first = self.even().box_of_parts((0,) * len(self.global_shape)).shape
+        return prod(size if given else even for size, given, even in zip(sizes, bounds, first, strict=True))
 
     def parts_over(self, box: Box) -> Iterator[tuple[int, ...]]:
         """Yield the parts that share an element with ``box``, found by arithmetic, not by a walk over ranks."""

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.layout.layout import bounds_of
 from mpiparallel.ops.batch_gathering import BatchGather
 from mpiparallel.ops.indexing import Indexing
 from mpiparallel.ops.input_checks import check_integer, check_shape, normal_axis
+from mpiparallel.remark import remark
 
 Tensors = Sequence[Tensor]
 
@@ -25,10 +27,18 @@ _NARROW = 64
 """Elements of a row below which one call for all rows is faster than one call for each."""
 
 
-def _table_labels(rank: int, axis: int, index_rank: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the labels of the table, of the indices and of the picked rows."""
+Names = tuple[str, ...]
+
+
+def _table_labels(rank: int, axis: int, index_rank: int, fields: bool = False) -> tuple[Names, Names, Names]:
+    """Return the labels of the table, of the indices and of the picked rows.
+
+    With ``fields`` the last dim of the indices is cut as the rows are.
+    """
     table = tuple(f"d{dim}" for dim in range(rank))
     indices = tuple(f"i{dim}" for dim in range(index_rank))
+    if fields:
+        indices = (*indices[:-1], table[axis])
     return table, indices, (*table[:axis], *indices, *table[axis + 1 :])
 
 
@@ -51,6 +61,29 @@ class Gather(Indexing):
             raise ConfigurationError(f"Gather: batch_dims={batch_dims!r} must be an integer")
         self.batch_dims = batch_dims
 
+    def add_prim_attr(self, name: str, value: Any) -> Gather:
+        """Set how many rows of a table each rank has, and return the operator; other attributes change nothing.
+
+        ``manual_split`` are the numbers of rows, ``manual_split_with_offset`` pairs of them and of the first row's
+        index. A strategy then cuts the rows and the last dim of the indices together, and indices in part k of that
+        dim must be of the rows of part k: ``Gather().add_prim_attr("manual_split", (1, 7)).shard(((2, 1), (1, 2)))``.
+        Raises ConfigurationError when there are other values in it.
+        """
+        if name not in ("manual_split", "manual_split_with_offset"):
+            remark(f"Gather.add_prim_attr: {name}={value!r} has no effect here: the planner takes no hints")
+            return self
+        pairs = value if name == "manual_split_with_offset" else [(rows, None) for rows in value]
+        rows = tuple(pair[0] for pair in pairs)
+        if not rows or any(type(count) is not int or count < 1 for count in rows):
+            raise ConfigurationError(f"Gather.add_prim_attr: {name}={value!r} must be numbers of rows of at least 1")
+        if any(pair[1] not in (None, start) for pair, (start, _) in zip(pairs, bounds_of(rows), strict=True)):
+            raise ConfigurationError(
+                f"Gather.add_prim_attr: {name}={value!r}: each offset must be the sum of the rows before it, because "
+                "indices count the rows of the whole table"
+            )
+        self.manual_split = rows
+        return self
+
     def __call__(self, input_params: Any, input_indices: Any, axis: Any = 0) -> Any:
         if self.batch_dims:
             return self.batched(np.ndim(input_params), np.ndim(input_indices), int(axis))(input_params, input_indices)
@@ -66,18 +99,24 @@ class Gather(Indexing):
         table, indices = inputs
         check_integer(input_indices=indices)
         axis = normal_axis(self.axis, len(table.shape))
+        if self.manual_split and (not indices.shape or sum(self.manual_split) != table.shape[axis]):
+            raise ShapeError(
+                f"manual_split {self.manual_split} has {sum(self.manual_split)} rows, the table {table.shape[axis]}; "
+                "give all rows, and indices with at least one dim"
+            )
         return (TensorSpec((*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :]), table.dtype),)
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         rank, index_rank = (len(spec.shape) for spec in inputs)
         axis = normal_axis(self.axis, rank)
-        table, indices, picked = _table_labels(rank, axis, index_rank)
+        table, indices, picked = _table_labels(rank, axis, index_rank, bool(self.manual_split))
         return Equation(
             (table, indices),
             (picked,),
             batch=(*indices, *picked, None)[0],
             order=(*indices, *table),
             repeats_first=frozenset({table[axis]}),
+            sizes=self.sizes(table, 0),
         )
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Gather:
@@ -103,7 +142,7 @@ class Gather(Indexing):
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         table, indices = inputs
-        return GatherGrad(self.axis)(indices, gradients[0], table), None
+        return GatherGrad(self.axis).configured(manual_split=self.manual_split)(indices, gradients[0], table), None
 
 
 def _take(xp: Any, table: Array, indices: Array, axis: int, target: Array) -> None:
@@ -134,8 +173,9 @@ class GatherGrad(Indexing):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         index_rank, _, rank = (len(spec.shape) for spec in inputs)
-        table, indices, picked = _table_labels(rank, normal_axis(self.axis, rank), index_rank)
-        return Equation((indices, picked, table), (table,), batch=(*indices, *picked, None)[0])
+        table, indices, picked = _table_labels(rank, normal_axis(self.axis, rank), index_rank, bool(self.manual_split))
+        batch, sizes = (*indices, *picked, None)[0], self.sizes(table, 2, 3)
+        return Equation((indices, picked, table), (table,), batch=batch, sizes=sizes)
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> GatherGrad:
         operator: GatherGrad = self.holding(inputs[2])

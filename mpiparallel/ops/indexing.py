@@ -16,17 +16,24 @@ from mpiparallel.ops.input_checks import normal_axis
 class Indexing(Operator):
     """An operator that picks along dim ``axis`` of a table, of which each rank may hold a part.
 
-    ``first`` is the global index of the first row held here, ``extent`` the number of rows in all.
+    ``first`` is the global index of the first row held here, ``extent`` the number of rows in all. With
+    ``manual_split`` the table is cut into so many rows each, and the last dim of the indices with it: each part of it
+    has indices of its own rows only.
     """
 
     axis: int = 0
     first: int = 0
     extent: int = 0
+    manual_split: tuple[int, ...] = ()
 
     def holding(self, table: Part) -> Any:
         """Return the operator for the rank that holds this part of the table."""
         axis = normal_axis(self.axis, len(table.global_shape))
         return self.configured(axis=axis, first=table.box.start[axis], extent=table.global_shape[axis])
+
+    def sizes(self, table: tuple[str | None, ...], *places: int) -> dict[tuple[int, str], tuple[int, ...]]:
+        """Return how long the parts of the table's rows are, for an equation where it has these places."""
+        return {(place, str(table[self.axis])): self.manual_split for place in places if self.manual_split}
 
     def check(self, indices: Array) -> None:
         """Raise ShapeError when an index is out of range of the whole table."""
@@ -42,4 +49,10 @@ class Indexing(Operator):
     def held(self, xp: Any, indices: Array, rows: int) -> tuple[Array, Array]:
         """Return the indices counted from the first of the ``rows`` held here, and which of them are held."""
         local = indices.astype(np.int64) - self.first
-        return local, xp.logical_and(local >= 0, local < rows)
+        found = xp.logical_and(local >= 0, local < rows)
+        if self.manual_split and not found.all():
+            raise ShapeError(
+                f"{self.scope or self.name}: index {int(indices[~found].reshape(-1)[0])} is in a part of the last dim "
+                f"to which manual_split gives rows {self.first} to {self.first + rows - 1}; give it indices of these"
+            )
+        return local, found

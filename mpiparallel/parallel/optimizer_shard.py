@@ -23,7 +23,7 @@ def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelCo
     form the shards; where it does not divide the replicas, a remark says so.
     """
     eligible = configuration.enable_parallel_optimizer and parameter.parallel_optimizer and parameter.requires_grad
-    if not eligible or not used.global_shape or used.replica_count == 1:
+    if not eligible or not used.global_shape or used.replica_count == 1 or used.bounds:
         return used
     if parameter.spec.byte_count < configuration.optimizer_threshold * _KIB:
         return used

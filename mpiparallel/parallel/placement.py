@@ -10,7 +10,7 @@ from mpiparallel.errors import StrategyError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
-from mpiparallel.layout.layout import Layout
+from mpiparallel.layout.layout import Bounds, Layout, bounds_of
 
 Shape = tuple[int, ...]
 
@@ -101,6 +101,12 @@ def _check_cut(operands: Operands, label: str | None, cut: int, place: str) -> N
         return
     if label is None or label in operands.equation.whole:
         raise StrategyError(f"{operands.name}: {place} must stay whole, but is cut {cut} ways; give it cut 1")
+    wanted = [len(sizes) for (_, named), sizes in operands.equation.sizes.items() if named == label]
+    if any(count != cut for count in wanted):
+        raise StrategyError(
+            f"{operands.name}: {place} is split by hand into {wanted[0]} parts, but is cut {cut} ways; give it cut "
+            f"{wanted[0]} or 1"
+        )
     if operands.equation.divisors.get(label, 0) % cut:
         raise StrategyError(
             f"{operands.name}: {place} can be cut only into a number of parts that divides "
@@ -148,14 +154,21 @@ def lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: Dev
     def tensor_map(labels: Labels) -> tuple[tuple[int, ...], ...]:
         return tuple(axes.get(label, ()) if label is not None else () for label in labels)
 
+    def bounds(place: int, labels: Labels) -> tuple[Bounds, ...]:
+        given = tuple(
+            bounds_of(equation.sizes.get((place, label), ()) if label in axes else ()) for label in map(str, labels)
+        )
+        return given if any(given) else ()
+
     consumed = {label for labels in equation.inputs for label in labels if label is not None}
     outputs = []
-    for labels, shape in zip(equation.outputs, operands.outputs, strict=True):
-        reduced = [axis for label in sorted(consumed - set(labels)) for axis in axes.get(label, ())]
-        outputs.append(Layout(shape, matrix, tensor_map(labels), tuple(sorted(reduced)), equation.reduction))
+    for place, (labels, shape) in enumerate(zip(equation.outputs, operands.outputs, strict=True), len(equation.inputs)):
+        reduced = tuple(sorted(axis for label in consumed - set(labels) for axis in axes.get(label, ())))
+        told = bounds(place, labels)
+        outputs.append(Layout(shape, matrix, tensor_map(labels), reduced, equation.reduction, bounds=told))
     inputs = [
-        Layout(shape, matrix, tensor_map(labels))
-        for labels, shape in zip(equation.inputs, operands.inputs, strict=True)
+        Layout(shape, matrix, tensor_map(labels), bounds=bounds(place, labels))
+        for place, (labels, shape) in enumerate(zip(equation.inputs, operands.inputs, strict=True))
     ]
     return Placement(tuple(inputs), tuple(outputs))
 
@@ -175,10 +188,9 @@ def place_by_inputs(operands: Operands, given: Sequence[Layout], first: Collecti
         labels = equation.inputs[index]
         for label, cutting in zip(labels, layout.cutting_axes, strict=True):
             parts = prod(matrix.shape[axis] for axis in cutting)
-            free = label is not None and label not in axes and label not in equation.whole
-            if not cutting or not free or label is None or taken & set(cutting):
+            if not cutting or label is None or label in axes or taken & set(cutting):
                 continue
-            if equation.divisors.get(label, 0) % parts == 0:
+            if equation.allows(label, parts):
                 axes[label] = cutting
                 taken |= set(cutting)
     return lay_out(operands, axes, matrix)

@@ -42,7 +42,7 @@ def redistribute(source: Layout, target: Layout) -> list[Redistribution]:
     if source.canonical == target.canonical:
         return []
     shape = common_refinement(source.devices.shape, target.devices.shape)
-    if shape is None:
+    if shape is None or source.bounds:
         return _over_all(source, target)
     source, target = source.reshaped_devices(shape), target.reshaped_devices(shape)
     steps = []
@@ -62,11 +62,13 @@ def redistribute(source: Layout, target: Layout) -> list[Redistribution]:
 
 
 def _over_all(source: Layout, target: Layout) -> list[Redistribution]:
-    """Return the steps between layouts whose device matrices have no common refinement."""
+    """Return the steps between layouts whose device matrices have no common refinement, or from uneven parts."""
     steps = []
     if source.partial:
         steps.append(Redistribution("reduce", source, source.reduced(), source.partial))
         source = source.reduced()
+    if source.canonical == target.canonical:
+        return steps
     everything = tuple(range(len(source.devices.shape)))
     if all(cut == 1 for cut in source.cuts):
         return [*steps, Redistribution("slice", source, target, everything)]
@@ -163,7 +165,7 @@ def group_layouts(step: Redistribution, rank: int) -> tuple[Layout, Layout]:
     these ranks share.
     """
     source, target = step.source, step.target
-    if source.devices.shape != target.devices.shape:
+    if source.devices.shape != target.devices.shape or source.bounds:
         return _numbered_from_0(source), _numbered_from_0(target)
     renumbered = {axis: index for index, axis in enumerate(step.axes)}
     matrix = DeviceMatrix(tuple(source.devices.shape[axis] for axis in step.axes))

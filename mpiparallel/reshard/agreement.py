@@ -57,7 +57,7 @@ def _check_ranks(layouts: Mapping[str, LayoutPair], communicator: Communicator, 
 
 def _check_parts(layouts: Mapping[str, LayoutPair]) -> None:
     for tensor, (_, target) in sorted(layouts.items()):
-        if target.bounds:
+        if not target.tiles:
             raise ReshardError(
                 f"{tensor}: its target layout {target} has parts that may overlap or leave elements out, from which it "
                 "could not be moved on or back; give an even layout"

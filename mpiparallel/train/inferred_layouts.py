@@ -21,7 +21,7 @@ def parameter_layout(layout: Layout, rank: int) -> ParameterLayout:
     """Return (device matrix, tensor map, shape of the rank's slice, field size, uniform split, optimizer shard group).
 
     In the tensor map the axes of the device matrix are counted from the right, and -1 is an uncut dim. Field size is 0
-    and uniform split is True: there are no cuts by bounds. The group names the ranks whose optimizer shards make up
+    and uniform split is True unless bounds cut it. The group names the ranks whose optimizer shards make up
     the slice that operators use, in order: "0-4"; it is empty without the parallel optimizer.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -35,4 +35,4 @@ def parameter_layout(layout: Layout, rank: int) -> ParameterLayout:
         item = LayoutItem.of(layout)
     shards = prod(layout.devices.shape[axis] for axis in layout.optimizer_axes)
     group = "-".join(map(str, layout.devices.group(rank, layout.optimizer_axes))) if shards > 1 else ""
-    return list(item.device_matrix), list(to_right(item)), list(layout.local_shape(rank)), 0, True, group
+    return list(item.device_matrix), list(to_right(item)), list(layout.local_shape(rank)), 0, not layout.bounds, group

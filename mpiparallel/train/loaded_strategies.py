@@ -8,6 +8,7 @@ from math import prod
 from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.context.settings import get_auto_parallel_context, take_strategies
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.parallel.configuration import ParallelConfiguration
@@ -54,7 +55,7 @@ def _check_names(sharded: ShardedGraph, record: StrategyRecord) -> None:
 
 def _check_layout(sharded: ShardedGraph, name: str, item: LayoutItem) -> None:
     made = sharded.used[name]
-    wanted = replace(item.layout(made.global_shape, made.devices.first_rank), optimizer_axes=())
+    wanted = replace(stored_layout(item, made.global_shape, made.devices.first_rank), optimizer_axes=())
     if wanted.devices.size != made.devices.size:
         raise StrategyFileError(
             f"it is laid out on {wanted.devices.size} devices in the file, but there are {made.devices.size}; start as "

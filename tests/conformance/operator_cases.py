@@ -172,6 +172,12 @@ def _rows() -> list[OperatorCase]:
     return cases
 
 
+def _fields(rows: Sequence[int]) -> Array:
+    """Return indices of which column k has rows of part k only."""
+    starts = np.cumsum([0, *rows[:-1]])
+    return np.stack([start + integers(6, below=count) for start, count in zip(starts, rows, strict=True)], 1)
+
+
 def _picking() -> list[OperatorCase]:
     table, ids = floats(6, 3, 5), integers(4, 3, below=6)
     wide = floats(6, 70)
@@ -197,6 +203,16 @@ def _picking() -> list[OperatorCase]:
                 (2, 2, floats(3, 4, 5), integers(3, 4, below=5)),
                 (-1, 1, floats(4, 6), integers(4, 3, below=6)),
             )
+        ),
+        *(
+            OperatorCase(
+                f"Gather-split{len(rows)}",
+                lambda rows=rows: P.Gather().add_prim_attr("manual_split", rows),
+                (floats(sum(rows), 5), _fields(rows)),
+                (0,),
+                (0,),
+            )
+            for rows in ((1, 4), (3, 1, 2), (2, 1, 1, 5), (1, 1, 7, 1, 2, 3), (1, 2, 1, 3, 1, 1, 1, 4))
         ),
         OperatorCase("GatherGrad", P.GatherGrad, (ids, gradient, table)),
         OperatorCase("GatherGrad-wide", P.GatherGrad, (ids, wide[ids], wide)),

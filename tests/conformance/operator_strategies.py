@@ -83,12 +83,7 @@ def legal_strategies(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
     node = trace_case(case).node
     equation = node.operator.equation(*(value.spec for value in node.inputs))
     factors = [factor for factor in range(1, ranks + 1) if ranks % factor == 0]
-    options = [
-        [1]
-        if label in equation.whole
-        else [factor for factor in factors if equation.divisors.get(label, 0) % factor == 0]
-        for label in equation.labels
-    ]
+    options = [[factor for factor in factors if equation.allows(label, factor)] for label in equation.labels]
     for cuts in product(*options):
         parts = prod(cuts)
         if ranks % parts == 0 and (parts == ranks or ranks <= 4 or not node.operator.reads_beyond):

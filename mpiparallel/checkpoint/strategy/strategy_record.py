@@ -93,11 +93,16 @@ class LayoutItem:
             raise StrategyFileError(f"{layout}: optimizer axes {shard_axes} must be the last of axes {free}")
         all_replicas = shard_axes == free and optimizer_weight_shard_size == -1
         shards = prod(layout.devices.shape[axis] for axis in shard_axes)
+        if any(layout.bounds[1:]) or not layout.tiles:
+            raise StrategyFileError(f"{layout}: a strategy file has words for bounds of dim 0 only; cut others evenly")
+        bounds = layout.bounds[0] if layout.bounds else ()
         return cls(
             tuple(layout.devices.shape[axis] for axis in kept) or (1,),
             tensor_map,
             opt_weight_shard_step=_shard_step(layout.devices.shape, shard_axes),
             opt_weight_shard_size=(-1 if all_replicas else shards) if shard_axes else 0,
+            param_split_shape=tuple(stop - start for start, stop in bounds),
+            indices_offset=tuple(start for start, _ in bounds),
             tensor_shape=layout.global_shape,
         )
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import accumulate
 
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.errors import LayoutError, StrategyFileError
-from mpiparallel.layout.layout import Layout
+from mpiparallel.layout.layout import Layout, bounds_of
 
 Shape = tuple[int, ...]
 
@@ -26,15 +25,13 @@ def stored_layout(item: LayoutItem, shape: Shape | None = None, first_rank: int 
     if item.field or not item.param_split_shape:
         return item.layout(shape, first_rank)
     layout = _frame(item, shape, first_rank)
-    ends = list(accumulate(item.param_split_shape))
-    if not layout.global_shape or ends[-1] != layout.global_shape[0]:
+    if not layout.global_shape or sum(item.param_split_shape) != layout.global_shape[0]:
         raise StrategyFileError(
             f"param_split_shape {list(item.param_split_shape)} does not fit shape {layout.global_shape}; use the file "
             "of this network"
         )
-    bounds = tuple(zip([0, *ends], ends, strict=False))
     try:
-        return layout.with_bounds([bounds, *(() for _ in layout.global_shape[1:])])
+        return layout.with_bounds([bounds_of(item.param_split_shape), *(() for _ in layout.global_shape[1:])])
     except LayoutError as error:
         raise StrategyFileError(f"{error}; use the file of this network") from error
 

@@ -212,7 +212,7 @@ def check_pair(tensor: str, source: Layout, target: Layout) -> None:
             raise ReshardError(
                 f"{tensor}: its {side} layout {layout} holds terms, not elements; reduce it before it is moved"
             )
-    if source.bounds:
+    if not source.tiles:
         raise ReshardError(
             f"{tensor}: its source layout {source} has parts that overlap; move it from where it is whole"
         )

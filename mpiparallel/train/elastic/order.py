@@ -168,14 +168,21 @@ class _Table:
         if layout not in self._places:
             self._places[layout] = len(self.entries)
             self.entries.append(
-                [layout.global_shape, layout.devices.shape, layout.tensor_map, layout.partial, layout.optimizer_axes]
+                [
+                    layout.global_shape,
+                    layout.devices.shape,
+                    layout.tensor_map,
+                    layout.partial,
+                    layout.optimizer_axes,
+                    layout.bounds,
+                ]
             )
         return self._places[layout]
 
 
 def _layout_from_json(entry: Any) -> Layout:
-    shape, devices, tensor_map, partial, shards = _tuples(entry)
-    return Layout(shape, DeviceMatrix(devices), tensor_map, partial=partial, optimizer_axes=shards)
+    shape, devices, tensor_map, partial, shards, bounds = _tuples(entry)
+    return Layout(shape, DeviceMatrix(devices), tensor_map, partial=partial, optimizer_axes=shards, bounds=bounds)
 
 
 def _spec_to_json(spec: TensorSpec) -> list[Any]:

@@ -20,6 +20,7 @@ from tests.conformance.operator_expected import expected
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 Cuts = dict[str, int]
 Place = dict[str, int]
+Sizes = dict[str, tuple[int, ...]]
 
 
 def traced(case: OperatorCase) -> tuple[Graph, list[Value]]:
@@ -47,11 +48,12 @@ def interval(extent: int, parts: int, index: int) -> tuple[int, int]:
     return start, start + size + (index < longer)
 
 
-def part_of(shape: tuple[int, ...], labels: Labels, cuts: Cuts, place: Place) -> Part:
-    pieces = [
-        interval(extent, cuts.get(label or "", 1), place.get(label or "", 0))
-        for extent, label in zip(shape, labels, strict=True)
-    ]
+def part_of(shape: tuple[int, ...], labels: Labels, cuts: Cuts, place: Place, sizes: Sizes) -> Part:
+    pieces = []
+    for extent, label in zip(shape, map(str, labels), strict=True):
+        index, given = place.get(label, 0), sizes.get(label, ()) if label in cuts else ()
+        uneven = (sum(given[:index]), sum(given[: index + 1]))
+        pieces.append(uneven if given else interval(extent, cuts.get(label, 1), index))
     return Part(shape, Box(tuple(start for start, _ in pieces), tuple(stop for _, stop in pieces)))
 
 
@@ -72,8 +74,10 @@ def widened(part: Part, read: Box) -> Part:
 
 def run_part(operator: Any, rule: Equation, specs: list[TensorSpec], inputs: Any, cuts: Cuts, place: Place) -> Any:
     """Run the operator on one rank's part; return parts and arrays of the outputs, or of the updated inputs."""
-    parts = [part_of(array.shape, labels, cuts, place) for array, labels in zip(inputs, rule.inputs, strict=True)]
-    targets = [part_of(spec.shape, labels, cuts, place) for spec, labels in zip(specs, rule.outputs, strict=True)]
+    tensors = [*zip(inputs, rule.inputs, strict=True), *zip(specs, rule.outputs, strict=True)]
+    sizes = [{label: told for (at, label), told in rule.sizes.items() if at == index} for index in range(len(tensors))]
+    every = [part_of(one.shape, labels, cuts, place, told) for (one, labels), told in zip(tensors, sizes, strict=True)]
+    parts, targets = every[: len(inputs)], every[len(inputs) :]
     if any(label in cuts for labels in rule.inputs for label in labels[2:] if operator.reads_beyond):
         parts = [widened(*pair) for pair in zip(parts, operator.reads(parts, targets), strict=True)]
     arrays = [np.array(array[slices(part)]) for array, part in zip(inputs, parts, strict=True)]
@@ -132,9 +136,8 @@ def cuttable(case: OperatorCase) -> list[tuple[str, int]]:
     rule = rule_of(case)
     found = []
     for label in rule.labels:
-        divisor = rule.divisors.get(label)
-        parts = [count for count in (2, 3) if divisor is None or divisor % count == 0]
-        if label not in rule.whole and parts:
+        parts = [count for count in range(2, 9) if rule.allows(label, count) and (count <= 3 or rule.sizes)]
+        if parts:
             found.append((label, parts[-1]))
     return found
 
