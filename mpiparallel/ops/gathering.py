@@ -22,12 +22,10 @@ from mpiparallel.ops.input_checks import check_integer, check_shape, normal_axis
 from mpiparallel.remark import remark
 
 Tensors = Sequence[Tensor]
+Names = tuple[str, ...]
 
 _NARROW = 64
 """Elements of a row below which one call for all rows is faster than one call for each."""
-
-
-Names = tuple[str, ...]
 
 
 def _table_labels(rank: int, axis: int, index_rank: int, fields: bool = False) -> tuple[Names, Names, Names]:

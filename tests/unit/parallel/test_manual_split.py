@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.checkpoint.manifest import layout_from_json, layout_to_json
 from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, LayoutError, ShapeError, StrategyError
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.local_graph import local_graph
+from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.strategy_files import strategy_record
 
 ROWS = (1, 7, 8, 8, 8, 8, 8, 16)
@@ -126,3 +129,30 @@ def test_a_split_that_does_not_fit_is_refused(build: Any, error: type[Exception]
 def test_a_split_may_name_the_offsets_too() -> None:
     gather = ops.Gather().add_prim_attr("manual_split_with_offset", ((2, 0), (3, 2)))
     assert gather.manual_split == (2, 3)
+
+
+def saved(communicator: Any, folder: str) -> Any:
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+    network = Fields(((8, 1), (1, 8)))
+    model = ms.Model(network, optimizer=nn.Momentum([network.table], 0.125, 0.875))
+    data = NumpySlicesDataset({"x": FIELDS.astype(np.int32)}, shuffle=False).batch(5)
+    saver = ModelCheckpoint("fields", folder, CheckpointConfig(save_checkpoint_steps=1))
+    model.train(3, data, saver)
+    return ms.load_checkpoint(saver.last_checkpoint)["table"].asnumpy()
+
+
+def loaded_evenly(communicator: Any, folder: str) -> Any:
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+    network = Fields(((1, 1), (1, 1)))
+    network.gather = ops.Gather().shard(((4, 1), (1, 1)))
+    ms.load_distributed_checkpoint(network, folder)
+    network(ms.Tensor(FIELDS.astype(np.int32)))
+    return network.table.box.start[0], network.table.asnumpy()
+
+
+def test_slices_are_saved_and_loaded_under_an_even_cut(tmp_path: Path) -> None:
+    _, table = trained(TABLE, 0.0)
+    found = run_world(8, saved, str(tmp_path))
+    np.testing.assert_allclose(np.concatenate(found), table, rtol=1e-10, atol=1e-12)
+    for start, held in run_world(4, loaded_evenly, str(tmp_path)):
+        np.testing.assert_allclose(held, table[start : start + 16], rtol=1e-10, atol=1e-12)
