@@ -18,6 +18,7 @@ from mpiparallel.mindspore_paths import install
 from mpiparallel.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:
+    from mpiparallel import boost as boost
     from mpiparallel import communication as communication
     from mpiparallel import context as context
     from mpiparallel import dataset as dataset
@@ -41,14 +42,17 @@ if TYPE_CHECKING:
     from mpiparallel.context import ParallelMode as ParallelMode
     from mpiparallel.context import get_auto_parallel_context as get_auto_parallel_context
     from mpiparallel.context import get_context as get_context
+    from mpiparallel.context import get_ps_context as get_ps_context
     from mpiparallel.context import get_rng_state as get_rng_state
     from mpiparallel.context import get_seed as get_seed
     from mpiparallel.context import initial_seed as initial_seed
     from mpiparallel.context import manual_seed as manual_seed
     from mpiparallel.context import reset_auto_parallel_context as reset_auto_parallel_context
+    from mpiparallel.context import reset_ps_context as reset_ps_context
     from mpiparallel.context import set_auto_parallel_context as set_auto_parallel_context
     from mpiparallel.context import set_context as set_context
     from mpiparallel.context import set_device as set_device
+    from mpiparallel.context import set_ps_context as set_ps_context
     from mpiparallel.context import set_rng_state as set_rng_state
     from mpiparallel.context import set_seed as set_seed
     from mpiparallel.context.just_in_time import jit as jit
@@ -108,8 +112,11 @@ if TYPE_CHECKING:
     from mpiparallel.train.callback import ModelCheckpoint as ModelCheckpoint
     from mpiparallel.train.callback import RunContext as RunContext
     from mpiparallel.train.callback import TimeMonitor as TimeMonitor
+    from mpiparallel.train.dataset_helper import DatasetHelper as DatasetHelper
+    from mpiparallel.train.dataset_helper import connect_network_with_dataset as connect_network_with_dataset
     from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint as load_distributed_checkpoint
     from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter as merge_sliced_parameter
+    from mpiparallel.train.export import export as export
     from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager as DynamicLossScaleManager
     from mpiparallel.train.loss_scale_manager import FixedLossScaleManager as FixedLossScaleManager
     from mpiparallel.train.loss_scale_manager import LossScaleManager as LossScaleManager
@@ -158,10 +165,11 @@ _DTYPES = (
     "uintp",
     "ushort",
 )
-_FOLDERS = ("common", "communication", "context", "dataset", "dtype", "nn", "ops", "parallel", "train")
+_FOLDERS = ("boost", "common", "communication", "context", "dataset", "dtype", "nn", "ops", "parallel", "train")
 _PLACES = {
     "Callback": "train.callback",
     "CheckpointConfig": "train.callback",
+    "DatasetHelper": "train.dataset_helper",
     "DynamicLossScaleManager": "train.loss_scale_manager",
     "FixedLossScaleManager": "train.loss_scale_manager",
     "GRAPH_MODE": "context",
@@ -180,8 +188,11 @@ _PLACES = {
     "build_searched_strategy": "checkpoint.strategy.strategy_file",
     "build_train_network": "train.amp",
     "from_numpy": "ops.functional",
+    "connect_network_with_dataset": "train.dataset_helper",
+    "export": "train.export",
     "get_auto_parallel_context": "context",
     "get_context": "context",
+    "get_ps_context": "context",
     "get_rng_state": "context",
     "get_seed": "context",
     "grad": "ops.gradient",
@@ -198,12 +209,14 @@ _PLACES = {
     "ms_function": "context.just_in_time",
     "rank_list_for_transform": "checkpoint.transform.rank_list",
     "reset_auto_parallel_context": "context",
+    "reset_ps_context": "context",
     "restore_group_info_list": "checkpoint.strategy.group_file",
     "restore_parameter_group_info": "checkpoint.strategy.replica_groups",
     "save_checkpoint": "train.serialization",
     "set_auto_parallel_context": "context",
     "set_context": "context",
     "set_device": "context",
+    "set_ps_context": "context",
     "set_rng_state": "context",
     "set_seed": "context",
     "tensor": "ops.functional",
@@ -217,6 +230,7 @@ __all__ = [
     "PYNATIVE_MODE",
     "Callback",
     "CheckpointConfig",
+    "DatasetHelper",
     "DynamicLossScaleManager",
     "FixedLossScaleManager",
     "LossMonitor",
@@ -233,6 +247,7 @@ __all__ = [
     "amp",
     "bfloat16",
     "bool_",
+    "boost",
     "build_searched_strategy",
     "build_train_network",
     "byte",
@@ -241,10 +256,12 @@ __all__ = [
     "communication",
     "complex64",
     "complex128",
+    "connect_network_with_dataset",
     "context",
     "dataset",
     "double",
     "dtype",
+    "export",
     "float16",
     "float32",
     "float64",
@@ -252,6 +269,7 @@ __all__ = [
     "from_numpy",
     "get_auto_parallel_context",
     "get_context",
+    "get_ps_context",
     "get_rng_state",
     "get_seed",
     "grad",
@@ -281,12 +299,14 @@ __all__ = [
     "ops",
     "rank_list_for_transform",
     "reset_auto_parallel_context",
+    "reset_ps_context",
     "restore_group_info_list",
     "restore_parameter_group_info",
     "save_checkpoint",
     "set_auto_parallel_context",
     "set_context",
     "set_device",
+    "set_ps_context",
     "set_rng_state",
     "set_seed",
     "short",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import time
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
+from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import CheckpointError
 
@@ -111,7 +111,7 @@ def manifest_of_shard(shard: str | Path) -> Path | None:
 
     One that cannot be read counts where it lies in the folder above the shard's.
     """
-    path = Path(os.path.abspath(shard))
+    path = from_root(shard)
     for folder in path.parents[:_MOST_ABOVE]:
         manifest = folder / f"{path.stem}{MANIFEST_SUFFIX}"
         if not manifest.is_file():

@@ -19,8 +19,13 @@ import xxhash
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
+<<<<<<< HEAD
 from mpiparallel.checkpoint.shard_places import ShardPlaces, is_shard_of
 from mpiparallel.errors import CheckpointError, LayoutError
+=======
+from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
+from mpiparallel.errors import CheckpointError
+>>>>>>> 274b63a (Model trains networks that update themselves; DatasetHelper, boost.GradientAccumulation, metrics under train, export and set_ps_context have their places)
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -131,7 +136,7 @@ def shard_file(name: str, rank: int) -> str:
     >>> shard_file("resnet-1_77", 3)
     'rank_3/resnet-1_77.h5'
     """
-    return ShardPlaces().file(name, rank)
+    return IN_RANK_FOLDERS.file(name, rank)
 
 
 def layout_to_json(layout: Layout) -> dict[str, Any]:

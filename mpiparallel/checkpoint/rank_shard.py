@@ -29,8 +29,8 @@ def write_rank_shard(
     """Write what ``rank`` holds of the checkpoint of this prefix, epoch and step; see ``write_shard``.
 
     ``file`` is where in ``folder``, by default ``shard_file``; its suffix is the format. The folder of the rank is made
-    where it is missing, its name on disk. ``clears`` deletes what killed writers have
-    left there: only for one who knows that nobody else writes.
+    where it is missing, its name on disk. ``clears`` deletes what killed writers have left there: only for one who
+    knows that nobody else writes.
     """
     prefix, epoch, step = identity
     path = folder / (file or shard_file(checkpoint_name(prefix, epoch, step), rank))

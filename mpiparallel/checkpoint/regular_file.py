@@ -42,6 +42,15 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
         return file.read(length + 1)
 
 
+def from_root(path: str | Path) -> Path:
+    """Return ``path`` from the root on, without ``.`` and ``..``; links are not resolved, which may differ by host.
+
+    >>> from_root("/saved/./other/../ckpt_0")
+    PosixPath('/saved/ckpt_0')
+    """
+    return Path(os.path.normpath(Path.cwd() / path))
+
+
 def check_folder(path: Path) -> None:
     """Raise ``CheckpointError`` where ``path`` is a link or no folder: what lies behind it may be anywhere."""
     try:

@@ -26,7 +26,7 @@ from mpiparallel.checkpoint.manifest import (
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.writer import WrittenShard
-from mpiparallel.checkpoint.shard_places import ShardPlaces
+from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, ShardPlaces
 from mpiparallel.checkpoint.written_shards import WrittenShards
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
@@ -51,16 +51,16 @@ def save_shards(
     training: Mapping[str, Any] | None = None,
     remove_redundancy: bool = False,
     companions: Sequence[Path] = (),
-    places: ShardPlaces = ShardPlaces(),
+    places: ShardPlaces = IN_RANK_FOLDERS,
 ) -> Path:
     """Save what each rank holds, and return the path of the manifest; all ranks call it together.
 
     ``layouts`` are those of the whole state over the members 0, 1, ... of ``communicator``, the same on every rank;
     ``arrays`` those this rank has a box of. ``training`` is kept in the manifest. With ``remove_redundancy`` a slice
     that several ranks hold is written by one of them. ``companions`` of rank 0 are files below ``folder`` whose digests
-    the manifest keeps. ``places`` says where below ``folder`` each rank writes, and in which format. When it returns, on any rank, the checkpoint is committed: all
-    shards and the manifest are on disk. If anything fails on any rank, every rank raises ``CheckpointError`` that says
-    where and why, and what ``folder`` held before is as it was.
+    the manifest keeps. ``places`` says where below ``folder`` each rank writes, and in which format. When it returns,
+    on any rank, the checkpoint is committed: all shards and the manifest are on disk. If anything fails on any rank,
+    every rank raises ``CheckpointError`` that says where and why, and what ``folder`` held before is as it was.
     """
     save = ShardSave(
         folder, prefix, epoch, step, layouts, communicator, training, remove_redundancy, companions, places
@@ -88,7 +88,7 @@ class ShardSave:
         training: Mapping[str, Any] | None = None,
         remove_redundancy: bool = False,
         companions: Sequence[Path] = (),
-        places: ShardPlaces = ShardPlaces(),
+        places: ShardPlaces = IN_RANK_FOLDERS,
     ) -> None:
         self._folder = Path(folder)
         self._identity = prefix, epoch, step

@@ -32,6 +32,10 @@ class ShardPlaces:
         return str(PurePosixPath(folder) / f"{name}.{self.format}")
 
 
+IN_RANK_FOLDERS: Final = ShardPlaces()
+"""Where shards are unless somebody says otherwise."""
+
+
 def is_shard_of(file: str, name: str, rank: int) -> bool:
     """Return whether ``file`` may be the shard of ``rank`` of the checkpoint ``name``.
 

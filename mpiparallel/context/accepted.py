@@ -48,8 +48,8 @@ OPTIMIZER: Final = MappingProxyType(
         "gradient_accumulation_shard": Accepted(False, "sums of gradients are laid out as what they add"),
         "optimizer_level": Accepted(
             "level1",
-            "weights, states and gradients are cut anyway; Cell.recompute(parallel_optimizer_comm_recompute=True) gathers "
-            "a weight anew for its gradient",
+            "weights, states and gradients are cut anyway; Cell.recompute(parallel_optimizer_comm_recompute=True) "
+            "gathers a weight anew for its gradient",
         ),
     }
 )

@@ -320,8 +320,8 @@ def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, 
         )
     if made_for not in (0, device_num):
         remark(
-            f"strategy_ckpt_load_file {path!r} is of {made_for} devices, and there are {device_num}: operators keep their "
-            "own strategies, and the file only tells how the checkpoint files of that training are cut"
+            f"strategy_ckpt_load_file {path!r} is of {made_for} devices, and there are {device_num}: operators keep "
+            "their own strategies, and the file only tells how the checkpoint files of that training are cut"
         )
         return ()
     return strategies

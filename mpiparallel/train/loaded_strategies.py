@@ -21,7 +21,8 @@ def take_loaded_strategies() -> None:
     """Read the ``strategy_ckpt_load_file`` of the context, if there is one, for all networks that are cut from now on.
 
     An operator whose name is in the file takes its strategy from there, whatever the program says; another keeps its
-    own, or is batch parallel. This is what MindSpore does. A file of another number of devices cuts nothing. Raises StrategyFileError if the file cannot be read.
+    own, or is batch parallel. This is what MindSpore does. A file of another number of devices cuts nothing. Raises
+    StrategyFileError if the file cannot be read.
     """
     path = get_auto_parallel_context("strategy_ckpt_load_file")
     if path:

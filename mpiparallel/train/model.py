@@ -15,6 +15,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
@@ -44,9 +45,9 @@ class Model:
     """A network with what trains it.
 
     ``network`` returns the loss itself when ``loss_fn`` is None. ``optimizer`` may be left out for evaluation and
-    prediction, or where ``network`` is a TrainOneStepCell. ``metrics`` are names, such as "acc" and "loss", or metrics
-    of ``nn`` by name; without, it is the loss. ``eval_network`` returns loss, outputs and labels, in the places
-    ``eval_indexes``, 0 to 2 unless given.
+    prediction, or where ``network`` is a TrainOneStepCell, or makes its update itself. ``metrics`` are names, such as
+    "acc" and "loss", or metrics of ``nn`` by name; without, it is the loss. ``eval_network`` returns loss, outputs and
+    labels, in the places ``eval_indexes``, 0 to 2 unless given.
 
     ``amp_level``, ``keep_batchnorm_fp32`` and ``loss_scale_manager`` say in which precision it is trained: see
     ``train.amp``. With ``accumulation_steps``, or ``grad_accumulation_step`` of the context, a step takes as many
@@ -86,6 +87,8 @@ class Model:
             auto_mixed_precision(network, amp_level, keep_batchnorm_fp32)
         if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
             self._train_network, self._network, network = network, network.network, network.network
+        self._trains_itself = optimizer is None and loss_fn is None
+        self._steps = steps
         self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
         self.step = 0
         self.has_trained = False
@@ -96,7 +99,12 @@ class Model:
 
     @property
     def train_network(self) -> TrainOneStepCell:
-        """The network with loss, gradient and optimizer; ConfigurationError when there is no optimizer."""
+        """The network with loss, gradient and optimizer; a network without ``loss_fn`` may have them itself.
+
+        Raises ConfigurationError when there is no optimizer for what ``loss_fn`` says.
+        """
+        if self._train_network is None and self._trains_itself:
+            self._train_network = OwnTraining(self._network, self._steps)
         if self._train_network is None:
             raise ConfigurationError("Model: training needs an optimizer; give Model(network, loss_fn, optimizer)")
         return self._train_network

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from mpiparallel.checkpoint.catalogue import root_of
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
+from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.train.announcement import announced, said_by_all, world_or_alone
@@ -36,7 +38,8 @@ def rank_folders(
     it. All ranks call it together; raises ConfigurationError on all of them where they have no folder in common.
     """
     # The folder of the process, not links resolved: they may lead elsewhere on other hosts.
-    said = said_by_all([directory and os.path.abspath(directory), os.getcwd(), known and str(known)], communicator)
+    own = str(from_root(directory)) if directory else None
+    said = said_by_all([own, str(Path.cwd()), str(known) if known else None], communicator)
     working = [folder for _, folder, _ in said]
     default = Path(DEFAULT_FOLDER if len(set(working)) == 1 else "")
     named = [given or str(Path(folder) / default) for given, folder, _ in said]
@@ -44,15 +47,14 @@ def rank_folders(
     roots = [root for _, _, root in said if root]
     if len(shared) == 1:
         # As it was written, where it was: so it stands in messages.
-        own = folder_of(directory or default)
-        return (Path(roots[0]) if roots and not directory else own), ()
+        return (Path(roots[0]) if roots and not directory else folder_of(directory or default)), ()
     if len(set(named)) < len(named):
-        named = [os.path.join(folder, f"rank_{rank}") for rank, folder in enumerate(named)]
-    root = os.path.abspath(roots[0]) if roots else os.path.commonpath(named)
+        named = [str(Path(folder) / f"rank_{rank}") for rank, folder in enumerate(named)]
+    root = str(from_root(roots[0])) if roots else os.path.commonpath(named)
     if root == os.path.sep:
         raise ConfigurationError(
-            f"ModelCheckpoint: rank 0 saves in {named[0]}, rank {len(named) - 1} in {named[-1]}, and no folder is above "
-            "both; give ranks folders below one, or all the same: each makes a folder rank_<r> in it"
+            f"ModelCheckpoint: rank 0 saves in {named[0]}, rank {len(named) - 1} in {named[-1]}, and no folder is "
+            "above both; give ranks folders below one, or all the same: each makes a folder rank_<r> in it"
         )
     return Path(root), tuple(_below(folder, root, rank) for rank, folder in enumerate(named))
 
@@ -71,8 +73,5 @@ def saved_folder(directory: str | Path, communicator: Communicator) -> Path:
     ``directory`` may be that folder, or on each rank the own one in which it has saved.
     """
     root, own = rank_folders(directory, communicator)
-    if own and any(root.glob("*.manifest.json")):
-        found = str(root)
-    else:
-        found = str(root_of(folder_of(directory)))
-    return Path(announced(found, communicator))
+    has_manifests = bool(own) and any(root.glob(f"*{MANIFEST_SUFFIX}"))
+    return Path(announced(str(root if has_manifests else root_of(folder_of(directory))), communicator))

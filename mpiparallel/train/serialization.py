@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_c
 from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file, format_of, write_file
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors
 from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
@@ -113,12 +113,12 @@ def load_checkpoint(
     """Return the parameters in one file by name; with ``net`` they are loaded into it, as ``load_param_into_net`` does.
 
     The suffix tells the format, unless ``format`` does; where there is no such file, one beside it of that name in
-    another format is read, and that is said. Of a rank's shard they are the slices that the rank held.
-    Names that begin with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that
-    ``choice_func`` says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of
-    no dim, texts as they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever
-    ``crc_check`` says. Raises CheckpointError when the file is missing or damaged, and for a shard that lacks slices of
-    its rank, for ``CheckpointConfig(remove_redundancy=True)`` left them to others, unless ``remove_redundancy`` is set.
+    another format is read, and that is said. Of a rank's shard they are the slices that the rank held. Names that begin
+    with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that ``choice_func``
+    says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of no dim, texts as
+    they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever ``crc_check`` says. Raises
+    CheckpointError when the file is missing or damaged, and for a shard that lacks slices of its rank, for
+    ``CheckpointConfig(remove_redundancy=True)`` left them to others, unless ``remove_redundancy`` is set.
     """
     refuse_encryption("load_checkpoint", dec_key)
     path = existing_file(ckpt_file_name) if format is None else Path(ckpt_file_name)
@@ -143,8 +143,8 @@ def _check_is_whole(file: ArrayFile) -> None:
     if manifest_path is None:
         return
     manifest = Manifest.load(manifest_path)
-    named = [None if shard is None else os.path.abspath(manifest_path.parent / shard.file) for shard in manifest.shards]
-    path = os.path.abspath(file.path)
+    named = [None if shard is None else manifest_path.parent / shard.file for shard in manifest.shards]
+    path = from_root(file.path)
     if path not in named:
         return
     rank = named.index(path)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.replica_groups import parameter_replica_groups, write_replica_groups
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
@@ -34,7 +34,7 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
         if value.parameter is not None and value.parameter.transient:
             continue
         if base in trained and value.spec.shape == trained[base].spec.shape:
-            layouts[name] = _sliced(sharded.stored[name], trained[base] if base in trained else value)
+            layouts[name] = _sliced(sharded.stored[name], trained[base])
     strategies: dict[str, Strategy] = {}
     for node in _forward_nodes(sharded):
         operator, strategy = saved_name(node), sharded.placements[node].strategy
@@ -52,8 +52,8 @@ def _sliced(stored: Layout, value: Value) -> Layout:
         return stored
     if value.parameter is not None and value.parameter.layerwise_parallel:
         remark(
-            "strategy_ckpt_save_file: of layerwise_parallel parameters it says that their slices follow one another along "
-            "dim 0, rank after rank; those that you have cut along another dim are yours to merge"
+            "strategy_ckpt_save_file: of layerwise_parallel parameters it says that their slices follow one another "
+            "along dim 0, rank after rank; those that you have cut along another dim are yours to merge"
         )
     rows = stored.global_shape[0] * stored.devices.size
     axes = tuple(range(len(stored.devices.shape)))
@@ -129,7 +129,7 @@ def group_file_of_rank(path: str, communicator: Communicator) -> str:
 
     The others then write ``<stem>_rank_<r>`` beside it. All ranks call it together.
     """
-    rank, places = communicator.rank, said_by_all(os.path.abspath(path), communicator)
+    rank, places = communicator.rank, said_by_all(str(from_root(path)), communicator)
     if len(set(places)) == len(places):
         return path
     own = Path(path)

@@ -22,10 +22,11 @@ def newest_files(folder: str | Path) -> dict[int, Path]:
     """Return the file of the newest checkpoint in each folder ``rank_<r>`` of ``folder``, by rank.
 
     The newest is that of the highest epoch, then step, in its name ``<prefix>-<epoch>_<step>``; a name without them
-    counts where it is the only one. Ranks may have folders of their own, which the manifest names. Where manifests lie in ``folder``, HDF5 files that none of them names are passed
-    over: their checkpoint was not completed. Of those that were, the one committed last is the newest, whatever its
-    prefix, and a rank that has lost its file of that has none. Raises ``TransformError``, a ``ValueError``, if there is
-    no such file, if files are of several formats, and if the newest of one rank is not of the step of another's.
+    counts where it is the only one. Ranks may have folders of their own, which the manifest names. Where manifests lie
+    in ``folder``, HDF5 files that none of them names are passed over: their checkpoint was not completed. Of those that
+    were, the one committed last is the newest, whatever its prefix, and a rank that has lost its file of that has none.
+    Raises ``TransformError``, a ``ValueError``, if there is no such file, if files are of several formats, and if the
+    newest of one rank is not of the step of another's.
     """
     root = Path(folder)
     folders = _rank_folders(root)

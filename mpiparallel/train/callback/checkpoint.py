@@ -31,13 +31,13 @@ class ModelCheckpoint(Callback):
     ``step`` is that in the epoch. A checkpoint counts once ``<directory>/<prefix>-<epoch>_<step>.manifest.json`` is
     written, after all shards. All ranks name the same directory, "checkpoints" unless given; one that ends in
     ``rank_<r>``, with the rank's number, means the folder above. Or each names its own, like ``ckpt_<r>``, or works in
-    a folder of its own: then its shards are in that folder itself, and the manifest in the one above them all. Where the folder has checkpoints of the prefix from
-    an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all ranks alike; but a training that
-    ``Model.resume`` has taken from there goes on under the prefix that it had, after deleting its shards that were
-    never committed. Rank 0's strategy and group files, where the context asks for them, are copied beside the manifest
-    as ``<prefix>-<epoch>_<step>.<name>``, so that a later training that is cut otherwise leaves them alone.
-    ``last_checkpoint`` is the file with this rank's slices in the newest checkpoint, ``last_manifest`` its manifest.
-    What is not committed when an error ends the training is deleted.
+    a folder of its own: then its shards are in that folder itself, and the manifest in the one above them all. Where
+    the folder has checkpoints of the prefix from an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all
+    ranks alike; but a training that ``Model.resume`` has taken from there goes on under the prefix that it had, after
+    deleting its shards that were never committed. Rank 0's strategy and group files, where the context asks for them,
+    are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``, so that a later training that is cut otherwise
+    leaves them alone. ``last_checkpoint`` is the file with this rank's slices in the newest checkpoint,
+    ``last_manifest`` its manifest. What is not committed when an error ends the training is deleted.
 
     Raises CheckpointError on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
     ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.

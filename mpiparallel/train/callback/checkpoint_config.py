@@ -32,10 +32,10 @@ class CheckpointConfig:
     it. ``append_info`` lists "epoch_num", "step_num" and dicts by name of numbers and tensors, which each file then has
     besides, and of texts, which only the manifest has. ``on_error`` "warn" says so when a save fails, for example
     because the disk is full, and trains on; "raise" raises CheckpointError on all ranks. Digests are always written,
-    whatever ``crc_check`` says. ``format`` is that of the shards: "h5", whose every MiB has a digest, or
-    "ckpt" as MindSpore's files are, or "safetensors"; a training resumes from any. ``save_ckpt_steps`` and
-    ``keep_ckpt_max``, as one of the tutorials has them, are
-    ``save_checkpoint_steps`` and ``keep_checkpoint_max``. Raises ConfigurationError for what cannot be.
+    whatever ``crc_check`` says. ``format`` is that of the shards: "h5", whose every MiB has a digest, or "ckpt" as
+    MindSpore's files are, or "safetensors"; a training resumes from any. ``save_ckpt_steps`` and ``keep_ckpt_max``, as
+    one of the tutorials has them, are ``save_checkpoint_steps`` and ``keep_checkpoint_max``. Raises ConfigurationError
+    for what cannot be.
 
     >>> CheckpointConfig(save_checkpoint_steps=32, keep_checkpoint_max=2, async_save=True).async_save
     True

@@ -13,7 +13,6 @@ import numpy as np
 from mpiparallel.checkpoint.catalogue import remove_files, uncommitted
 from mpiparallel.checkpoint.durable_file import sync_folder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
-from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from mpiparallel import (
 from mpiparallel.checkpoint.catalogue import catalogue, find, uncommitted
 from mpiparallel.checkpoint.pruning import prune
 from mpiparallel.checkpoint.recovery import recover
+from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.verification import verify
@@ -30,6 +29,10 @@ from tests.conformance.saved_training import RANKS, committed, held_by, make_dat
 
 def own_folder(root):
     return root / f"ckpt_{get_rank()}"
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
 def train(communicator, root, epochs, config=None):
@@ -105,9 +108,9 @@ def test_older_checkpoints_are_deleted_in_all_folders(tmp_path) -> None:
     run_world(RANKS, train, tmp_path, 4, CheckpointConfig(3, keep_checkpoint_max=2))
     assert committed(tmp_path) == ["dense-3_3", "dense-4_3"]
     for rank in range(RANKS):
-        assert sorted(os.listdir(tmp_path / f"ckpt_{rank}")) == ["dense-3_3.h5", "dense-4_3.h5"]
+        assert names_in(tmp_path / f"ckpt_{rank}") == ["dense-3_3.h5", "dense-4_3.h5"]
     prune(tmp_path, keep=1)
-    assert [os.listdir(tmp_path / f"ckpt_{rank}") for rank in range(RANKS)] == [["dense-4_3.h5"]] * RANKS
+    assert [names_in(tmp_path / f"ckpt_{rank}") for rank in range(RANKS)] == [["dense-4_3.h5"]] * RANKS
 
 
 def test_a_shard_that_no_manifest_names_is_found_in_a_folder_of_a_ranks_own(tmp_path) -> None:
@@ -155,13 +158,13 @@ def test_files_in_folders_of_their_own_are_loaded_and_converted_by_their_manifes
     ],
 )
 def test_ranks_that_work_in_folders_of_their_own_save_there(tmp_path, monkeypatch, directory, root, folders) -> None:
-    monkeypatch.setattr("os.getcwd", lambda: str(tmp_path / f"device{get_rank()}"))
+    monkeypatch.setattr("pathlib.Path.cwd", lambda: tmp_path / f"device{get_rank()}")
 
     def place(communicator):
         found, own = rank_folders(directory and directory.format(get_rank()), communicator)
-        return os.path.abspath(found), own
+        return from_root(found), own
 
-    assert run_world(2, place) == [(str(tmp_path / root).rstrip("/"), folders)] * 2
+    assert run_world(2, place) == [(tmp_path / root, folders)] * 2
 
 
 def test_ranks_in_one_folder_that_name_none_save_in_checkpoints() -> None:

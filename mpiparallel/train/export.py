@@ -1,0 +1,38 @@
+"""``export``: what of it can be done here, and where the rest is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+from mpiparallel.train.serialization import save_checkpoint
+
+FORMATS: Final = ("AIR", "MINDIR", "ONNX")
+
+
+def export(net: Cell, *inputs: Any, file_name: str | Path, file_format: str, **kwargs: Any) -> NoReturn:
+    """Save the whole parameters of ``net`` as ``<file_name>.ckpt``, and raise: models for others are not written.
+
+    ``inputs`` are what the network would be exported for; they are run through it first, so that a wrong shape shows
+    here. MindSpore reads the file, and its own ``export`` writes "MINDIR", "ONNX" or "AIR" from it and the same network
+    there. Where the network is cut all ranks call it together. Always raises ConfigurationError, which names the file,
+    or what is wrong with the arguments.
+    """
+    if file_format not in FORMATS:
+        raise ConfigurationError(f"export: file_format {file_format!r} is not one of {', '.join(FORMATS)}")
+    if not isinstance(net, Cell):
+        raise ConfigurationError(f"export: net is a {type(net).__name__}; give a network")
+    if inputs:
+        net.set_train(False)(*(one if isinstance(one, Tensor) else Tensor(np.asarray(one)) for one in inputs))
+    path = Path(file_name)
+    path = path.with_name(f"{path.name.removesuffix(f'.{file_format.lower()}')}.ckpt")
+    save_checkpoint(net, path)
+    raise ConfigurationError(
+        f"export: {file_format} models are not written here. The parameters are in {path}, whole: in an environment "
+        "with MindSpore make the same network, load_checkpoint and load_param_into_net that file, and call its export"
+    )

@@ -1,0 +1,52 @@
+"""``DatasetHelper``: batches for loops of one's own, and for networks that take them themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import DatasetHelper, connect_network_with_dataset, nn
+from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.errors import ConfigurationError
+
+
+def data():
+    rows = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6, dtype=np.int32)
+    return NumpySlicesDataset(rows, ["x", "y"], shuffle=False).batch(2)
+
+
+def test_each_loop_is_an_epoch() -> None:
+    helper = DatasetHelper(data(), dataset_sink_mode=False)
+    for _ in range(2):
+        assert [labels.asnumpy().tolist() for _, labels in helper] == [[0, 1], [2, 3], [4, 5]]
+    assert helper.types_shapes() == ([np.dtype(np.float32), np.dtype(np.int32)], [[2, 2], [2]])
+    assert helper.sink_size() == 3
+
+
+class Labels(nn.Cell):
+    def construct(self, x, y):
+        return y
+
+
+@pytest.mark.parametrize(("sink_size", "loops"), [(-1, 2), (2, 3)])
+def test_in_sink_mode_the_network_takes_the_batches(sink_size, loops) -> None:
+    helper = DatasetHelper(data(), sink_size=sink_size)
+    network = connect_network_with_dataset(Labels(), helper)
+    found = [network(*nothing).asnumpy().tolist() for _ in range(loops) for nothing in helper]
+    assert found == [[0, 1], [2, 3], [4, 5]] * 2
+
+
+def test_a_connected_network_has_the_parameters_of_the_network() -> None:
+    layer = nn.Dense(2, 2)
+    assert connect_network_with_dataset(layer, DatasetHelper(data())).trainable_params() == layer.trainable_params()
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="dataset is a list"):
+        DatasetHelper([1, 2])
+    with pytest.raises(ConfigurationError, match="sink_size 0 must be -1 or an integer of at least 1"):
+        DatasetHelper(data(), sink_size=0)
+    with pytest.raises(ConfigurationError, match="dataset_sink_mode 1 must be True or False"):
+        DatasetHelper(data(), dataset_sink_mode=1)
+    with pytest.raises(ConfigurationError, match="give a DatasetHelper in sink mode"):
+        connect_network_with_dataset(nn.ReLU(), DatasetHelper(data(), dataset_sink_mode=False))
