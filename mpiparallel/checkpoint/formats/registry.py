@@ -69,7 +69,10 @@ def existing_file(path: str | Path) -> Path:
     if wanted.suffix in suffixes and not os.path.lexists(wanted):
         for beside in (wanted.with_suffix(suffix) for suffix in suffixes):
             if beside.is_file():
-                remark(f"{wanted}: there is none, and {beside.name} beside it is read instead")
+                # One line for all files of a job.
+                remark(
+                    f"where a {wanted.suffix} file is named that is not there, the {beside.suffix} file is read that is"
+                )
                 return beside
     return wanted
 

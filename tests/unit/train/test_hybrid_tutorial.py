@@ -7,10 +7,14 @@ import copy
 import numpy as np
 import pytest
 
-from mpiparallel import Parameter, Tensor, nn
+from mpiparallel import Model, Parameter, Tensor, context, nn, ops
 from mpiparallel.checkpoint.strategy.strategy_file import build_searched_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.communication import get_rank
+from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter
 from mpiparallel.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 
@@ -95,3 +99,39 @@ def test_the_tutorial_of_hybrid_parallel_merges_four_devices_and_loads_two(tmp_p
         np.testing.assert_array_equal(network.weight.asnumpy(), WEIGHT.reshape(8, 8)[4 * rank :][:4])
         wanted = MOMENTS.reshape(8, 8)[4 * rank :][:4]
         np.testing.assert_array_equal(optimizer.moments[0].asnumpy(), wanted)
+
+
+class Rows(nn.Cell):
+    """A product with rows that are each device's own."""
+
+    def __init__(self, weight_init):
+        super().__init__()
+        self.weight = Parameter(Tensor(weight_init), layerwise_parallel=True)
+        self.fc = ops.MatMul(transpose_b=True)
+
+    def construct(self, x):
+        return self.fc(x, self.weight)
+
+
+def train_rows(_communicator, folder, rows):
+    rank = get_rank()
+    context.set_auto_parallel_context(
+        parallel_mode="hybrid_parallel", strategy_ckpt_save_file=str(folder / "strategy_train.ckpt")
+    )
+    network = Rows(np.full((rows, 8), rank, np.float32))
+    data = NumpySlicesDataset((np.ones((8, 8), np.float32), np.ones((8, rows), np.float32)), ["x", "y"]).batch(4)
+    model = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.01, 0.9))
+    saver = ModelCheckpoint("CKP", folder / f"node{rank}", CheckpointConfig(1, format="ckpt"))
+    model.train(1, data, saver)
+    return {name: one.asnumpy() for name, one in model.train_network.parameters_dict().items()}
+
+
+def test_a_hybrid_training_writes_the_strategy_by_which_its_slices_are_merged(tmp_path, remarks) -> None:
+    held = run_world(4, train_rows, tmp_path, 2)
+    strategy = build_searched_strategy(str(tmp_path / "strategy_train.ckpt"))
+    for name in ("weight", "moments.weight"):
+        slices = [load_checkpoint(tmp_path / f"node{rank}" / "CKP-1_2.ckpt")[name] for rank in range(4)]
+        merged = merge_sliced_parameter(slices, strategy).asnumpy()
+        np.testing.assert_array_equal(merged, np.concatenate([one[name] for one in held]))
+        assert merged.shape == (8, 8)
+    assert ["their slices follow one another along dim 0" in line for line in remarks()] == [True]

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from mpiparallel import context, nn
-from mpiparallel.checkpoint.strategy.group_file import read_group_info
+from mpiparallel.checkpoint.strategy.group_file import read_group_info, restore_group_info_list
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
+from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.layout.box import Box
@@ -251,3 +252,53 @@ def test_each_rank_holds_what_mindspores_transform_checkpoints_gave_it(file) -> 
         for name in wanted:
             own = whole[name][sharded.stored[name].box(rank).within(Box.whole(whole[name].shape))]
             np.testing.assert_array_equal(own, theirs[name], err_msg=f"{name} on rank {rank}")
+
+
+def train_two_ways(communicator, path):
+    context.set_auto_parallel_context(
+        parallel_mode="semi_auto_parallel", full_batch=True, group_ckpt_save_file=str(path).format(communicator.rank)
+    )
+    layer = nn.Dense(6, 4)
+    layer.matmul.shard(((1, 1), (2, 1)))
+    data = NumpySlicesDataset((np.ones((4, 6), np.float32), np.ones((4, 4), np.float32)), ["x", "y"]).batch(4)
+    model = Model(layer, nn.MSELoss(), nn.Momentum(layer.trainable_params(), 0.1, 0.9))
+    model.build(data)
+    model.train(1, data)
+
+
+def test_ranks_that_name_one_group_file_each_write_their_own(tmp_path, remarks) -> None:
+    run_world(4, train_two_ways, tmp_path / "group_info.pb")
+    names = ["group_info.pb", *(f"group_info_rank_{rank}.pb" for rank in range(1, 4))]
+    assert sorted(path.name for path in tmp_path.glob("*.pb")) == names
+    # Two parts of the weight over two neighbours each, or over every second rank: those that hold the same part.
+    found = [restore_group_info_list(str(tmp_path / name)) for name in names]
+    assert found == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert ["is the group file of rank 0; the others write group_info_rank_<r>.pb" in line for line in remarks()] == [
+        True
+    ]
+
+
+def test_ranks_that_name_group_files_of_their_own_write_these(tmp_path, remarks) -> None:
+    run_world(2, train_two_ways, tmp_path / "group_{}.pb")
+    assert sorted(path.name for path in tmp_path.glob("*.pb")) == ["group_0.pb", "group_1.pb"]
+    assert remarks() == []
+
+
+def test_parameters_that_are_not_trained_are_in_the_file_where_that_is_asked(tmp_path) -> None:
+    names = {}
+    for only_trained in (True, False):
+        file = str(tmp_path / f"{only_trained}.json")
+        context.set_auto_parallel_context(
+            parallel_mode="semi_auto_parallel",
+            device_num=4,
+            global_rank=0,
+            full_batch=True,
+            strategy_ckpt_config={"save_file": file, "only_trainable_params": only_trained},
+        )
+        layer = nn.Dense(6, 4)
+        layer.bias.requires_grad = False
+        data = NumpySlicesDataset((np.ones((4, 6), np.float32), np.ones((4, 4), np.float32)), ["x", "y"]).batch(4)
+        Model(layer, nn.MSELoss(), nn.Momentum([layer.weight], 0.1, 0.9)).build(data)
+        context.reset_auto_parallel_context()
+        names[only_trained] = set(read_strategy(file).layouts)
+    assert (names[True], names[False]) == ({"weight", "moments.weight"}, {"weight", "moments.weight", "bias"})

@@ -1,0 +1,45 @@
+"""Programs written for MindSpore name .ckpt files; what training has written beside them is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import load_checkpoint, nn, rank_list_for_transform, save_checkpoint, transform_checkpoint_by_rank
+from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file
+from mpiparallel.errors import CheckpointError
+from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_file_of_another_format_is_read_and_that_is_said_once(tmp_path, format, remarks) -> None:
+    save_checkpoint({"w": np.arange(3.0)}, tmp_path / f"net.{format}")
+    other = "ckpt" if format != "ckpt" else "h5"
+    for _ in range(2):
+        np.testing.assert_array_equal(load_checkpoint(tmp_path / f"net.{other}")["w"].asnumpy(), np.arange(3.0))
+    line = f"where a .{other} file is named that is not there, the .{format} file is read that is"
+    assert remarks() == [line]
+
+
+def test_what_is_there_is_read_whatever_lies_beside_it(tmp_path, remarks) -> None:
+    save_checkpoint({"w": np.zeros(3)}, tmp_path / "net.h5")
+    save_checkpoint({"w": np.ones(3)}, tmp_path / "net.ckpt")
+    assert load_checkpoint(tmp_path / "net.ckpt")["w"].asnumpy().tolist() == [1.0] * 3
+    assert remarks() == []
+
+
+def test_a_file_of_no_format_is_missing_by_its_own_name(tmp_path) -> None:
+    assert existing_file(tmp_path / "net.txt") == tmp_path / "net.txt"
+    with pytest.raises(CheckpointError, match=r"net\.ckpt"):
+        load_checkpoint(tmp_path / "net.ckpt")
+
+
+def test_the_functions_that_take_files_of_ranks_find_them_too(tmp_path) -> None:
+    network = nn.Dense(3, 2)
+    save_checkpoint(network, tmp_path / "net.h5")
+    named = {rank: tmp_path / "net.ckpt" for rank in rank_list_for_transform(0)}
+    transform_checkpoint_by_rank(0, named, tmp_path / "made.ckpt")
+    other = nn.Dense(3, 2, weight_init="ones")
+    load_distributed_checkpoint(other, [str(tmp_path / "net.ckpt")])
+    for found in (load_checkpoint(tmp_path / "made.ckpt")["weight"], other.weight):
+        np.testing.assert_array_equal(found.asnumpy(), network.weight.asnumpy())
