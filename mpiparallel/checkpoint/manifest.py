@@ -19,13 +19,8 @@ import xxhash
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
-<<<<<<< HEAD
-from mpiparallel.checkpoint.shard_places import ShardPlaces, is_shard_of
-from mpiparallel.errors import CheckpointError, LayoutError
-=======
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
-from mpiparallel.errors import CheckpointError
->>>>>>> 274b63a (Model trains networks that update themselves; DatasetHelper, boost.GradientAccumulation, metrics under train, export and set_ps_context have their places)
+from mpiparallel.errors import CheckpointError, LayoutError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

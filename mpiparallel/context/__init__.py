@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.absent_names import getattr_of
-<<<<<<< HEAD
 from mpiparallel.context.device import set_device as set_device
-=======
 from mpiparallel.context.parameter_server import get_ps_context as get_ps_context
 from mpiparallel.context.parameter_server import reset_ps_context as reset_ps_context
 from mpiparallel.context.parameter_server import set_ps_context as set_ps_context
->>>>>>> 274b63a (Model trains networks that update themselves; DatasetHelper, boost.GradientAccumulation, metrics under train, export and set_ps_context have their places)
 from mpiparallel.context.seeds import get_rng_state as get_rng_state
 from mpiparallel.context.seeds import get_seed as get_seed
 from mpiparallel.context.seeds import initial_seed as initial_seed
@@ -42,11 +39,8 @@ __all__ = [
     "reset_ps_context",
     "set_auto_parallel_context",
     "set_context",
-<<<<<<< HEAD
     "set_device",
-=======
     "set_ps_context",
->>>>>>> 274b63a (Model trains networks that update themselves; DatasetHelper, boost.GradientAccumulation, metrics under train, export and set_ps_context have their places)
     "set_rng_state",
     "set_seed",
 ]
