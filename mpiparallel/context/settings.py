@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any, Final
 from mpiparallel.communication import world
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
 from mpiparallel.context.device_target import GPU, device_of_target, remark_eager_mode
+from mpiparallel.context.parallel_values import check_names, check_parallel_values, in_one_way
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.random_stream import put_random_stream, random_stream
@@ -48,20 +48,6 @@ _PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "dump_device_local_norm": False,
     **{name: accepted.default for name, accepted in PARALLEL.items()},
 }
-_OPTIMIZER_KEYS: Final = ("parallel_optimizer_threshold", "optimizer_weight_shard_size", *OPTIMIZER)
-# Accepting these and doing nothing would be a lie; each has one value that says what is done.
-_ONLY: Final[dict[str, Any]] = {
-    "pipeline_stages": 1,
-    "loss_repeated_mean": True,
-    "force_fp32_communication": False,
-    "dump_local_norm": False,
-    "dump_device_local_norm": False,
-}
-_FLAGS: Final = ("gradients_mean", "parameter_broadcast", "enable_parallel_optimizer", "loss_repeated_mean")
-_PATHS: Final = ("strategy_ckpt_save_file", "strategy_ckpt_load_file", "group_ckpt_save_file", "dump_local_norm_path")
-_STRATEGY_FILES: Final = {"load_file": "strategy_ckpt_load_file", "save_file": "strategy_ckpt_save_file"}
-_LEVELS: Final = ("level1", "level2", "level3")
-_SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation")
 _CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
     "mode": GRAPH_MODE,
     "device_target": "CPU",
@@ -99,14 +85,6 @@ def _keep(settings: Settings) -> None:
     put_random_stream(replace(random_stream(), seed=settings.seed, place=settings.draws, by_rank=by_rank))
 
 
-def _check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...], where: str) -> None:
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-            raise ConfigurationError(f"{where}: {name!r} is not a parameter; {hint}")
-
-
 def set_context(**settings: Any) -> None:
     """Set how programs run: ``mode``, ``device_target`` ("CPU", "GPU" or "Ascend"), ``device_id`` and others.
 
@@ -115,7 +93,7 @@ def set_context(**settings: Any) -> None:
 
     >>> set_context(mode=GRAPH_MODE, device_target="CPU")
     """
-    _check_names(settings, _CONTEXT_DEFAULTS, "set_context")
+    check_names(settings, _CONTEXT_DEFAULTS, "set_context")
     if settings.get("mode", GRAPH_MODE) not in (GRAPH_MODE, PYNATIVE_MODE):
         raise ConfigurationError(
             f"set_context: mode {settings['mode']!r} is neither GRAPH_MODE (0) nor PYNATIVE_MODE (1)"
@@ -139,7 +117,7 @@ def set_context(**settings: Any) -> None:
 
 def get_context(name: str) -> Any:
     """Return what ``set_context`` has set for ``name``."""
-    _check_names({name: None}, _CONTEXT_DEFAULTS, "get_context")
+    check_names({name: None}, _CONTEXT_DEFAULTS, "get_context")
     return all_settings().general[name]
 
 
@@ -151,9 +129,9 @@ def set_auto_parallel_context(**settings: Any) -> None:
     >>> set_auto_parallel_context(parallel_mode=ParallelMode.SEMI_AUTO_PARALLEL, full_batch=True)
     >>> reset_auto_parallel_context()
     """
-    _check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
-    settings = _in_one_way(settings)
-    _check_parallel_values(settings)
+    check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
+    settings = in_one_way(settings)
+    check_parallel_values(settings)
     say_without_effect("set_auto_parallel_context", settings, PARALLEL)
     optimizer = settings.get("parallel_optimizer_config", {})
     say_without_effect("set_auto_parallel_context: parallel_optimizer_config", optimizer, OPTIMIZER)
@@ -161,97 +139,6 @@ def set_auto_parallel_context(**settings: Any) -> None:
     parallel = {**now.parallel, **settings}
     _check_shards_fit(parallel)
     _keep(replace(now, parallel=parallel))
-
-
-def _in_one_way(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings with those that MindSpore knows by two names under both."""
-    where = "set_auto_parallel_context"
-    files = settings.get("strategy_ckpt_config") or {}
-    if not isinstance(files, dict):
-        raise ConfigurationError(f"{where}: strategy_ckpt_config {files!r} must be a dict of load_file and save_file")
-    _check_names(files, (*_STRATEGY_FILES, "only_trainable_params"), f"{where}: strategy_ckpt_config")
-    searches = [settings[name] for name in ("auto_parallel_search_mode", "search_mode") if name in settings]
-    return {
-        **settings,
-        **{_STRATEGY_FILES[name]: path for name, path in files.items() if name in _STRATEGY_FILES},
-        **(dict.fromkeys(("auto_parallel_search_mode", "search_mode"), searches[-1]) if searches else {}),
-    }
-
-
-def _check_parallel_values(settings: dict[str, Any]) -> None:
-    where = "set_auto_parallel_context"
-    mode = settings.get("parallel_mode", ParallelMode.STAND_ALONE)
-    if mode not in ParallelMode.MODE_LIST:
-        near = difflib.get_close_matches(str(mode).lower(), ParallelMode.MODE_LIST, 1, 0.3)
-        raise ConfigurationError(
-            f"{where}: parallel_mode {mode!r} is not one; did you mean {(near or ParallelMode.MODE_LIST)[0]!r}?"
-        )
-    if mode == ParallelMode.AUTO_PARALLEL:
-        raise ConfigurationError(
-            f"{where}: parallel_mode {mode!r} is not implemented yet; use 'semi_auto_parallel', in which operators "
-            "without a strategy are batch parallel"
-        )
-    _check_kinds(settings, where)
-    _check_dataset_strategy(settings.get("dataset_strategy", "data_parallel"), where)
-    optimizer = settings.get("parallel_optimizer_config", {})
-    if not isinstance(optimizer, dict):
-        raise ConfigurationError(
-            f"{where}: parallel_optimizer_config {optimizer!r} must be a dict of {', '.join(_OPTIMIZER_KEYS)}"
-        )
-    _check_shard_size(optimizer, f"{where}: parallel_optimizer_config")
-    _check_shard_size(settings, where)
-    _check_whole(optimizer, "parallel_optimizer_threshold", 0, f"{where}: parallel_optimizer_config")
-    _check_names(optimizer, _OPTIMIZER_KEYS, f"{where}: parallel_optimizer_config")
-    _check_only(settings, _ONLY, where)
-    level = optimizer.get("optimizer_level", _LEVELS[0])
-    if level not in _LEVELS:
-        raise ConfigurationError(
-            f"{where}: parallel_optimizer_config: optimizer_level {level!r} is not one of {', '.join(_LEVELS)}"
-        )
-
-
-def _check_dataset_strategy(strategy: Any, where: str) -> None:
-    if strategy in ("data_parallel", "full_batch"):
-        return
-    shaped = isinstance(strategy, (tuple, list)) and strategy and all(isinstance(cuts, tuple) for cuts in strategy)
-    if not shaped or not all(type(cut) is int and cut > 0 for cuts in strategy for cut in cuts):
-        raise ConfigurationError(
-            f"{where}: dataset_strategy {strategy!r} is not one of 'data_parallel', 'full_batch', nor a tuple of the "
-            "cuts of each input, like ((8, 1), (8,))"
-        )
-    if len({cuts[:1] for cuts in strategy if cuts}) > 1 or any(cut > 1 for cuts in strategy for cut in cuts[1:]):
-        raise ConfigurationError(
-            f"{where}: dataset_strategy {strategy!r}: ranks are fed the whole batch or equal pieces of its dim 0; cut "
-            "no other dim, and all inputs alike"
-        )
-
-
-def _check_kinds(settings: dict[str, Any], where: str) -> None:
-    """Raise ConfigurationError for a text where a flag is wanted, which would count as true, and the like."""
-    for name in (*_FLAGS, *(["full_batch"] if settings.get("full_batch") is not None else [])):
-        if not isinstance(settings.get(name, True), bool):
-            raise ConfigurationError(f"{where}: {name} {settings[name]!r} must be True or False")
-    for name in _PATHS:
-        if not isinstance(settings.get(name, ""), str):
-            raise ConfigurationError(f"{where}: {name} {settings[name]!r} must be a path as text, or '' for none")
-    for name, least in {"device_num": 1, "pipeline_stages": 1, "grad_accumulation_step": 1, "global_rank": 0}.items():
-        _check_whole(settings, name, least, where)
-    search = settings.get("auto_parallel_search_mode", _SEARCH_MODES[0])
-    if search not in _SEARCH_MODES:
-        near = (difflib.get_close_matches(str(search).lower(), _SEARCH_MODES, 1) or _SEARCH_MODES)[0]
-        raise ConfigurationError(f"{where}: auto_parallel_search_mode {search!r} is not one; did you mean {near!r}?")
-
-
-def _check_whole(given: dict[str, Any], name: str, least: int, where: str) -> None:
-    value = given.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise ConfigurationError(f"{where}: {name} {value!r} must be an integer of at least {least}")
-
-
-def _check_shard_size(given: dict[str, Any], where: str) -> None:
-    if given.get("optimizer_weight_shard_size", -1) == 0:
-        raise ConfigurationError(f"{where}: optimizer_weight_shard_size 0 must be at least 1, or -1 for all replicas")
-    _check_whole(given, "optimizer_weight_shard_size", -1, where)
 
 
 def _check_shards_fit(parallel: dict[str, Any]) -> None:
@@ -270,15 +157,9 @@ def _shard_size(parallel: dict[str, Any]) -> int:
     return int(parallel["optimizer_weight_shard_size"] if chosen is None else chosen)
 
 
-def _check_only(given: dict[str, Any], possible: dict[str, Any], where: str) -> None:
-    for name, value in possible.items():
-        if given.get(name, value) != value:
-            raise ConfigurationError(f"{where}: {name} {given[name]!r} is not implemented yet; use {value!r}")
-
-
 def get_auto_parallel_context(name: str) -> Any:
     """Return what ``set_auto_parallel_context`` has set for ``name``."""
-    _check_names({name: None}, _PARALLEL_DEFAULTS, "get_auto_parallel_context")
+    check_names({name: None}, _PARALLEL_DEFAULTS, "get_auto_parallel_context")
     return all_settings().parallel[name]
 
 
@@ -379,7 +260,7 @@ def _full_batch(parallel: dict[str, Any], device_num: int) -> bool:
                 f"dim 0 in {device_num}, for a piece each, or in 1, for the whole batch on each"
             )
         return pieces == 1
-    return strategy == "full_batch" if parallel["full_batch"] is None else bool(parallel["full_batch"])
+    return bool(strategy == "full_batch" if parallel["full_batch"] is None else parallel["full_batch"])
 
 
 def _graph_level(asked: Any) -> int:

@@ -61,13 +61,15 @@ def _named(save_obj: Any) -> Iterable[tuple[str, Any]]:
         return [(one.name, one) for one in save_obj.get_parameters() if not one.transient]
     if isinstance(save_obj, Mapping):
         return list(save_obj.items())
+    if isinstance(save_obj, (list, tuple)) and save_obj and all(isinstance(item, Parameter) for item in save_obj):
+        return [(item.name, item) for item in save_obj]
     if isinstance(save_obj, (list, tuple)) and all(isinstance(item, Mapping) for item in save_obj):
         missing = [item for item in save_obj if not {"name", "data"} <= item.keys()]
         if not missing:
             return [(item["name"], item["data"]) for item in save_obj]
     raise ConfigurationError(
-        f"save_checkpoint: save_obj is a {type(save_obj).__name__}; give a network, a dict of parameters by name, or a "
-        'list of {"name": ..., "data": ...}'
+        f"save_checkpoint: save_obj is a {type(save_obj).__name__}; give a network, a dict of parameters by name, a "
+        'list of parameters, or of {"name": ..., "data": ...}'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from pathlib import Path
@@ -30,8 +31,15 @@ def newest_shard(folder: Path, rank: int) -> Path | None:
     """Return the shard of ``rank`` whose manifest is the newest, None where there is none."""
     manifests = [path for depth in _DEPTHS for path in folder.glob(f"{depth}*{_MANIFEST_SUFFIX}")]
     for manifest in sorted(manifests, key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        name = manifest.name.removesuffix(_MANIFEST_SUFFIX)
-        shard = manifest.parent / f"rank_{rank}" / f"{name}.h5"
-        if shard.is_file() and shard.stat().st_size:
+        shard = _named(manifest, rank)
+        if shard is not None and shard.is_file() and shard.stat().st_size:
             return shard
     return None
+
+
+def _named(manifest: Path, rank: int) -> Path | None:
+    """Return where a manifest has the shard of ``rank``; None where it has none, or is no manifest."""
+    try:
+        return manifest.parent / json.loads(manifest.read_bytes())["manifest"]["shards"][rank]["file"]
+    except (ValueError, TypeError, LookupError):
+        return None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.context.compiled_function import Feed
+from mpiparallel.context.settings import LoadedStrategies
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -42,7 +43,7 @@ class Order:
     parallel: dict[str, Any]
     seed: int
     draws: int
-    strategies: tuple[str, tuple[tuple[str, Strategy], ...]]
+    strategies: LoadedStrategies
     cuts: dict[str, tuple[Strategy | None, Strategy | None]]
     tensors: dict[str, Carried] = field(default_factory=dict)
     feed: Feed | None = None
@@ -140,7 +141,7 @@ def _order_from_json(found: dict[str, Any]) -> Order:
         name: Carried(_spec_from_json(spec), layouts[source], layouts[target])
         for name, (spec, source, target) in found["tensors"].items()
     }
-    path, strategies = found["strategies"]
+    path, strategies, made_for = found["strategies"]
     feed = found["feed"]
     known = {
         "before": tuple(found["before"]),
@@ -148,7 +149,7 @@ def _order_from_json(found: dict[str, Any]) -> Order:
         "leaving": tuple(found["leaving"]),
         "dead": tuple(found["dead"]),
         "reloads": tuple(found["reloads"]),
-        "strategies": (path, tuple((name, _tuples(cuts)) for name, cuts in strategies)),
+        "strategies": (path, tuple((name, _tuples(cuts)) for name, cuts in strategies), made_for),
         "cuts": {place: _tuples(cuts) for place, cuts in found["cuts"].items()},
         "tensors": tensors,
         "feed": None if feed is None else Feed(tuple(_spec_from_json(spec) for spec in feed[0]), _tuples(feed[1])),

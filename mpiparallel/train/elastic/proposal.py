@@ -12,12 +12,13 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mpiparallel.context.settings import (
+    LoadedStrategies,
     all_settings,
     current_configuration,
     set_auto_parallel_context,
     take_strategies,
 )
-from mpiparallel.errors import ConfigurationError, ReshardError, StrategyError
+from mpiparallel.errors import ConfigurationError, ReshardError, StrategyError, StrategyFileError
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
@@ -163,6 +164,8 @@ def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ..
         take_loaded_strategies()
     _take_strategy(wish.strategy, networks.own)
     settings = all_settings()
+    if isinstance(wish.strategy, (str, Path)) or "strategy_ckpt_load_file" in wish.options:
+        _check_devices(settings.loaded_strategies, len(after))
     set_auto_parallel_context(**settings_for(settings.parallel, len(after)))
     configuration = replace(current_configuration(), device_num=len(after), rank=0, laid_out_anew=True)
     if configuration.mode == ParallelMode.STAND_ALONE and max(len(after), len(team.ranks)) > 1:
@@ -241,6 +244,15 @@ def _take_strategy(strategy: Any, network: Cell) -> None:
         raise ConfigurationError(
             f"Model.reshard: strategy is a {type(strategy).__name__}; give a strategy file, a network like the model's "
             "that is cut as wanted, or a dict of strategies by the names of operators"
+        )
+
+
+def _check_devices(loaded: LoadedStrategies, count: int) -> None:
+    """Raise StrategyFileError where the file that is to cut the network is for other devices."""
+    path, _, made_for = loaded
+    if made_for not in (0, count):
+        raise StrategyFileError(
+            f"{path}: is of {made_for} devices, and {count} ranks are to train; give the file of a training on {count}"
         )
 
 

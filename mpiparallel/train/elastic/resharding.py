@@ -276,7 +276,7 @@ class Resharding:
         if rank:
             # Which ranks write it is their own affair, but the first always does.
             parallel[_SAVE_FILE] = now.parallel[_SAVE_FILE]
-        stream = {"seed": order.seed, "draws": order.draws}
+        stream: dict[str, Any] = {"seed": order.seed, "draws": order.draws}
         take_settings(replace(now, parallel=parallel, loaded_strategies=order.strategies, **stream))
         set_cuts(self._networks.all[0], order.cuts)
 

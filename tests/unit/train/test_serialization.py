@@ -70,6 +70,14 @@ def test_a_file_without_a_suffix_is_mindspores_and_its_reader_finds_the_same(tmp
     assert np.load(tmp_path / "net.v2.npz")["a"].tolist() == [0.0, 0.0]
 
 
+def test_a_list_of_parameters_is_saved_by_their_names(tmp_path) -> None:
+    network = nn.Dense(3, 2)
+    save_checkpoint(network.trainable_params(), tmp_path / "net.ckpt", append_dict={"epoch_num": 2})
+    loaded = load_checkpoint(tmp_path / "net.ckpt")
+    assert sorted(loaded) == ["bias", "epoch_num", "weight"]
+    np.testing.assert_array_equal(loaded["weight"].asnumpy(), network.weight.asnumpy())
+
+
 def test_what_is_saved_and_loaded_can_be_chosen(tmp_path) -> None:
     path = tmp_path / "net.h5"
     names = ["moment1.w", "moment2.w", "w", "bias"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -97,16 +98,18 @@ thread.join()
     assert (tmp_path / "file").stat().st_size == 0
 
 
-def test_a_flip_changes_one_bit_of_the_newest_committed_shard_of_that_rank(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", ["rank_", "ckpt_"])
+def test_a_flip_changes_one_bit_of_the_newest_committed_shard_of_that_rank(tmp_path: Path, own: str) -> None:
     content = random.Random(1).randbytes(1000)
     for moment, (name, committed) in enumerate((("net-1_10", True), ("net-1_20", True), ("net-1_30", False))):
         for rank in (0, 1):
-            shard = tmp_path / "saved" / f"rank_{rank}" / f"{name}.h5"
+            shard = tmp_path / "saved" / f"{own}{rank}" / f"{name}.h5"
             shard.parent.mkdir(parents=True, exist_ok=True)
             shard.write_bytes(content)
         if committed:
             manifest = tmp_path / "saved" / f"{name}.manifest.json"
-            manifest.write_text("{}")
+            shards = [{"file": f"{own}{rank}/{name}.h5"} for rank in (0, 1)]
+            manifest.write_text(json.dumps({"manifest": {"shards": shards}}))
             os.utime(manifest, (moment, moment))
     told = flip_newest_shard(tmp_path, 1, random.Random(7))
     changed = {
@@ -114,10 +117,10 @@ def test_a_flip_changes_one_bit_of_the_newest_committed_shard_of_that_rank(tmp_p
         for path in tmp_path.rglob("*.h5")
         if path.read_bytes() != content
     }
-    assert list(changed) == ["saved/rank_1/net-1_20.h5"]
-    assert sum(byte.bit_count() for byte in changed["saved/rank_1/net-1_20.h5"]) == 1
-    assert "saved/rank_1/net-1_20.h5: turned over bit" in told
-    assert "name its folder by folder=PATH" in flip_newest_shard(tmp_path / "saved" / "rank_0", 1, random.Random(7))
+    assert list(changed) == [f"saved/{own}1/net-1_20.h5"]
+    assert sum(byte.bit_count() for byte in changed[f"saved/{own}1/net-1_20.h5"]) == 1
+    assert f"saved/{own}1/net-1_20.h5: turned over bit" in told
+    assert "name its folder by folder=PATH" in flip_newest_shard(tmp_path / "saved" / f"{own}0", 1, random.Random(7))
 
 
 def mismatched(communicator: Communicator, text: str) -> str:
