@@ -208,8 +208,8 @@ def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, 
     return strategies
 
 
-def current_configuration() -> ParallelConfiguration:
-    """Return the frozen configuration that the settings and the world make now.
+def current_configuration(devices: int | None = None) -> ParallelConfiguration:
+    """Return the frozen configuration that the settings and the world make now, or would make on so many ``devices``.
 
     Raises ConfigurationError when ``device_num`` or ``global_rank`` do not fit.
     """
@@ -219,6 +219,7 @@ def current_configuration() -> ParallelConfiguration:
     alone = parallel["parallel_mode"] == ParallelMode.STAND_ALONE
     size = 1 if alone or communicator is None else communicator.size
     device_num = size if alone or parallel["device_num"] is None else parallel["device_num"]
+    device_num = device_num if devices is None else devices
     rank = parallel["global_rank"]
     if rank is None:
         rank = 0 if alone or communicator is None else communicator.rank

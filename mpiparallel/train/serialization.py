@@ -53,8 +53,8 @@ def save_checkpoint(
     """Save parameters in one file of this process, in the format that its suffix names.
 
     ``save_obj`` is a network or an optimizer; or parameters, tensors or arrays by name; or a list of parameters, or
-    of ``{"name": ..., "data": ...}``. The formats are ".h5", ".ckpt" (MindSpore's), ".safetensors" and ".npz"; a name without such a
-    suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a parameter that is
+    of ``{"name": ..., "data": ...}``. The formats are ".h5", ".ckpt" (MindSpore's), ".safetensors" and ".npz"; a name
+    without such a suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a parameter that is
     cut is gathered whole from all ranks, which then call it together; those that name the same file write it once.
     Without, each rank saves its slices. ``append_dict`` has numbers, texts and tensors that are saved besides;
     ``choice_func`` tells by name what is saved. Beside a network that has drawn random numbers outside of training

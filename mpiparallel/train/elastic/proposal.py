@@ -167,7 +167,7 @@ def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ..
     if isinstance(wish.strategy, (str, Path)) or "strategy_ckpt_load_file" in wish.options:
         _check_devices(settings.loaded_strategies, len(after))
     set_auto_parallel_context(**settings_for(settings.parallel, len(after)))
-    configuration = replace(current_configuration(), device_num=len(after), rank=0, laid_out_anew=True)
+    configuration = replace(current_configuration(len(after)), rank=0, laid_out_anew=True)
     if configuration.mode == ParallelMode.STAND_ALONE and max(len(after), len(team.ranks)) > 1:
         raise ConfigurationError(
             "Model.reshard: in stand_alone mode each rank trains a network of its own; set parallel_mode, for example "

@@ -7,6 +7,7 @@ import pytest
 
 from mpiparallel import Model, Tensor, context, nn
 from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import StrategyFileError
 from mpiparallel.train import DynamicLossScaleManager
 from tests.conformance.moving_product import (
     DATA_PARALLEL,
@@ -47,6 +48,22 @@ def test_a_strategy_may_be_a_network_a_dict_or_a_file(form, tmp_path) -> None:
         return losses.by_step
 
     compare(run_world(6, job)[0], alone())
+
+
+def test_a_file_of_another_number_of_devices_is_refused(tmp_path) -> None:
+    file = str(tmp_path / "strategy.json")
+    context.set_auto_parallel_context(device_num=6, global_rank=0, strategy_ckpt_save_file=file)
+    make_model(((3, 1), (1, 2))).build(rows())
+    context.reset_auto_parallel_context()
+
+    def job(communicator):
+        model = make_model(((2, 1), (1, 2)))
+        model.train(1, rows(), dataset_sink_mode=False)
+        for asked in ({"strategy": file}, {"strategy_ckpt_load_file": file}):
+            with pytest.raises(StrategyFileError, match=r"json: is of 6 devices, and 4 ranks are to train"):
+                model.reshard(**asked)
+
+    run_world(4, job)
 
 
 def test_sums_over_batches_and_the_scale_of_the_loss_go_along() -> None:
