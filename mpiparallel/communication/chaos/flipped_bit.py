@@ -40,6 +40,6 @@ def newest_shard(folder: Path, rank: int) -> Path | None:
 def _named(manifest: Path, rank: int) -> Path | None:
     """Return where a manifest has the shard of ``rank``; None where it has none, or is no manifest."""
     try:
-        return manifest.parent / json.loads(manifest.read_bytes())["manifest"]["shards"][rank]["file"]
+        return manifest.parent / str(json.loads(manifest.read_bytes())["manifest"]["shards"][rank]["file"])
     except (ValueError, TypeError, LookupError):
         return None
