@@ -254,14 +254,14 @@ def _full_batch(parallel: dict[str, Any], device_num: int) -> bool:
     if parallel["parallel_mode"] in ParallelMode.OWN_BATCH:
         return False
     if not isinstance(strategy, str):
-        pieces = max(cut for cuts in strategy for cut in (1, *cuts))
+        pieces: int = max(cut for cuts in strategy for cut in (1, *cuts))
         if pieces not in (1, device_num):
             raise ConfigurationError(
                 f"dataset_strategy {strategy!r}: the batch is cut in {pieces}, but there are {device_num} devices; cut "
                 f"dim 0 in {device_num}, for a piece each, or in 1, for the whole batch on each"
             )
         return pieces == 1
-    return bool(strategy == "full_batch" if parallel["full_batch"] is None else parallel["full_batch"])
+    return strategy == "full_batch" if parallel["full_batch"] is None else bool(parallel["full_batch"])
 
 
 def _graph_level(asked: Any) -> int:
