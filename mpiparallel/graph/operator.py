@@ -64,6 +64,13 @@ class Operator(OperatorSettings):
     """Dims along which a part of an output may need other elements of an input than its own part: ``reads`` says which.
     """
 
+    saved_names: ClassVar[tuple[str, ...]] = ()
+    """What strategy files call it, where that is not its own name: the first is written, all are read."""
+    laid_out_as: ClassVar[int | None] = None
+    """The input whose layout the parameters that it updates take, where no other operator lays them out."""
+
+    step_of: Operator | None = None
+    """The operator, as it was called, that is recorded as this one among others: they share its strategy."""
     scope: str = ""
 
     def configured(self: Self, **attributes: object) -> Self:
@@ -127,6 +134,6 @@ class Operator(OperatorSettings):
         attributes = ", ".join(
             f"{name}={value!r}"
             for name, value in vars(self).items()
-            if name not in ("strategy", "out_strategy", "scope", "segment")
+            if name not in ("strategy", "out_strategy", "scope", "segment", "step_of")
         )
         return f"{self.name}({attributes})"

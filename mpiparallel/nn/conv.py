@@ -22,7 +22,7 @@ class Conv2d(Cell):
     ``weight`` has shape (out_channels, in_channels / group, kernel, kernel) and ``bias`` (out_channels,). ``pad_mode``
     is ``same``, ``valid``, or ``pad`` by ``padding`` (top, bottom, left, right). The operators are ``conv2d`` and
     ``bias_add``: ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2 ways and output channels 4 ways, and
-    ``cell.bias_add.shard(((2, 4, 1, 1), (4, 1, 1)))`` fits to it; ``((1, 1, 2, 2), (1, 1, 1, 1))`` cuts height and
+    ``cell.bias_add.shard(((2, 4, 1, 1), (4,)))`` fits to it; ``((1, 1, 2, 2), (1, 1, 1, 1))`` cuts height and
     width. Raises ConfigurationError for bad options.
 
     >>> Conv2d(3, 5, 3, stride=2)(Tensor(np.ones((2, 3, 7, 8), np.float32))).shape
@@ -58,7 +58,7 @@ class Conv2d(Cell):
         self.has_bias = has_bias
         if has_bias:
             self.bias = Parameter(initial_tensor("bias", bias_init, (out_channels,), dtype), "bias")
-            self.bias_add = ops.Add()
+            self.bias_add = ops.BiasAdd()
 
     def construct(self, x: Tensor) -> Tensor:
         """Return images (n, out_channels, height, width)."""
@@ -66,5 +66,5 @@ class Conv2d(Cell):
             raise ShapeError(f"Conv2d: x has shape {x.shape}; it must be (images, {self.in_channels}, height, width)")
         y: Tensor = self.conv2d(x, self.weight)
         if self.has_bias:
-            y = self.bias_add(y, self.bias.reshape((self.out_channels, 1, 1)))
+            y = self.bias_add(y, self.bias)
         return y

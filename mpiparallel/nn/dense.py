@@ -45,7 +45,7 @@ class Dense(Cell):
         self.has_bias = has_bias
         if has_bias:
             self.bias = Parameter(initial_tensor("bias", bias_init, (out_channels,), dtype), "bias")
-            self.bias_add = ops.Add()
+            self.bias_add = ops.BiasAdd()
         self.activation = get_activation(activation) if isinstance(activation, str) else activation
 
     def construct(self, x: Tensor) -> Tensor:

@@ -32,6 +32,8 @@ class AddN(Operator):
     [3.0, 3.0]
     """
 
+    saved_names = ("MakeTuple", "AddN")
+
     def __call__(self, x: Sequence[Any]) -> Any:
         if not x:
             raise ShapeError(f"{self.name}: there is no tensor to add")
@@ -80,6 +82,7 @@ class BiasAdd(Operator):
     """
 
     reuses = (0,)
+    saved_names = ("BiasAdd", "Add")
 
     def __init__(self, data_format: str = "NCHW") -> None:
         self.data_format = image_format(self.name, data_format)

@@ -27,6 +27,7 @@ class Normalise(ChannelWise):
     """What training and inference share: ``(x - mean) / sqrt(variance + epsilon) * scale + offset`` by channel."""
 
     reuses = (0,)
+    saved_names = ("BatchNorm", "BNTrainingUpdate", "BNInfer")
 
     def __init__(self, epsilon: float = 1e-5) -> None:
         self.epsilon = epsilon

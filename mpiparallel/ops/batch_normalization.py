@@ -38,10 +38,13 @@ class BatchNorm(Operator):
         if not self.is_training:
             infer = BNInfer(self.epsilon).configured(strategy=self.strategy)
             return infer(x, scale, bias, mean, variance), mean, variance, mean, variance
-        sums = BNTrainingReduce().configured(strategy=self.strategy and self.strategy[:1])(x)
+        whole = self.configured()
+        reduce = BNTrainingReduce().configured(strategy=self.strategy and self.strategy[:1], step_of=whole)
+        sums = reduce(x)
         count = x.size // max(x.shape[1], 1)
         used = BNMoments(count)(*sums)
-        y = BNTrainingUpdate(self.epsilon).configured(strategy=self.strategy)(x, scale, bias, *used)
+        update = BNTrainingUpdate(self.epsilon).configured(strategy=self.strategy, step_of=whole)
+        y = update(x, scale, bias, *used)
         AssignMovingAverage(1.0 - self.momentum)(mean, used[0])
         AssignMovingAverage(1.0 - self.momentum, count / max(count - 1, 1))(variance, used[1])
         return y, *used, *used

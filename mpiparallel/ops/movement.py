@@ -76,6 +76,8 @@ class Split(Operator):
 class Concat(Operator):
     """Tensors put one after another along dim ``axis``, which no strategy may cut."""
 
+    saved_names = ("MakeTuple", "Concat")
+
     def __init__(self, axis: int = 0) -> None:
         self.axis = axis
 
@@ -115,6 +117,8 @@ class Stack(Operator):
     >>> Stack(1)((np.zeros(2), np.ones(2))).asnumpy().tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """
+
+    saved_names = ("MakeTuple", "Stack")
 
     def __init__(self, axis: int = 0) -> None:
         self.axis = axis

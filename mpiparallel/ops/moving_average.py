@@ -13,7 +13,12 @@ from mpiparallel.ops.optimizer_update import Assignment
 
 @register
 class AssignMovingAverage(Assignment):
-    """``variable = momentum * variable + (1 - momentum) * correction * value``."""
+    """``variable = momentum * variable + (1 - momentum) * correction * value``.
+
+    The variable is laid out as ``value`` is, so moving statistics are cut with the channels.
+    """
+
+    laid_out_as = 1
 
     def __init__(self, momentum: float = 0.9, correction: float = 1.0) -> None:
         self.momentum = momentum

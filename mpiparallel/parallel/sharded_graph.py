@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -14,6 +13,7 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.output_placement import place_outputs
 from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs, place_by_strategy
+from mpiparallel.parallel.saved_strategies import SavedStrategies
 from mpiparallel.parallel.shared_parameters import ParameterUser, agree_on_parameters
 from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 
@@ -59,7 +59,7 @@ class _Sharder:
         self._devices = devices
         self._sharded = ShardedGraph(graph, devices)
         self._agreed: dict[Node, Placement] = {}
-        self._loaded = dict(configuration.loaded_strategies)
+        self._strategy = SavedStrategies(graph, dict(configuration.loaded_strategies)).of
         self._after_gradient: set[Value] = set()
         self._weights = values_of_weights(graph, lambda node: self._strategy(node) is not None)
 
@@ -146,11 +146,6 @@ class _Sharder:
 
     def _follows(self, node: Node) -> bool:
         return self._strategy(node) is None and (node.follows or node.operator.follows)
-
-    def _strategy(self, node: Node) -> Strategy | None:
-        """Return the strategy that a strategy file has for a node, else the one that the program has set."""
-        name = saved_name(node) if self._loaded else None
-        return self._loaded.get(name, node.operator.strategy) if name is not None else node.operator.strategy
 
     def _place(self, node: Node) -> Placement:
         if self._devices.size == 1:
@@ -269,6 +264,8 @@ class _Sharder:
         first = node.inputs[node.operator.updates[0]]
         if first not in self._sharded.layouts and node.operator.strategy is not None:
             self._store(first, place_by_strategy(operands_of(node), node.operator.strategy, self._devices).inputs[0])
+        elif first not in self._sharded.layouts and node.operator.laid_out_as is not None:
+            self._store(first, self._own(node.inputs[node.operator.laid_out_as]).reduced())
         layout = self._own(first)
         for index in node.operator.updates:
             value = node.inputs[index]
@@ -282,12 +279,6 @@ class _Sharder:
             for value in node.inputs
         )
         return Placement(inputs, ())
-
-
-def saved_name(node: Node) -> str | None:
-    """Return the name of a node's operator in strategy files: type, ``_`` and its first parameter; None without one."""
-    names = [value.name for value in node.inputs if value.parameter is not None]
-    return f"{node.operator.name}_{names[0]}" if names else None
 
 
 def operands_of(node: Node) -> Operands:

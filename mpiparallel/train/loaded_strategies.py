@@ -12,7 +12,8 @@ from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.context.settings import get_auto_parallel_context, take_strategies
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
+from mpiparallel.parallel.saved_strategies import SavedStrategies
+from mpiparallel.parallel.sharded_graph import ShardedGraph
 
 _NAMES_SHOWN = 3
 
@@ -49,7 +50,9 @@ def check_loaded_strategies(sharded: ShardedGraph, configuration: ParallelConfig
 
 
 def _check_names(sharded: ShardedGraph, record: StrategyRecord) -> None:
-    if not any(saved_name(node) in record.strategies for node in sharded.graph.nodes if node.origin is None):
+    cuts = {name: item.cuts for name, item in record.strategies.items()}
+    saved = SavedStrategies(sharded.graph, cuts)
+    if not any(saved.known(node) for node in sharded.graph.nodes if node.origin is None):
         listed = ", ".join(f'"{name}"' for name in sorted(record.strategies)[:_NAMES_SHOWN])
         raise StrategyFileError(f"no operator of the network is in it; it has {listed}, ...: use this network's file")
 

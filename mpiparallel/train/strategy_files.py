@@ -15,7 +15,8 @@ from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.redistribution import redistribute
-from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
+from mpiparallel.parallel.saved_strategies import saved_name
+from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.remark import remark
 from mpiparallel.train.announcement import said_by_all
 
@@ -26,6 +27,8 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
     It has the layouts of the trained parameters and their optimizer states, and the strategies of operators on them.
 
     As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
+    What is not trained but cut, as moving statistics are with their channels, is there too, so that files that are
+    converted by it come out right; MindSpore leaves it out.
     """
     trained = _trained(sharded, configuration.strategy_of_all)
     layouts = {name: _sliced(sharded.stored[name], value) for name, value in trained.items()}
@@ -35,6 +38,7 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
             continue
         if base in trained and value.spec.shape == trained[base].spec.shape:
             layouts[name] = _sliced(sharded.stored[name], trained[base])
+    layouts.update(_cut_untrained(sharded))
     strategies: dict[str, Strategy] = {}
     for node in _forward_nodes(sharded):
         operator, strategy = saved_name(node), sharded.placements[node].strategy
@@ -71,6 +75,12 @@ def _trained(sharded: ShardedGraph, also_others: bool = False) -> dict[str, Valu
 def _is_shown(value: Value) -> bool:
     """Return whether a parameter that is not trained has anything to be cut, and outlives a step."""
     return value.spec.size > 1 and value.parameter is not None and not value.parameter.transient
+
+
+def _cut_untrained(sharded: ShardedGraph) -> dict[str, Layout]:
+    """Return the layouts of the parameters that are cut, though neither trained nor transient."""
+    kept = _trained(sharded, also_others=True)
+    return {name: sharded.stored[name] for name in kept if any(sharded.stored[name].cutting_axes)}
 
 
 def _forward_nodes(sharded: ShardedGraph) -> list[Node]:

@@ -23,7 +23,8 @@ from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.sharded_graph import ShardedGraph, saved_name
+from mpiparallel.parallel.saved_strategies import saved_name
+from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.relabeling.relabel import relabel
 from mpiparallel.train.elastic.holdings import carried, parameters_of

@@ -8,6 +8,7 @@ import pytest
 mindspore = pytest.importorskip("mindspore", reason="make test-interop-mindspore installs MindSpore")
 
 from mindspore.parallel import checkpoint_transform as theirs  # noqa: E402
+from mindspore.train import node_strategy_pb2  # noqa: E402
 
 from mpiparallel.checkpoint.array_file import infos_of, read_array  # noqa: E402
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import (  # noqa: E402
@@ -30,6 +31,7 @@ from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform  
 from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices  # noqa: E402
 from mpiparallel.layout.device_matrix import DeviceMatrix  # noqa: E402
 from mpiparallel.layout.layout import Layout  # noqa: E402
+from tests.unit.train.layers_of_each_kind import WRITTEN, Network, build  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
 
@@ -186,6 +188,23 @@ def test_rank_lists_of_both_suffice_for_both(source, target, tmp_path):
         for name in ("ours", "theirs", "short"):
             with open_mindspore_checkpoint(tmp_path / f"{rank}" / f"{name}.ckpt") as file:
                 assert_equal({key: read_array(file, key) for key in file.arrays}, slices(CLUSTERS[target], rank))
+
+
+def test_mindspore_reads_the_layouts_of_a_network_whose_biases_and_statistics_are_cut(tmp_path):
+    path = tmp_path / "strategy.ckpt"
+    build(Network(cut=True), strategy_ckpt_save_file=str(path))
+    found, ours = theirs.build_searched_strategy(str(path)), read_strategy(path)
+    assert sorted(found) == sorted(ours.layouts)
+    for name in ("conv.bias", "dense.bias", "norm.gamma", "norm.moving_mean", "norm.moving_variance"):
+        assert plain(found[name])["dev_matrix"] == [[2, 4]]
+        assert plain(found[name])["tensor_map"] == [[0]]
+    message = node_strategy_pb2.ParallelStrategyMap()
+    message.ParseFromString(path.read_bytes())
+    cuts = {
+        item.node_name: tuple(tuple(cut.dim) for cut in item.parallel_strategys.parallel_strategy)
+        for item in message.parallel_strategy_item
+    }
+    assert cuts == WRITTEN
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, [4, 0]), (1, [5, 1]), (2, [6, 2]), (3, [7, 3])])

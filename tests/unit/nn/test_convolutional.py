@@ -33,7 +33,7 @@ class SmallNetwork(nn.Cell):
         if images * channels > 1:
             cut, vector = (images, channels, 1, 1), (channels,)
             self.conv.conv2d.shard(((images, 1, 1, 1), (channels, 1, 1, 1)))
-            self.conv.bias_add.shard((cut, (channels, 1, 1)))
+            self.conv.bias_add.shard((cut, (channels,)))
             self.norm.bn_train.shard((cut, *(vector,) * 4))
             self.norm.bn_infer.shard((cut, *(vector,) * 4))
             self.max_pool.max_pool.shard((cut,))

@@ -149,7 +149,7 @@ class Flattened(nn.Cell):
         cut_images(self.first, cuts)
         cut_images(self.largest, cuts)
         self.second.conv2d.shard((cuts, (cuts[1], 1, 1, 1)))
-        self.second.bias_add.shard((cuts, (cuts[1], 1, 1)))
+        self.second.bias_add.shard((cuts, (cuts[1],)))
         self.mean.avg_pool.shard((cuts,))
 
     def construct(self, x):
