@@ -49,12 +49,12 @@ class _Agreement:
     def reach(self) -> None:
         # An operator that has to take one parameter elsewhere may take another elsewhere too, so look again.
         while (name := self._disputed()) is not None:
-            layout = None if name in self._held else self._chosen(name)
-            if layout is None:
+            found = None if name in self._held else self._cheapest(name)
+            if found is None:
                 raise self._refusal(name)
-            for index, made in self._with(name, layout).items():
-                self.placements[index] = made or self.placements[index]
-            self._held[name] = layout
+            self._held[name], placements = found
+            for index, placement in placements.items():
+                self.placements[index] = placement
 
     def _layout(self, index: int, position: int) -> Layout:
         return self.placements[index].inputs[position]
@@ -66,30 +66,35 @@ class _Agreement:
                 return name
         return None
 
-    def _chosen(self, name: str) -> Layout | None:
+    def _cheapest(self, name: str) -> tuple[Layout, dict[int, Placement]] | None:
+        """Return the layout of a parameter that moves the fewest other tensors, and the placements of its users."""
         candidates: dict[Layout, Layout] = {}
         for use in self._uses[name]:
             layout = self._layout(*use)
             candidates.setdefault(layout.canonical, layout)
-        costs = [(self._cost(name, layout), layout) for layout in candidates.values()]
-        possible = [(cost, layout) for cost, layout in costs if cost is not None]
-        return min(possible, key=lambda pair: pair[0])[1] if possible else None
+        options = [
+            (layout, placements)
+            for layout in candidates.values()
+            if (placements := self._placements_with(name, layout)) is not None
+        ]
+        return min(options, key=lambda option: self._moved_with(name, option[1]), default=None)
 
-    def _cost(self, name: str, layout: Layout) -> int | None:
-        """Return how many other tensors of its users a layout of a parameter moves; None where one cannot have it."""
-        cost = 0
-        for index, made in self._with(name, layout).items():
-            if made is None:
+    def _placements_with(self, name: str, layout: Layout) -> dict[int, Placement] | None:
+        """Return the placements of a parameter's users that have it in a layout; None where one cannot have it."""
+        settled = {**self._held, name: layout}
+        found = {}
+        for index, _ in self._uses[name]:
+            placement = self._adapted(self._users[index], settled)
+            if placement is None:
                 return None
-            cost += _moved(self._users[index], made, name)
-        return cost
+            found[index] = placement
+        return found
 
-    def _with(self, name: str, layout: Layout) -> dict[int, Placement | None]:
-        """Return the placements of a parameter's users that have it in a layout; None where there is none."""
-        return {index: self._adapted(index, {**self._held, name: layout}) for index, _ in self._uses[name]}
+    def _moved_with(self, name: str, placements: Mapping[int, Placement]) -> int:
+        return sum(_moved(self._users[index], placement, name) for index, placement in placements.items())
 
-    def _adapted(self, index: int, settled: Mapping[str, Layout]) -> Placement | None:
-        user = self._users[index]
+    @staticmethod
+    def _adapted(user: ParameterUser, settled: Mapping[str, Layout]) -> Placement | None:
         held = {position: settled[name] for position, name in user.parameters.items() if name in settled}
         if all(user.placement.inputs[position].canonical == layout.canonical for position, layout in held.items()):
             return user.placement
@@ -110,7 +115,7 @@ class _Agreement:
 
 
 def _moved(user: ParameterUser, made: Placement, name: str) -> int:
-    """Return how many inputs and outputs but the parameter ``name`` are elsewhere than in the user's own placement."""
+    """Return how many inputs and outputs, but the parameter, are elsewhere than where the operator alone puts them."""
     pairs = zip(made.inputs + made.outputs, user.placement.inputs + user.placement.outputs, strict=True)
     return sum(
         one.canonical != other.canonical

@@ -21,7 +21,9 @@ SIZES = [(8, 8), (6, 12), (3, 8), (5, 4)]
 """Rows and width; some are cut unevenly, and some ranks have no rows."""
 CUTS = [None, (4, 1), (2, 2), (1, 4), (2, 1), (1, 2), (1, 1)]
 PRODUCT_CUTS = [None, (4, 1, 1), (2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 4, 1), (1, 1, 4), (1, 2, 1), (1, 1, 1)]
-BLOCKS = ["product", "tied", "norm", "gelu", "bias", "residual", "turned", "softmax", "conv", "batch norm", "dropout"]
+BLOCKS = ["product", "tied", "tied turned", "norm", "gelu", "bias", "residual", "turned", "softmax"]
+BLOCKS += ["conv", "batch norm", "dropout"]
+TIED = ("tied", "tied turned")
 OWN_BATCH_BLOCKS = [block for block in BLOCKS if block not in ("batch norm", "dropout")]
 """Where each rank has statistics and masks of its own, it does not train as one rank does."""
 
@@ -54,7 +56,7 @@ def choices(draw: st.DrawFn) -> Choice:
     products = st.sampled_from(PRODUCT_CUTS) if semi else st.none()
     tied_cut = draw(products)
     drawn = draw(st.lists(st.tuples(kinds, cuts, products), min_size=1, max_size=5))
-    blocks = tuple((kind, cut, tied_cut if kind == "tied" else product) for kind, cut, product in drawn)
+    blocks = tuple((kind, cut, _like(tied_cut, product) if kind in TIED else product) for kind, cut, product in drawn)
     return Choice(
         draw(st.sampled_from(SIZES)) if semi else SIZES[0],
         blocks,
@@ -70,6 +72,13 @@ def choices(draw: st.DrawFn) -> Choice:
         draw(st.sampled_from([1, 2, 3, 4, -1])),
         draw(st.booleans()),
     )
+
+
+def _like(tied: Any, own: Any) -> Any:
+    """Return a cut that leaves the tied weight in as many parts as ``tied``, and its other input in its own where it
+    can, so that the weight would be cut by other axes."""
+    rows = own[0] if tied and own else 0
+    return (rows, *tied[1:]) if rows and RANKS % (rows * tied[1] * tied[2]) == 0 else tied
 
 
 class Block(nn.Cell):
@@ -96,12 +105,13 @@ class Block(nn.Cell):
 
     def construct(self, x: Any) -> Any:
         cut = self.cut
-        if self.kind in ("product", "tied", "residual"):
-            operator = P.MatMul()
+        if self.kind in ("product", "residual", *TIED):
+            turned = self.kind == "tied turned"
+            operator = P.MatMul(transpose_b=turned)
             if self.product_cut:
                 a, b, c = self.product_cut
-                operator.shard(((a, b), (b, c)))
-            y = operator(x, self.tied if self.kind == "tied" else self.weight)
+                operator.shard(((a, c if turned else b), (b, c)))
+            y = operator(x, self.tied if self.kind in TIED else self.weight)
             return ops.tanh(y) + x if self.kind == "residual" else y
         if self.kind == "bias":
             return self._cut(P.Add(), cut and (cut, cut[1:]))(x, self.bias)
