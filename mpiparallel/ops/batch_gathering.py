@@ -7,7 +7,7 @@ from typing import Any
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
-from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -26,7 +26,7 @@ class Batched(Indexing):
         self.axis = axis
         self.batch_dims = batch_dims
 
-    def labels(self, rank: int, index_rank: int) -> tuple[Labels, Labels, Labels]:
+    def labels(self, rank: int, index_rank: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Return the labels of the table, of the indices and of the picked slices."""
         table = tuple(f"d{dim}" for dim in range(rank))
         inner = tuple(f"i{dim}" for dim in range(self.batch_dims, index_rank))
@@ -76,7 +76,7 @@ class BatchGather(Batched):
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         table, indices, picked = self.labels(*(len(spec.shape) for spec in inputs))
-        return Equation((table, indices), (picked,), batch=table[0])
+        return Equation((table, indices), (picked,), batch=table[0], order=(*indices, *table))
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> BatchGather:
         operator: BatchGather = self.holding(inputs[0])

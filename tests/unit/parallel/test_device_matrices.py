@@ -101,6 +101,14 @@ CASES = {
         [[-1, 0], [2, 1]],
     ),
     "lookup in dim 1": (ops.Gather(), gather(1), (TABLE, INDICES), ((2, 1), (4, 1)), (4, 2), [[0, -1], [1, -1]]),
+    "lookup in tables of a batch": (
+        ops.Gather(1),
+        gather(2),
+        ((8, 8, 8), INDICES),
+        ((2, 2, 1), (2, 2)),
+        (2, 2, 2),
+        [[2, 0, -1], [2, 1]],
+    ),
     # What is computed again lies on the first axis where the rows are cut, else on the last.
     "lookup, rows, repeated": (ops.Gather(), gather(), (TABLE, INDICES), ((2, 1), (1, 1)), (4, 2), [[0, -1], [-1, -1]]),
     "lookup, columns, repeated": (
