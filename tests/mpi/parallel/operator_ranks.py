@@ -13,14 +13,18 @@ from tests.conformance.operator_strategies import legal_strategies, run_case
 SAMPLE = (
     "Add-row",
     "AdamWeightDecay",
+    "ArgMaxWithValue--1",
+    "Argmin-nan",
     "BatchMatMul",
     "Conv2D-same",
     "Dropout",
     "Gather",
+    "Gather-split3",
     "GatherLast",
     "LayerNorm-1-1",
     "MatMul-yT",
     "ReduceMax-(0,2)",
+    "ReduceProd-(0, 2)-False",
     "Softmax--1",
     "SumExp",
 )
