@@ -74,6 +74,7 @@ class Cell:
         self._recompute: dict[str, bool] | None = None
         self.training = False
         self.pipeline_stage: int | None = None
+        self.add_flags(**(flags or {}))
 
     def construct(self, *inputs: Any) -> Any:
         """Return the outputs of the network; every subclass says how."""

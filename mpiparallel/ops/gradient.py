@@ -147,7 +147,7 @@ def value_and_grad(
     """Return a function that returns what ``fn`` returns, and its gradients.
 
     The gradients are by the inputs at ``grad_position`` and by ``weights`` (a parameter or a list of them): a tensor
-    for an integer position or one parameter, a tuple for several, a pair of both where both are asked for. With
+    for one position, also in a tuple, or one parameter, a tuple for several positions or a list, a pair of both where both are asked for. With
     ``return_ids`` each comes as (position or name, gradient). With ``has_aux`` only the first output of ``fn`` is
     differentiated. Outputs of several elements are summed; with ``sens_param`` the last input, or ``sens`` by name, is
     the gradient of the output. Inputs by name are passed on. Raises GradientError when neither is given, and where a
@@ -167,7 +167,7 @@ def value_and_grad(
         seed, given = _without_sens(inputs, options, sens_param)
         result, by_inputs, by_weights = _traced_gradient(fn, given, options, positions, parameters, seed, has_aux)
         ids = positions if return_ids else None
-        found = _unwrapped(by_inputs, isinstance(grad_position, int), ids) if positions else None
+        found = _unwrapped(by_inputs, len(positions) == 1, ids) if positions else None
         if weights is None:
             return result, found
         names = [parameter.name for parameter in parameters] if return_ids else None

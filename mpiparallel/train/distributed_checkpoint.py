@@ -25,6 +25,7 @@ from mpiparallel.layout.box import Box
 from mpiparallel.train.callback.checkpoint_config import refuse_encryption
 from mpiparallel.train.inferred_layouts import ParameterLayout
 from mpiparallel.train.loading_into_network import check_dtype
+from mpiparallel.train.saved_draws import DRAWS, draws_in, go_on_from
 from mpiparallel.train.state import shape_of_one
 
 _SHOWN = 4
@@ -63,10 +64,13 @@ def load_distributed_checkpoint(
             name: _slice_of(state, known[name], name in own, strict_load)
             for name in sorted(known.keys() & state.tensors.keys())
         }
-        besides = sorted(state.tensors.keys() - known.keys())
+        besides = state.tensors.keys() - known.keys()
+        draws = draws_in(_whole(state, DRAWS) if DRAWS in besides else {})
+    if draws is not None:
+        go_on_from(draws)
     for name, array in found.items():
         known[name].set_data(array, slice_shape=known[name].layout is not None)
-    return sorted(known.keys() - found.keys()), besides
+    return sorted(known.keys() - found.keys()), sorted(besides - {DRAWS})
 
 
 def _opened(given: Any, strategy: str | Path | None, opened: ExitStack) -> tuple[StoredState, frozenset[str]]:
@@ -87,6 +91,10 @@ def _opened(given: Any, strategy: str | Path | None, opened: ExitStack) -> tuple
     source = opened.enter_context(open_source(files, strategy_stages(strategy)))
     check_unnamed(source)
     return source.state, frozenset()
+
+
+def _whole(state: StoredState, name: str) -> dict[str, NDArray[Any]]:
+    return {name: state.read_box(name, Box.whole(state.tensors[name].layout.global_shape))}
 
 
 def _slice_of(state: StoredState, parameter: Parameter, is_own: bool, strict: bool) -> NDArray[Any]:

@@ -71,4 +71,6 @@ def write_content(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, content)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise StrategyFileError(f"{path}: cannot be written ({error}); choose a folder that you may write to") from error
+        raise StrategyFileError(
+            f"{path}: cannot be written ({error}); choose a folder that you may write to"
+        ) from error

@@ -61,7 +61,8 @@ def trained(communicator, recompute, cut, optimizer_parallel, options, width=16)
     model.train_network.set_train()
     losses = [float(model.run_step([batch(width)])) for _ in range(STEPS)]
     weights = [parameter.array.copy() for parameter in network.trainable_params()]
-    (compiled, _) = next(iter(model.train_network.program._compiled.values()))
+    ((variant,),) = model.train_network.program._compiled.values()
+    compiled = variant.compiled
     return losses, weights, compiled.program.arena_bytes
 
 

@@ -113,6 +113,12 @@ def test_what_is_returned_may_hold_numbers_texts_and_dicts(mode) -> None:
     np.testing.assert_allclose(found["pair"][0].asnumpy(), X * 2)
 
 
+def test_flags_that_a_cell_is_made_with_are_set() -> None:
+    cell = nn.Cell(flags={"fast": True, "fp16": True})
+    assert cell.fast is True
+    assert nn.Dense(2, 2).add_flags(fp16=True)._training_flags()[0][1] == cell._training_flags()[0][1] == np.float16
+
+
 WAYS = {
     "call": lambda net: net,
     "grad": lambda net: ms.grad(net),
@@ -152,6 +158,7 @@ def test_gradients_come_with_positions_and_names_where_they_are_asked_for(mode) 
     np.testing.assert_allclose(by_x.asnumpy(), [3 * 1 + 1, 1])
     np.testing.assert_allclose(by_y.asnumpy(), X * [3, 4])
     np.testing.assert_allclose(by_weight.asnumpy(), X * M)
+    np.testing.assert_allclose(ms.grad(cell, (1,))(x, m).asnumpy(), X * [3, 4])
     assert ms.value_and_grad(cell, None, cell.weight, return_ids=True)(x, m)[1][0] == "weight"
     np.testing.assert_allclose(ms.grad(cell, sens_param=True)(x, m, (m, m)).asnumpy(), [4, 0])
 

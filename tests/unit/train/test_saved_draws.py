@@ -60,6 +60,18 @@ def test_a_loop_goes_on_with_the_masks_that_it_would_have_had(tmp_path, suffix) 
     assert resumed.steps(3, evaluates=False) == losses[3:]
 
 
+def test_a_loop_goes_on_with_them_from_the_files_of_all_ranks(tmp_path) -> None:
+    ms.set_seed(4)
+    straight = OwnLoop()
+    straight.steps(2)
+    ms.save_checkpoint(straight.network, tmp_path / "rank_0.ckpt")
+    losses = straight.steps(2)
+    ms.set_seed(4)
+    resumed = OwnLoop()
+    assert ms.load_distributed_checkpoint(resumed.network, [tmp_path / "rank_0.ckpt"]) == ([], [])
+    assert resumed.steps(2) == losses
+
+
 def saved_and_gone_on(_communicator, path, cut, loads):
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
     ms.set_seed(4)
