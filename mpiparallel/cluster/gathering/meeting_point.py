@@ -103,7 +103,7 @@ def receive(connection: socket.socket) -> Message | None:
     try:
         fields = json.loads(content)
         return Message(str(fields.pop("word")), fields, tuple(files))
-    except (ValueError, AttributeError, KeyError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise LaunchError("what came from the process that starts the job is no message") from error
 
 

@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from types import FrameType
 from typing import Any
@@ -114,7 +115,10 @@ def _reach(digest: str, rank: int, seconds: float) -> socket.socket:
 
 def _passing_to(process: int) -> Any:
     def pass_on(number: int, frame: FrameType | None) -> None:
-        os.kill(process, number)
+        # 0 would mean this one's own group: it is what the kernel tells of a process in another container.
+        if process > 0:
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
 
     return pass_on
 

@@ -209,3 +209,12 @@ def test_mpi_that_was_started_too_early_is_refused_at_once(shell: Shell, tmp_pat
     process = shell.start(0, program, RANK_SIZE="2")
     assert "mpi4py.MPI was imported before" in output(process)
     assert process.returncode == 1
+
+
+def test_a_failed_test_of_pytest_ends_the_ranks_of_a_bare_mpirun_too(
+    mpi_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "raise")
+    said = mpi_run(2, "pytest", *_PYTEST[2:], _PROGRAM, fails=True)
+    assert "pytest ended with exit code 1; the job ends" in said
+    assert "ValueError: wrong on purpose" in said

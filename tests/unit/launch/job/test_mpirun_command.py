@@ -40,6 +40,12 @@ def test_openmpi_shares_cores_and_binds_nothing() -> None:
     assert list(command(OPENMPI).argv) == ["/mpi/bin/mpirun", *options, *WORKER]
 
 
+def test_a_job_without_a_worker_runs_the_script_itself() -> None:
+    script = Script("package.stand_in", ("--digest", "x"), is_module=True)
+    job = Job(8, script, HERE, Path("/logs"), "/venv/bin/python", 2, has_worker=False)
+    assert build(job, MPICH, {}).argv[-5:] == ("/venv/bin/python", "-m", "package.stand_in", "--digest", "x")
+
+
 def test_mpich_is_asked_only_for_exit_codes() -> None:
     assert list(command(MPICH).argv) == ["/mpi/bin/mpiexec", "-print-all-exitcodes", "-n", "8", *WORKER]
 

@@ -300,3 +300,22 @@ def test_child_of_a_fork_does_not_hide_the_death_of_its_rank(exchange: Exchange,
             until(exchange, lambda: roll.entries[1].has_died)
         finally:
             os.killpg(rank.pid, signal.SIGKILL)
+
+
+def test_all_are_told_when_the_last_one_is_ready(exchange: Exchange, roll: Roll) -> None:
+    told: list[int] = []
+
+    def wait(rank: int) -> None:
+        caller = Caller(exchange.address, {"rank": rank, "process": rank, "pid": 7, "host": "n1"}, lambda: None, print)
+        caller.wait_until_all_are_ready()
+        told.append(rank)
+
+    threads = [threading.Thread(target=wait, args=(rank,)) for rank in range(4)]
+    for thread in threads[:3]:
+        thread.start()
+    until(exchange, lambda: sum(entry.is_ready for entry in roll) == 3)
+    assert not told
+    threads[3].start()
+    until(exchange, lambda: len(told) == 4)
+    for thread in threads:
+        thread.join()
