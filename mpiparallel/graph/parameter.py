@@ -8,6 +8,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.errors import LayoutError
+from mpiparallel.graph.parameter_settings import ParameterSettings
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
@@ -24,7 +25,7 @@ class _Absent:
         )
 
 
-class Parameter(Tensor):
+class Parameter(ParameterSettings, Tensor):
     """A tensor that training changes and that is saved: weights, moments, counters.
 
     ``default_input`` is its first value: a tensor, an array, a number, or a tensor of ``initializer``, of which each
@@ -130,9 +131,40 @@ class Parameter(Tensor):
         # In place, because programs are bound to the array.
         self.array[places] = values
 
-    def clone(self, prefix: str | None = None, init: Any = None) -> Parameter:
+    def init_data(self, layout: Any = None, set_sliced: bool = False) -> Parameter:
+        """Fill the whole parameter from its initializer, where that has not been done, and return it."""
+        self._check_init(layout, set_sliced)
+        super().init_data()
+        return self
+
+    def twin(self, prefix: str, init: Any) -> Parameter:
         """Return a parameter of the same shape and dtype named ``prefix.name``, laid out like this one."""
         twin = Parameter(Tensor(shape=self.shape, dtype=self.dtype, init=init), f"{prefix}.{self.name}", False)
+        return self._set_alike(twin)
+
+    def clone(self, init: Any = "same") -> Parameter:
+        """Return a parameter of the same name, shape and dtype; its values are those of this one, or by ``init``.
+
+        ``init`` is "same" or an initializer's tensor of this shape. Raises LayoutError where this rank holds only part.
+        """
+        if not (isinstance(init, str) and init == "same"):
+            return self._set_alike(Parameter(init, self.name, self.requires_grad))
+        if self.has_init:
+            first = Tensor(shape=self.shape, dtype=self.dtype, init=self.initial)
+            return self._set_alike(Parameter(first, self.name, self.requires_grad))
+        if self.box != Box.whole(self.shape):
+            raise LayoutError(
+                f"parameter {self.name!r} of shape {self.shape} is cut, and this rank holds {self.box.shape} of it; "
+                "clone it before the network is compiled"
+            )
+        return self._set_alike(Parameter(self.asnumpy(), self.name, self.requires_grad))
+
+    def renamed(self, name: str) -> Parameter:
+        """Name the parameter and return it."""
+        self.name = name
+        return self
+
+    def _set_alike(self, twin: Parameter) -> Parameter:
         twin.parallel_optimizer = self.parallel_optimizer
         twin.layerwise_parallel = self.layerwise_parallel
         return twin

@@ -18,6 +18,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.precision import cast_float, computing_in
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
+from mpiparallel.nn.cell_settings import CellSettings
 from mpiparallel.nn.initializer import initializer
 from mpiparallel.nn.written_gradient import WrittenGradient
 from mpiparallel.parallel.configuration import ParallelConfiguration
@@ -27,16 +28,18 @@ from mpiparallel.parallel.sharded_graph import ShardedGraph
 class ParameterTuple(tuple[Parameter, ...]):
     """A tuple of parameters, such as those that an optimizer trains."""
 
-    def clone(self, prefix: str, init: Any) -> ParameterTuple:
+    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
         """Return new parameters of the same shapes and dtypes, named ``prefix.name``.
 
-        ``init`` is an Initializer, the name of one, or a number.
+        ``init`` is an Initializer, the name of one, or a number; "same" takes the values that they have.
         """
+        if isinstance(init, str) and init.lower() == "same":
+            return ParameterTuple(parameter.clone().renamed(f"{prefix}.{parameter.name}") for parameter in self)
         first: Any = initializer(init).initial if isinstance(init, (str, int, float)) else init
-        return ParameterTuple(parameter.clone(prefix, first) for parameter in self)
+        return ParameterTuple(parameter.twin(prefix, first) for parameter in self)
 
 
-class Cell:
+class Cell(CellSettings):
     """A network, or a part of one, written as for one device.
 
     A subclass makes its parameters, operators and cells in ``__init__`` and uses them in ``construct``. Called on
@@ -154,8 +157,9 @@ class Cell:
             if self._precision is not None:
                 given = tuple(cast_float(item, self._precision) for item in inputs)
                 named = {name: cast_float(item, self._precision) for name, item in options.items()}
+            given = self._laid_inputs(given)
             with self._computing():
-                result = self.construct(*given, **named)
+                result = self._laid_outputs(self.construct(*given, **named))
             if trace is not None and self._has_bprop:
                 result = WrittenGradient(type(self).__name__, self._bprop, given, named, result).applied()
         all_traced = all(isinstance(item, Tensor) and item.value is not None for item in inputs)
@@ -306,17 +310,11 @@ class Cell:
         """Return the cell; gradients are made wherever they are asked for."""
         return self
 
-    def set_comm_fusion(self, fusion_type: int) -> Cell:
-        """Mark the gradients of the cell's parameters for one fused collective; kept as ``comm_fusion`` on each."""
-        for parameter in self.get_parameters():
-            parameter.comm_fusion = fusion_type  # type: ignore[attr-defined]
-        return self
-
     def forget_programs(self) -> None:
         """Drop the compiled programs of this cell and all inside it, because parameters have moved."""
         for _, cell in self.cells_and_names():
             cell._compiled.forget()
 
     def __repr__(self) -> str:
-        inside = "".join(f"\n  ({name}): {str(cell)!s}".replace("\n", "\n  ") for name, cell in self._cells.items())
-        return f"{type(self).__name__}<{inside}\n>" if inside else f"{type(self).__name__}<>"
+        inside = "".join(f"\n({name}): {cell!r}".replace("\n", "\n  ") for name, cell in self._cells.items())
+        return f"{type(self).__name__}({self.extend_repr()}{inside}{chr(10) if inside else ''})"

@@ -48,6 +48,10 @@ class Dense(Cell):
             self.bias_add = ops.BiasAdd()
         self.activation = get_activation(activation) if isinstance(activation, str) else activation
 
+    def extend_repr(self) -> str:
+        """Return the numbers of channels, and whether there is a bias."""
+        return f"input_channels={self.in_channels}, output_channels={self.out_channels}, has_bias={self.has_bias}"
+
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of shape (..., out_channels)."""
         rows = x if x.ndim == 2 else x.reshape((-1, x.shape[-1]))

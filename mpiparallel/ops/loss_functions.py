@@ -124,7 +124,8 @@ def nll_loss(
         even = -spread.sum(dim) * taken / x.shape[dim]
         losses = losses * (1.0 - label_smoothing) + even * label_smoothing
     if reduction == "mean":
-        return losses.sum() / weights.sum()
+        mean: Tensor = losses.sum() / weights.sum()
+        return mean
     return reduced(losses, reduction, "nll_loss")
 
 

@@ -44,7 +44,7 @@ class Linear(Cell):
         y: Tensor = self.bias_add(self.matmul(x, self.weight), self.bias)
         return y if self.activation is None else self.activation(y)
 
-    def shard(self, matmul: Strategy, bias: Strategy, activation: Strategy | None = None) -> Linear:
+    def shard(self, matmul: Strategy, bias: Strategy, activation: Strategy | None = None) -> Linear:  # type: ignore[override] # MindSpore has other arguments here
         """Cut the product, the addition of the bias and the activation; returns the layer."""
         self.matmul.shard(matmul)
         self.bias_add.shard(bias)

@@ -28,7 +28,7 @@ class GradientSums:
             raise ConfigurationError(f"accumulation_steps {steps!r} must be an integer of at least 1")
         self.steps = steps
         self.weights = tuple(weights)
-        self.totals = tuple(weight.clone("accu_grads", Constant(0.0)) for weight in weights)
+        self.totals = tuple(weight.twin("accu_grads", Constant(0.0)) for weight in weights)
         self.count = Parameter(np.zeros((), np.int32), "accumulated_batches", requires_grad=False)
         self.full = Parameter(np.zeros((), np.int32), "accumulation_full", requires_grad=False)
         for parameter in (*self.totals, self.count, self.full):

@@ -1,0 +1,157 @@
+"""Settings of cells and of parameters: where inputs lie, clones, what is printed, and what has no effect here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mpiparallel as ms
+from mpiparallel import nn, ops
+from mpiparallel.common.initializer import initializer
+from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.parallel.local_graph import local_graph
+
+X = np.random.default_rng(3).normal(size=(4, 6))
+W = np.random.default_rng(4).normal(size=(6, 2))
+
+
+class Product(nn.Cell):
+    """A product of two inputs, whose layouts its user says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = ms.Parameter(W, "w")
+
+    def construct(self, x: Any, scale: Any) -> Any:
+        return ops.tanh(x) @ self.w * scale, x.sum()
+
+
+class Whole(nn.Cell):
+    def __init__(self, in_strategy: Any, out_strategy: Any) -> None:
+        super().__init__()
+        self.product = Product().shard(in_strategy, out_strategy)
+
+    def construct(self, x: Any) -> Any:
+        y, total = self.product(x, 2.0)
+        return y.sum() + total
+
+
+STRATEGIES: list[tuple[Any, Any]] = [
+    (((2, 1), None), None),
+    (((1, 2), None), None),
+    (((1, 2), None), ((1, 2), None)),
+    (((2, 1), ()), ((2, 1), ())),
+]
+
+
+def value_and_gradient(communicator: Any, in_strategy: Any, out_strategy: Any) -> Any:
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+    network = Whole(in_strategy, out_strategy)
+    value, gradient = ops.value_and_grad(network, 0)(ms.Tensor(X))
+    return float(value), gradient.asnumpy()
+
+
+@pytest.mark.parametrize(("in_strategy", "out_strategy"), STRATEGIES)
+def test_a_cell_whose_inputs_are_laid_out_computes_what_it_did(in_strategy: Any, out_strategy: Any) -> None:
+    wanted = 2 * (np.tanh(X) @ W).sum() + X.sum()
+    slope = 2 * (1 - np.tanh(X) ** 2) * W.sum(1) + 1
+    for value, gradient in run_world(2, value_and_gradient, in_strategy, out_strategy):
+        np.testing.assert_allclose(value, wanted, rtol=1e-12)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-12)
+
+
+def test_operators_inside_take_the_layout_of_the_inputs() -> None:
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True, device_num=2)
+    sharded = Whole(((1, 2), None), None).sharded_graph(X)
+    (laid,) = [node for node in local_graph(sharded, 0).nodes if node.operator.name == "Identity"][:1] or [None]
+    cuts = [sharded.layouts[node.outputs[0]].cuts for node in sharded.graph.nodes if node.operator.name == "Identity"]
+    assert cuts == [(1, 2)]
+    assert laid is None or laid.outputs[0].spec.shape == (4, 3)
+
+
+def test_strategies_of_a_cell_fit_its_inputs() -> None:
+    with pytest.raises(ConfigurationError, match=r"in_strategy .* has 1 entries for 2 tensors"):
+        Product().shard(((2, 1),))(ms.Tensor(X), ms.Tensor(2.0))
+    with pytest.raises(ConfigurationError, match="parameter_plan is not offered"):
+        Product().shard(((2, 1), None), parameter_plan={"w": (1, 2)})
+
+
+def test_cells_print_as_mindspores_do() -> None:
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.d = nn.Dense(2, 3)
+            self.r = nn.ReLU()
+
+    # As MindSpore 2.10 prints them.
+    wanted = "Net(\n  (d): Dense(input_channels=2, output_channels=3, has_bias=True)\n  (r): ReLU()\n)"
+    assert str(Net()) == repr(Net()) == wanted
+
+
+def test_a_function_is_applied_to_the_cells_inside_first() -> None:
+    network = nn.SequentialCell([nn.Dense(2, 2), nn.ReLU()])
+    seen: list[Any] = []
+    assert network.apply(seen.append) is network
+    assert [type(one).__name__ for one in seen] == ["Dense", "ReLU", "SequentialCell"]
+
+
+def test_parameters_know_their_places_and_are_filled_on_demand() -> None:
+    network = nn.SequentialCell([nn.Dense(2, 2)])
+    assert network.param_prefix == ""
+    assert network[0].param_prefix == "0"
+    assert all(one.has_init for one in network.get_parameters())
+    filled = network.init_parameters_data()
+    assert list(filled) == list(filled.values()) == list(network.get_parameters())
+    assert not any(one.has_init for one in network.get_parameters())
+    network.add_flags(fast=True)
+    assert network.get_flags() == {"fast": True}
+    network.set_comm_fusion(3)
+    assert {one.comm_fusion for one in network.get_parameters()} == {3}
+
+
+@pytest.mark.parametrize("first", [np.arange(4.0), initializer("normal", (4,))], ids=["array", "initializer"])
+def test_a_clone_has_the_values_of_its_own(first: Any) -> None:
+    weight = ms.Parameter(first, "w", layerwise_parallel=True)
+    twin = weight.clone()
+    np.testing.assert_array_equal(twin.asnumpy(), weight.asnumpy())
+    twin[0] = 99
+    assert weight.asnumpy()[0] != 99
+    assert (twin.name, twin.layerwise_parallel) == ("w", True)
+    assert ms.ParameterTuple([weight]).clone("old")[0].name == "old.w"
+    assert ms.ParameterTuple([weight]).clone("zero", "zeros")[0].asnumpy().tolist() == [0, 0, 0, 0]
+    assert weight.clone(initializer("ones", (4,))).asnumpy().tolist() == [1, 1, 1, 1]
+
+
+def test_settings_of_parameters_are_kept_or_refused(remarks: Any) -> None:
+    weight = ms.Parameter(X, "w")
+    assert (weight.comm_fusion, weight.cache_enable, weight.sliced, weight.inited_param is weight) == (
+        1,
+        False,
+        False,
+        True,
+    )
+    assert weight.init_data() is weight
+    weight.add_pipeline_stage(0)
+    assert remarks() == ["parameter 'w': add_pipeline_stage(0) has no effect here: there is one pipeline stage"]
+    with pytest.raises(ConfigurationError, match="set_param_ps needs parameter servers, which are not offered"):
+        weight.set_param_ps()
+    with pytest.raises(ConfigurationError, match=r"init_data\(layout\) is not offered"):
+        weight.init_data(layout=((1, 2),))
+
+
+def test_what_has_no_effect_on_a_cell_says_so(remarks: Any) -> None:
+    network = nn.Dense(2, 2)
+    assert (
+        network.set_boost("O1").set_jit_config("config").set_inputs(1).set_broadcast_flag().set_auto_parallel()
+        is network
+    )
+    assert [line.split("(")[0] for line in remarks()] == [
+        "Dense.set_boost",
+        "Dense.set_jit_config",
+        "Dense.set_inputs",
+        "Dense.set_broadcast_flag",
+        "Dense.set_auto_parallel",
+    ]
