@@ -213,6 +213,7 @@ class Model:
         return Shrinking(networks, self.resharding, commit)
 
     def _take_step(self) -> None:
+        self.has_trained = False
         if self.active:
             self.step = self.resharding.step
 
@@ -232,7 +233,7 @@ class Model:
         sink_size: int = -1,
         initial_epoch: int = 0,
     ) -> None:
-        """Train for ``epoch`` epochs; after ``resume``, or a call that a callback has stopped, up to that many.
+        """Train for ``epoch`` epochs; after ``resume`` or ``reshard``, or a call that was stopped, up to that many.
 
         A call after one that has come to its end trains ``epoch`` more, which are numbered on.
 

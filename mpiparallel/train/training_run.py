@@ -15,6 +15,7 @@ from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CommunicationError, DatasetError, RankFailureError, ReshardError
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.remark import remark
 from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
@@ -266,6 +267,11 @@ class TrainingRun:
         if not self._has_begun and not self._told:
             if model.has_trained:
                 self._come_after(-(-model.step // batch_num))
+            elif model.step >= self._last_epoch * batch_num:
+                remark(
+                    f"Model.train: nothing is left to train, since step {model.step} ends the last of "
+                    f"{self._last_epoch} epochs; ask for more of them"
+                )
             model.step = max(model.step, self._first_epoch * batch_num)
             self._epoch = model.step // batch_num
         parameters.cur_step_num, parameters.cur_epoch_num = model.step, self._epoch + 1

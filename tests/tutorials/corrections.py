@@ -12,6 +12,7 @@ _LOCAL = "server_id is to be replaced, as the text says"
 _AUTO = "auto parallel has not come yet; the text says that only the mode changes"
 _FEWER = "fewer images and epochs than a cluster would take"
 _OTHER_SCRIPT = "the script for several hosts is the other one"
+_SLICES = "no fault: here a checkpoint has each rank's slices unless whole weights are asked for"
 _NO_DATA_PATH = "data_path is missing; the script of the text exports DATA_PATH"
 _NO_IMPORTS = "its imports are missing"
 _NO_PIPELINE = "pipelines have not come yet: the same without them"
@@ -64,6 +65,8 @@ CORRECTIONS = [
         "Momentum(resnet.trainable_params(), 0.01, 0.9)",
         "arguments are left out",
     ),
+    Correction(f"{RESNET}/integrated_save", "max=1", "max=1, integrated_save=True", _SLICES),
+    Correction(f"{RESNET}/save_semi_auto", "Config()", "Config(integrated_save=True)", _SLICES),
     Correction(
         f"{RESNET}/load_distributed", "Logits()", "Logits(sparse=True, reduction='mean')", "arguments are left out"
     ),
@@ -73,8 +76,8 @@ CORRECTIONS = [
     Correction(
         f"{HYBRID}/import_checkpoints",
         "",
-        "import os\nimport numpy as np\nfrom mindspore import Parameter, Tensor, build_searched_strategy, load_checkpoint\n"
-        "from mindspore import load_param_into_net, merge_sliced_parameter, save_checkpoint\n"
+        "import os\nimport numpy as np\nfrom mindspore import Parameter, Tensor, build_searched_strategy\n"
+        "from mindspore import load_checkpoint, load_param_into_net, merge_sliced_parameter, save_checkpoint\n"
         "from mindspore.nn import Momentum, TrainOneStepCell\nrank_size = 4",
         f"{_NO_IMPORTS}, and rank_size, which the text explains",
     ),
@@ -102,7 +105,8 @@ CORRECTIONS = [
     Correction(f"{HYBRID}/load_into_net", "parallel_net", "net", "the network is called net"),
     Correction(
         f"{HYBRID}/run_integrate",
-        '"Name of the checkpoint file to be integrated" "Path and name of the checkpoint file generated after integration"'
+        '"Name of the checkpoint file to be integrated" '
+        '"Path and name of the checkpoint file generated after integration"'
         ' "Path and name of the strategy file" "Number of nodes"',
         "CKP_1-4_32.ckpt ./CKP-Integrated_1-4_32.ckpt ./strategy_train.ckpt 4",
         "words stand for its arguments",

@@ -44,7 +44,7 @@ def digest(language: str, text: str) -> str:
 
 
 def restored(words: list[str], lines: str) -> str:
-    """Return the text that ``words`` begin with; ``lines`` has for each line a dot a level, then how many words it has.
+    """Return the text that ``words`` begin with; ``lines`` has for each line a dot a level, then its number of words.
 
     >>> print(restored("if x: # always y = 1 z = 2".split(), "4 .3 3"), end="")
     if x: # always

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from tests.tutorials.corrections import CORRECTIONS
 from tests.tutorials.listing import Listing
 
 _SECONDS = 240.0
+_NAP = 0.2
 
 
 class Reader:
-    """A reader of ``document`` who works in ``folder``, with the MPI library of ``python``; ``ranks`` were started at most."""
+    """A reader of ``document`` who works in ``folder``, with the MPI of ``python``; he has had up to ``ranks`` ranks."""
 
     def __init__(
         self, listings: Mapping[str, Listing], document: str, allowed: Collection[str], folder: Path, python: Path
@@ -55,6 +57,18 @@ class Reader:
     def commands(self, text: str, size: int, within: str = ".", fails: bool = False, **variables: object) -> str:
         """Run ``text`` by bash in a folder; it starts ``size`` ranks. Return what is printed."""
         return self._ended(["bash", "-c", text], size, self.folder / within, fails, variables)
+
+    def waits_for(self, word: str, files: Sequence[str]) -> list[str]:
+        """Return what is in ``files`` when ``word`` is in each: what a script has left running writes it there."""
+        deadline = time.monotonic() + _SECONDS
+        paths = [self.folder / file for file in files]
+        while True:
+            texts = [path.read_text(encoding="utf-8") if path.exists() else "" for path in paths]
+            if all(word in text for text in texts):
+                return texts
+            if time.monotonic() > deadline:
+                pytest.fail("\n".join([f"no {word!r} in each of {files}:", *texts]))
+            time.sleep(_NAP)
 
     def _ended(self, command: list[str], size: int, within: Path, fails: bool, variables: Mapping[str, object]) -> str:
         self.ranks = max(self.ranks, size)

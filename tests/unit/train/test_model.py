@@ -164,6 +164,15 @@ def test_a_training_called_again_trains_as_many_epochs_more(capsys) -> None:
         np.testing.assert_array_equal(weights(parts)[name], value, err_msg=name)
 
 
+def test_a_training_that_a_reshard_left_with_nothing_to_do_says_so(caplog) -> None:
+    model = line_model()
+    model.train(2, line_dataset(), dataset_sink_mode=False)
+    model.reshard(ranks=1)
+    model.train(2, line_dataset(), dataset_sink_mode=False)
+    assert model.step == 12
+    assert "nothing is left to train, since step 12 ends the last of 2 epochs; ask for more" in caplog.text
+
+
 def test_another_dataset_after_the_first_is_trained_whole(capsys) -> None:
     model = line_model()
     model.train(1, line_dataset(), dataset_sink_mode=False)
