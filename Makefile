@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-mpi lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
+.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -23,13 +23,34 @@ test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.v
 test: export OPENBLAS_NUM_THREADS := 1
 test:
 	.venv/bin/python -m pytest -n auto --dist worksteal \
-		-m "(not mpi or sample) and not gpu and not interop and not mindspore and not slow and not cluster"
+		-m "(not mpi or sample) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples"
 
 test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Open MPI and with MPICH, and let ranks die
 test-mpi: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test-mpi: export OPENBLAS_NUM_THREADS := 1
 test-mpi:
 	.venv/bin/python -m pytest -m mpi tests/mpi tests/reliability
+
+test-tutorials: .venv/.test .venv-mpich/.test ## follow every listing of MindSpore's tutorials on real ranks; they are not in this repository
+test-tutorials: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+test-tutorials: export OPENBLAS_NUM_THREADS := 1
+test-tutorials: export MPIPARALLEL_TUTORIALS_RESULTS := $(CURDIR)/build/tutorials.jsonl
+test-tutorials:
+	@mkdir -p build && rm -f $(MPIPARALLEL_TUTORIALS_RESULTS)
+	.venv/bin/python -m pytest -m tutorial tests/tutorials
+
+test-samples: .venv/.test .venv-mpich/.test ## run the tutorials' sample code, as downloaded: SAMPLES=DIR/docs/sample_code
+test-samples: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+test-samples: export OPENBLAS_NUM_THREADS := 1
+test-samples: export MPIPARALLEL_TUTORIALS_RESULTS := $(CURDIR)/build/samples.jsonl
+test-samples: export MPIPARALLEL_SAMPLES := $(SAMPLES)
+test-samples:
+	@mkdir -p build && rm -f $(MPIPARALLEL_TUTORIALS_RESULTS)
+	.venv/bin/python -m pytest -m samples tests/tutorials
+
+from-mindspore: .venv/.test ## make the tables of docs/from_mindspore.md from the results of both
+	@for results in build/tutorials.jsonl build/samples.jsonl; do test ! -f $$results || \
+		.venv/bin/python -m tests.tutorials.report $$results docs/from_mindspore.md || exit; done
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .

@@ -20,7 +20,7 @@ _NAP = 0.2
 
 
 class Reader:
-    """A reader of ``document`` who works in ``folder``, with the MPI of ``python``; he has had up to ``ranks`` ranks."""
+    """A reader of ``document``, who works in ``folder`` with the MPI of ``python`` and has had up to ``ranks`` ranks."""
 
     def __init__(
         self, listings: Mapping[str, Listing], document: str, allowed: Collection[str], folder: Path, python: Path

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.mpi_launcher import interpreters, library
 from tests.tutorials.reader import Reader
 from tests.tutorials.translation import NETWORK, script, write_sentences
 
@@ -29,6 +30,13 @@ GO_ON = "train()\nprint('what comes next', flush=True)\nmodel.train(1, dataset, 
 
 def losses(text: str) -> list[str]:
     return re.findall(r"loss is ([\d.e+-]+)", text)
+
+
+@pytest.fixture(scope="module", params=interpreters(), ids=library)
+def python(request: pytest.FixtureRequest) -> Path:
+    """The interpreter of each MPI library."""
+    found: Path = request.param
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mpiparallel as ms
+from tests.conformance.mpi_launcher import interpreters, library
 from tests.tutorials.reader import Reader
 
 pytestmark = pytest.mark.mpi
@@ -68,10 +69,11 @@ def losses(output: str) -> list[float]:
     return [float(found) for found in re.findall(r"loss is ([\d.e+-]+)", output)]
 
 
-@pytest.fixture(scope="module")
-def trained(folder: Path) -> Path:
-    """The folder after stage 1, which the tutorial leaves to its reader."""
-    return folder
+@pytest.fixture(scope="module", params=interpreters(), ids=library)
+def python(request: pytest.FixtureRequest) -> Path:
+    """The interpreter of each MPI library."""
+    found: Path = request.param
+    return found
 
 
 @listings()
