@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +12,9 @@ from tests.conformance.mpi_launcher import interpreters, library
 from tests.tutorials.listing import Listing
 from tests.tutorials.reader import Reader
 from tests.tutorials.reading import read
+from tests.tutorials.record import OUTCOME, Record
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "seeds"
-_OUTCOME = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
@@ -50,22 +48,10 @@ def reader(
     mark = request.node.get_closest_marker("tutorial")
     document, *names = mark.args
     one = Reader(listings, document, names, folder, python)
-    begin = time.monotonic()
+    record = Record(request.node, library(python))
     yield one
-    entry = {
-        "document": document,
-        "listings": names,
-        "shows": request.node.originalname,
-        "mpi": library(python),
-        "ranks": one.ranks,
-        "outcome": request.node.stash.get(_OUTCOME, "failed"),
-        "seconds": round(time.monotonic() - begin, 1),
-        "date": time.strftime("%Y-%m-%d"),
-    }
-    results = os.environ.get("MPIPARALLEL_TUTORIALS_RESULTS")
-    if results:
-        with Path(results).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+    record.says(document=document, listings=names, shows=request.node.originalname, ranks=one.ranks)
+    record.write()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -73,5 +59,5 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Let a fixture know how its test ended."""
     report = yield
     if report.when == "call":
-        item.stash[_OUTCOME] = report.outcome
+        item.stash[OUTCOME] = report.outcome
     return report

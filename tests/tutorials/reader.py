@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,12 @@ from tests.tutorials.correction import corrected, with_import_changed
 from tests.tutorials.corrections import CORRECTIONS
 from tests.tutorials.listing import Listing
 
-_SECONDS = 240.0
+_SECONDS = 600.0
 _NAP = 0.2
 
 
 class Reader:
-    """A reader of ``document``, who works in ``folder`` with the MPI of ``python`` and has had up to ``ranks`` ranks."""
+    """A reader of ``document``, at work in ``folder`` with the MPI of ``python``; ``ranks`` is the most that he had."""
 
     def __init__(
         self, listings: Mapping[str, Listing], document: str, allowed: Collection[str], folder: Path, python: Path
@@ -58,18 +60,6 @@ class Reader:
         """Run ``text`` by bash in a folder; it starts ``size`` ranks. Return what is printed."""
         return self._ended(["bash", "-c", text], size, self.folder / within, fails, variables)
 
-    def waits_for(self, word: str, files: Sequence[str]) -> list[str]:
-        """Return what is in ``files`` when ``word`` is in each: what a script has left running writes it there."""
-        deadline = time.monotonic() + _SECONDS
-        paths = [self.folder / file for file in files]
-        while True:
-            texts = [path.read_text(encoding="utf-8") if path.exists() else "" for path in paths]
-            if all(word in text for text in texts):
-                return texts
-            if time.monotonic() > deadline:
-                pytest.fail("\n".join([f"no {word!r} in each of {files}:", *texts]))
-            time.sleep(_NAP)
-
     def _ended(self, command: list[str], size: int, within: Path, fails: bool, variables: Mapping[str, object]) -> str:
         self.ranks = max(self.ranks, size)
         root = Path(__file__).parents[2]
@@ -86,6 +76,29 @@ class Reader:
             start_new_session=True,
         )
         output = finished(process, _SECONDS)
+        _wait_for_session(process.pid)
         if (process.returncode != 0) != fails:
             pytest.fail(f"{command!r} ended with {process.returncode}:\n{output}")
         return output
+
+
+def _wait_for_session(leader: int) -> None:
+    """Wait until all processes that a shell has started in the background have ended, or kill them."""
+    deadline = time.monotonic() + _SECONDS
+    while left := _of_session(leader):
+        if time.monotonic() > deadline:
+            for process in left:
+                os.kill(process, signal.SIGKILL)
+            pytest.fail(f"{len(left)} processes that were started in the background did not end")
+        time.sleep(_NAP)
+
+
+def _of_session(leader: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end while one looks at it. Its name, in parentheses, may have spaces.
+        with suppress(OSError):
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z":
+                found.append(int(path.parent.name))
+    return found

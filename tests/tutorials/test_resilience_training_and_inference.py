@@ -12,6 +12,7 @@ import pytest
 import mpiparallel as ms
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyItem, StrategyRecord
+from tests.tutorials.loss_lines import losses
 from tests.tutorials.reader import Reader
 from tests.tutorials.translation import NETWORK, script, write_sentences
 
@@ -60,10 +61,6 @@ for i in 0 1 2 3; do
 done
 """
 CONVERTED = "--ckpt_file=../dst_checkpoints/rank_$i/transformed$i.ckpt"
-
-
-def losses(text: str) -> list[float]:
-    return [float(found) for found in re.findall(r"loss is ([\d.e+-]+)", text)]
 
 
 def log(reader: Reader, folder: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import mpiparallel as ms
 from tests.conformance.mpi_launcher import interpreters, library
+from tests.tutorials.loss_lines import losses
 from tests.tutorials.reader import Reader
 
 pytestmark = pytest.mark.mpi
@@ -63,10 +63,6 @@ LOOK = 'np.save(f"listed_{get_rank()}.npy", [net.weight.asnumpy(), opt.moments[0
 def stacked(folder: Path, name: str, ranks: int) -> np.ndarray:
     """The weight and its moments, whole, of the rows that each rank has left in a file."""
     return np.concatenate([np.load(folder / f"{name}_{rank}.npy") for rank in range(ranks)], axis=1)
-
-
-def losses(output: str) -> list[float]:
-    return [float(found) for found in re.findall(r"loss is ([\d.e+-]+)", output)]
 
 
 @pytest.fixture(scope="module", params=interpreters(), ids=library)

@@ -66,7 +66,7 @@ def new_name(name: Any, known: Collection[str]) -> str:
 
 
 def write_content(path: Path, content: bytes) -> None:
-    """Replace what is in ``path``, whose folder is made; only its owner may read it. Raises ``StrategyFileError``."""
+    """Replace what is in ``path`` and its folder; only its owner may read it. Raises ``StrategyFileError``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, content)

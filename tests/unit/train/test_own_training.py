@@ -77,9 +77,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         Model(nn.ReLU()).train(1, data())
     with pytest.raises(ConfigurationError, match=r"training needs an optimizer; give Model\(network, loss_fn, opt"):
         Model(nn.Dense(6, 4), nn.MSELoss()).train(1, data())
-    with pytest.raises(
-        ConfigurationError, match=r"grad_accumulation_step 2 needs .*boost\.GradientAccumulation"
-    ):
+    with pytest.raises(ConfigurationError, match=r"grad_accumulation_step 2 needs .*boost\.GradientAccumulation"):
         Model(nn.WithLossCell(nn.Dense(6, 4), nn.MSELoss()), accumulation_steps=2).train(1, data())
     with pytest.raises(ConfigurationError, match="GradientAccumulation: optimizer is a Dense"):
         boost.GradientAccumulation(2, nn.Dense(6, 4))

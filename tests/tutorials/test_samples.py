@@ -1,0 +1,113 @@
+"""The samples as downloaded, only their imports changed, in a copy; ``make test-samples SAMPLES=DIR`` runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpiparallel.dataset.cifar10_files import write_cifar10
+from tests.conformance.mpi_launcher import library
+from tests.tutorials.correction import with_import_changed
+from tests.tutorials.loss_lines import losses
+from tests.tutorials.reader import Reader
+from tests.tutorials.record import Record
+from tests.tutorials.sample_runs import RUNS, Run
+
+pytestmark = [pytest.mark.mpi, pytest.mark.samples]
+
+_PLACE = Path("docs") / "sample_code"
+# The steps of an epoch that names of files in the samples have: 73 of 32 sentences.
+_SENTENCES = 73 * 32
+_IMAGES = 16
+
+
+def branches() -> dict[str, Path]:
+    """The folders of samples by branch: the one that MPIPARALLEL_SAMPLES names, or those of its branches."""
+    named = os.environ.get("MPIPARALLEL_SAMPLES")
+    if not named:
+        return {}
+    root = Path(named).resolve()
+    inner = {path.name: path / _PLACE for path in sorted(root.iterdir()) if (path / _PLACE).is_dir()}
+    name = root.parents[1].name if root.parts[-2:] == _PLACE.parts else root.name
+    return inner or {name: root}
+
+
+def cases() -> list[tuple[str, Path, Run]]:
+    """Each run of each branch that has its program, those of a sample one after the other."""
+    found = [(branch, folder, run) for branch, folder in branches().items() for run in RUNS]
+    return [one for one in found if (one[1] / one[2].sample / one[2].program).exists()]
+
+
+@pytest.fixture(scope="module")
+def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As many pairs of sentences as the samples' names of files suppose, each longer than they need."""
+    draw = np.random.default_rng(1)
+    rows = [" ".join(f"{kind}{word}" for word in draw.integers(0, 90, 14)) for _ in range(_SENTENCES) for kind in "ab"]
+    path = tmp_path_factory.mktemp("sentences") / "wmt14.en_fr.txt"
+    path.write_text("".join(f"{rows[at]}\t{rows[at + 1]}\n" for at in range(0, len(rows), 2)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As few images as fill one batch of 32 on each of two ranks; their brightness is their label."""
+    folder = tmp_path_factory.mktemp("images") / "cifar-10-batches-bin"
+    draw = np.random.default_rng(0)
+    for stem in [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]:
+        labels = draw.integers(0, 10, _IMAGES).astype(np.uint8)
+        pixels = labels[:, None, None, None] * 25 + draw.integers(0, 20, (_IMAGES, 32, 32, 3))
+        write_cifar10(folder, stem, pixels.astype(np.uint8), labels)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Path:
+    """A folder for the copies of the samples, which runs of one sample share."""
+    return tmp_path_factory.mktemp(f"samples_{library(python)}")
+
+
+def copied(folder: Path, sample: str, place: Path) -> Path:
+    """Return the copy of a sample in ``place``, with its imports changed; the one that is there if it is."""
+    copy = place / sample
+    if not copy.exists():
+        shutil.copytree(folder / sample, copy)
+        for path in copy.rglob("*.py"):
+            path.write_text(with_import_changed(path.read_text(encoding="utf-8")), encoding="utf-8")
+        for path in copy.glob("rank_table_*.json"):
+            path.write_text(re.sub(r'"server_id": "[^"]*"', '"server_id": "127.0.0.1"', path.read_text()))
+    return copy
+
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest, python: Path) -> Iterator[Record]:
+    """What is written of a run when it has ended."""
+    one = Record(request.node, library(python))
+    yield one
+    one.write()
+
+
+@pytest.mark.parametrize(("branch", "folder", "run"), cases(), ids=lambda value: getattr(value, "program", None))
+def test_a_sample_runs_as_it_stands(
+    branch: str, folder: Path, run: Run, copies: Path, python: Path, images: Path, sentences: Path, record: Record
+) -> None:
+    record.says(sample=run.sample, command=run.command, branch=branch, shows=run.shows)
+    place = copied(folder, run.sample, copies / branch)
+    for file, old, new in run.changed:
+        text = (place / file).read_text(encoding="utf-8")
+        (place / file).write_text(text.replace(old, new), encoding="utf-8")
+    reader = Reader({}, run.sample, (), place, python)
+    words = run.command.format(images=images, sentences=sentences)
+    output = reader.commands(f"{words} || true", 0)
+    texts = [(place / log).read_text(encoding="utf-8", errors="replace") for log in run.logs]
+    assert all((place / file).exists() for file in run.files)
+    if run.refusal:
+        assert re.search(run.refusal, "\n".join([output, *texts]))
+    elif texts:
+        told = [losses(text) for text in texts]
+        assert all(one[-1] < one[0] for one in told), "\n".join([output, *texts])
