@@ -19,7 +19,6 @@ from mpiparallel.layout.layout import bounds_of
 from mpiparallel.ops.batch_gathering import BatchGather
 from mpiparallel.ops.indexing import Indexing
 from mpiparallel.ops.input_checks import check_integer, check_shape, normal_axis
-from mpiparallel.remark import remark
 
 Tensors = Sequence[Tensor]
 Names = tuple[str, ...]
@@ -68,8 +67,7 @@ class Gather(Indexing):
         Raises ConfigurationError when there are other values in it.
         """
         if name not in ("manual_split", "manual_split_with_offset"):
-            remark(f"Gather.add_prim_attr: {name}={value!r} has no effect here: the planner takes no hints")
-            return self
+            return super().add_prim_attr(name, value)
         pairs = value if name == "manual_split_with_offset" else [(rows, None) for rows in value]
         rows = tuple(pair[0] for pair in pairs)
         if not rows or any(type(count) is not int or count < 1 for count in rows):

@@ -156,3 +156,10 @@ def test_slices_are_saved_and_loaded_under_an_even_cut(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.concatenate(found), table, rtol=1e-10, atol=1e-12)
     for start, held in run_world(4, loaded_evenly, str(tmp_path)):
         np.testing.assert_allclose(held, table[start : start + 16], rtol=1e-10, atol=1e-12)
+
+
+def test_other_attributes_change_nothing_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    gather = ops.Gather()
+    assert gather.add_prim_attr("primitive_target", "CPU") is gather
+    assert "has no effect here" in caplog.text
+    assert gather.manual_split == ()
