@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from mpiparallel import nn, ops
+from mpiparallel import ParameterTuple, nn, ops
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.initializer import initializer
 
@@ -28,13 +30,30 @@ class TwoMatMul(nn.Cell):
         return self.second(self.relu(self.first(x, self.w1)), self.w2)
 
 
+class ThreeMatMul(nn.Cell):
+    """``relu(relu(x @ w0) @ w1) @ w2``, the weights in a tuple; ``strategies`` are those of the five operators."""
+
+    def __init__(self, widths, strategies):
+        super().__init__()
+        pairs = enumerate(pairwise(widths))
+        self.weights = ParameterTuple(weight(f"w{index}", *shape) for index, shape in pairs)
+        operators = (ops.MatMul(), ops.ReLU(), ops.MatMul(), ops.ReLU(), ops.MatMul())
+        for operator, strategy in zip(operators, strategies, strict=True):
+            operator.shard(strategy)
+        self.first, self.relu, self.second, self.other_relu, self.third = operators
+
+    def construct(self, x):
+        w0, w1, w2 = self.weights
+        return self.third(self.other_relu(self.second(self.relu(self.first(x, w0)), w1)), w2)
+
+
 class MeanLoss(nn.Cell):
     """The mean of what a net returns."""
 
-    def __init__(self, net):
+    def __init__(self, net, strategy=None):
         super().__init__()
         self.net = net
-        self.mean = ops.ReduceMean()
+        self.mean = ops.ReduceMean().shard(strategy)
 
     def construct(self, *inputs):
         return self.mean(self.net(*inputs))
