@@ -31,11 +31,11 @@ def init(backend_name: str | None = None) -> None:
     """Make this process a rank; every rank calls it before any other communication.
 
     Under ``mpirun`` or ``srun`` the ranks are those of MPI. From then on an uncaught exception on any of them ends the
-    whole job, the ranks of a host share its cores among their BLAS threads, and the signal of preemption waits for the
-    end of a step (``train.preemption``). Processes that a shell has started one by one, each with its ``RANK_ID`` and
-    ``RANK_SIZE``, wait here for each other and are ranks of one job from then on; where they cannot be, all are
-    refused. A process started alone is a world of one rank, with or without MPI. An existing world is kept. A process that ``grow`` started finds the world of those
-    that started it.
+    whole job, and so do failed tests where pytest runs it; the ranks of a host share its cores among their BLAS
+    threads, and the signal of preemption waits for the end of a step (``train.preemption``). Processes that a shell
+    has started one by one, each with its ``RANK_ID`` and ``RANK_SIZE``, wait here for each other and are ranks of one
+    job from then on; where they cannot be, all are refused. A process started alone is a world of one rank, with or
+    without MPI. An existing world is kept. A process that ``grow`` started finds the world of those that started it.
 
     ``backend_name`` may be ``None`` or one of ``"mpi"``, ``"hccl"``, ``"nccl"`` and ``"mccl"``, for MindSpore's sake:
     all of them mean MPI. Raises ``ConfigurationError`` for another name and for variables that name no rank of a job,

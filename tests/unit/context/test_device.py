@@ -44,7 +44,7 @@ SETTERS = [lambda target: set_context(device_target=target), ms.set_device]
 @pytest.mark.usefixtures("_no_gpu")
 def test_a_gpu_that_is_not_there_is_refused_with_the_remedy(setter: Callable[[str], None], mode: int) -> None:
     set_context(mode=mode)
-    with pytest.raises(ConfigurationError, match="device_target='GPU'.* set device_target='CPU'"):
+    with pytest.raises(ConfigurationError, match=r"device_target='GPU'.* set device_target='CPU'"):
         setter("GPU")
     assert get_context("device_target") == "CPU"
 
