@@ -16,7 +16,7 @@ def gpu_problem() -> str | None:
         import cupy  # an optional extra, and slow to import: only when a GPU is asked for
     except ImportError:
         return (
-            "device_target='GPU' needs CuPy, which cannot be imported; pip install 'mpiparallel[cuda12x]' (or cuda13x), "
+            "device_target='GPU' needs CuPy, which is not to be had; pip install 'mpiparallel[cuda12x]' (or cuda13x), "
             "or set device_target='CPU'"
         )
     if not cupy.cuda.is_available():
