@@ -261,7 +261,7 @@ def _full_batch(parallel: dict[str, Any], device_num: int) -> bool:
                 f"dim 0 in {device_num}, for a piece each, or in 1, for the whole batch on each"
             )
         return pieces == 1
-    return strategy == "full_batch" if parallel["full_batch"] is None else bool(parallel["full_batch"])
+    return bool(strategy == "full_batch" if parallel["full_batch"] is None else parallel["full_batch"])
 
 
 def _graph_level(asked: Any) -> int:
