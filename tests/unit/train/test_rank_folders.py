@@ -183,3 +183,22 @@ def test_folders_that_have_none_in_common_are_refused() -> None:
 def test_where_only_some_ranks_share_a_folder_each_makes_its_own_in_it() -> None:
     found = run_world(3, lambda communicator: rank_folders("/x/" + "aab"[get_rank()], communicator))
     assert [own for _, own in found] == [("a/rank_0", "a/rank_1", "b/rank_2")] * 3
+
+
+@pytest.mark.parametrize("options", [{"integrated_save": True}, {"async_save": True}, {"remove_redundancy": True}])
+def test_other_ways_of_saving_go_into_folders_of_their_own_and_other_formats_too(tmp_path, options) -> None:
+    config = CheckpointConfig(0, format="ckpt", **options)
+    held = [values for _, values in run_world(RANKS, train, tmp_path, 2, config)]
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.ckpt"))
+    ranks = [0] if "integrated_save" in options else range(RANKS)
+    assert written == [f"ckpt_{rank}/dense-2_3.ckpt" for rank in ranks]
+    assert verify(*find(tmp_path)).is_sound
+
+    def resume(communicator):
+        model = make_model()
+        model.resume(own_folder(tmp_path), make_dataset())
+        return held_by(model)
+
+    for found, wanted in zip(run_world(RANKS, resume), held, strict=True):
+        for name, value in wanted.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
