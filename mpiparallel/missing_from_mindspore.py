@@ -27,7 +27,7 @@ _REASONS: Final = {
     "Event current_stream default_stream set_cur_stream synchronize communication_stream MemPool empty_cache "
     "memory_allocated max_memory_allocated memory_stats memory_summary set_memory",
     "parameter servers are not offered; all ranks hold parameters, cut by strategies or the parallel optimizer": ""
-    "set_param_ps set_ps_context get_ps_context",
+    "set_param_ps",
     "costs are not weighed: without strategies an operator takes batch parallelism or the layout of its inputs": ""
     "set_algo_parameters get_algo_parameters reset_algo_parameters cost_model_context",
     "networks are not rewritten; change the cell": "SymbolTree Node NodeType ScopedValue ValueType",
