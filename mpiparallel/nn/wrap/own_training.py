@@ -26,8 +26,8 @@ class OwnTraining(TrainOneStepCell):
         found = [cell for _, cell in network.cells_and_names() if isinstance(cell, Optimizer)]
         if not found:
             raise ConfigurationError(
-                "Model: training needs an optimizer; give Model(network, loss_fn, optimizer), or a network that has one "
-                "and makes the update itself"
+                "Model: training needs an optimizer; give Model(network, loss_fn, optimizer), or a network that has "
+                "one and makes the update itself"
             )
         super().__init__(network, found[0])
 
