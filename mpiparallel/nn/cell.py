@@ -169,7 +169,7 @@ class Cell(CellSettings):
 
     def _bprop(self, *given: Any, **options: Any) -> Any:
         with self._computing():
-            return self.bprop(*given, **options)
+            return self.bprop(*given, **options)  # type: ignore[attr-defined]
 
     def _computing(self) -> AbstractContextManager[None]:
         return nullcontext() if self._precision is None else computing_in(self._precision)
