@@ -117,7 +117,7 @@ def _one_hot(operator: Any, indices: Array, on_value: Array, off_value: Array) -
 def _dropout(operator: Any, x: Array) -> tuple[Array, Array]:
     mask = np.ones(x.shape, bool)
     if operator.keep_prob < 1:
-        key = stream_key(0, *operator.seeds, operator.scope, "draw 0")
+        key = stream_key(0, *operator.seeds, operator.scope, 0)
         RandomBox(np, x.shape, Box.whole(x.shape)).keep(key, operator.keep_prob, mask)
     return x * mask / operator.keep_prob, mask
 
