@@ -65,10 +65,13 @@ if TYPE_CHECKING:
     from mpiparallel.dtype import complex64 as complex64
     from mpiparallel.dtype import complex128 as complex128
     from mpiparallel.dtype import double as double
+    from mpiparallel.dtype import dtype_to_nptype as dtype_to_nptype
+    from mpiparallel.dtype import dtype_to_pytype as dtype_to_pytype
     from mpiparallel.dtype import float16 as float16
     from mpiparallel.dtype import float32 as float32
     from mpiparallel.dtype import float64 as float64
     from mpiparallel.dtype import float_ as float_
+    from mpiparallel.dtype import get_py_obj_dtype as get_py_obj_dtype
     from mpiparallel.dtype import half as half
     from mpiparallel.dtype import int8 as int8
     from mpiparallel.dtype import int16 as int16
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from mpiparallel.dtype import list_ as list_
     from mpiparallel.dtype import long as long
     from mpiparallel.dtype import number as number
+    from mpiparallel.dtype import pytype_to_dtype as pytype_to_dtype
     from mpiparallel.dtype import short as short
     from mpiparallel.dtype import single as single
     from mpiparallel.dtype import string as string
@@ -134,10 +138,13 @@ _DTYPES = (
     "complex128",
     "complex64",
     "double",
+    "dtype_to_nptype",
+    "dtype_to_pytype",
     "float16",
     "float32",
     "float64",
     "float_",
+    "get_py_obj_dtype",
     "half",
     "int16",
     "int32",
@@ -149,6 +156,7 @@ _DTYPES = (
     "list_",
     "long",
     "number",
+    "pytype_to_dtype",
     "short",
     "single",
     "string",
@@ -261,6 +269,8 @@ __all__ = [
     "dataset",
     "double",
     "dtype",
+    "dtype_to_nptype",
+    "dtype_to_pytype",
     "export",
     "float16",
     "float32",
@@ -270,6 +280,7 @@ __all__ = [
     "get_auto_parallel_context",
     "get_context",
     "get_ps_context",
+    "get_py_obj_dtype",
     "get_rng_state",
     "get_seed",
     "grad",
@@ -297,6 +308,7 @@ __all__ = [
     "nn",
     "number",
     "ops",
+    "pytype_to_dtype",
     "rank_list_for_transform",
     "reset_auto_parallel_context",
     "reset_ps_context",

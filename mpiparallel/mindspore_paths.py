@@ -20,6 +20,7 @@ from typing import Any, Final
 from mpiparallel.absent_names import getattr_of
 
 _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "_c_expression": (("train.private_names",), ""),
     "common.api": (("context.just_in_time",), ""),
     "common.seed": (("context",), ""),
     "dataset.engine": (
@@ -39,7 +40,10 @@ _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "array_ops comm_ops control_ops debug_ops inner_ops math_ops nn_ops other_ops random_ops",
     ),
     "ops.primitive": (("ops.primitive_names",), ""),
+    "parallel._auto_parallel_context": (("train.private_names",), ""),
+    "parallel._utils": (("train.private_names",), ""),
     "parallel.nn": (("nn.transformer", "nn"), ""),
+    "train.train_thor": (("train",), "dataset_helper"),
 }
 """A path of MindSpore, the modules here that have its names, and the files that MindSpore has in that folder."""
 
