@@ -70,6 +70,17 @@ def getattr_of(module: str, doors: Iterable[str] = ()) -> Callable[[str], Any]:
     return look_up
 
 
+def getattr_of_instances(owner: str) -> Callable[[Any, str], Any]:
+    """Return the ``__getattr__`` of a class, whose AttributeError names the nearest, or says why it is missing."""
+
+    def look_up(self: Any, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(absent(owner, name, dir(self)))
+
+    return look_up
+
+
 def _imports_by_name() -> bool:
     """Tell whether ``from module import name`` asks, which would hide the words of an AttributeError."""
     frame: FrameType | None = sys._getframe(1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from mpiparallel.absent_names import getattr_of_instances
 from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
@@ -41,6 +42,9 @@ class Tensor(TensorMethods):
     """
 
     __array_priority__ = 100
+    if not TYPE_CHECKING:
+        __getattr__ = getattr_of_instances("Tensor")
+
     name = ""
 
     def __init__(

@@ -6,6 +6,8 @@ import importlib
 
 import pytest
 
+import mpiparallel as ms
+
 FRONTS = [
     "mpiparallel",
     "nn",
@@ -69,3 +71,18 @@ def test_an_import_by_name_says_why_it_fails(statement: str, message: str) -> No
 def test_what_python_itself_looks_for_is_not_searched_for() -> None:
     with pytest.raises(AttributeError, match=r"^module 'mpiparallel\.nn' has no attribute '__wrapped__'$"):
         importlib.import_module("mpiparallel.nn").__wrapped__  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("asnmpy", "^Tensor has no 'asnmpy'; did you mean 'asnumpy'"),
+        ("gelu", "^Tensor has no 'gelu'; it is mpiparallel.ops.gelu$"),
+        ("register_hook", "hooks into backward passes are not offered; define bprop in the cell"),
+        ("_secret", "^'Tensor' object has no attribute '_secret'$"),
+    ],
+)
+def test_a_tensor_names_the_nearest_of_its_methods(name: str, message: str) -> None:
+    assert not hasattr(ms.Tensor([1.0]), name)
+    with pytest.raises(AttributeError, match=message):
+        getattr(ms.Tensor([1.0]), name)

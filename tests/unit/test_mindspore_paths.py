@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import mpiparallel
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.mindspore_paths import PATHS
 
 SAME = {
@@ -52,3 +54,18 @@ def test_each_path_can_be_imported_and_says_where_it_leads(path: str) -> None:
 def test_what_is_no_path_of_mindspore_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'mpiparallel\.nn\.optimus'"):
         importlib.import_module("mpiparallel.nn.optimus")
+
+
+def test_names_that_mindspore_keeps_to_itself_do_what_makes_sense_here(remarks: Callable[[], list[str]]) -> None:
+    utilities = importlib.import_module("mpiparallel.parallel._utils")
+    assert not utilities._need_to_full()
+    assert utilities._to_full_tensor("fed", 8, 0) == "fed"
+    settings = importlib.import_module("mpiparallel.parallel._auto_parallel_context").auto_parallel_context()
+    settings.set_all_reduce_fusion_split_indices([140])
+    assert [line.split(" has")[0] for line in remarks()] == ["set_all_reduce_fusion_split_indices([140])"]
+    with pytest.raises(ConfigurationError, match="train with dataset_sink_mode=False"):
+        importlib.import_module("mpiparallel._c_expression").init_exec_dataset("queue", 1, 1)
+    mark = importlib.import_module("mpiparallel.ops.operations.comm_ops")._VirtualDataset()
+    assert (mark.add_prim_attr("full_batch", True)("x"), mark("x", "y")) == ("x", ("x", "y"))
+    scaled = importlib.import_module("mpiparallel.nn.wrap.loss_scale")._grad_scale
+    assert scaled(mpiparallel.Tensor([4.0]), mpiparallel.Tensor([2.0])).tolist() == [0.5]
