@@ -51,11 +51,17 @@ class TensorShapes(TensorCasts):
         return apply_named("Squeeze", self, options=(() if axis is None else axis,))
 
     def transpose(self, *axes: Any) -> Tensor:
-        """Return the tensor with its dims permuted; reversed when none are given."""
-        order = tuple(given(axes)) or tuple(range(self.ndim))[::-1]
-        return apply_named("Transpose", self, order)
+        """Return the tensor with two dims exchanged, or with all permuted; reversed when none are given.
 
-    permute = transpose
+        Two numbers are the dims to exchange, as in MindSpore 2; a sequence, or more of them, the order of all.
+        """
+        if len(axes) == 2:
+            return self.swapaxes(*axes)
+        return self.permute(*(axes or tuple(range(self.ndim))[::-1]))
+
+    def permute(self, *axes: Any) -> Tensor:
+        """Return the tensor with its dims in another order."""
+        return apply_named("Transpose", self, tuple(given(axes)))
 
     def t(self) -> Tensor:
         """Return the matrix with rows as columns."""
@@ -65,7 +71,7 @@ class TensorShapes(TensorCasts):
         """Return the tensor with two dims exchanged."""
         order = list(range(self.ndim))
         order[axis1], order[axis2] = order[axis2], order[axis1]
-        return self.transpose(order)
+        return self.permute(order)
 
     swapdims = swapaxes
 
@@ -73,7 +79,7 @@ class TensorShapes(TensorCasts):
         """Return the tensor with dim ``source`` in the place of ``destination``, the others in their order."""
         order = [dim for dim in range(self.ndim) if dim != source % self.ndim]
         order.insert(destination % self.ndim, source % self.ndim)
-        return self.transpose(order)
+        return self.permute(order)
 
     movedim = moveaxis
 

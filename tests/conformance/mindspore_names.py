@@ -80,7 +80,7 @@ NAMES: Final[dict[str, str]] = {
 DIFFERENCES: Final[dict[str, str]] = {
     "mindspore.Tensor": "`print(x.dtype)` is MindSpore's; the type is also NumPy's dtype",
     "mindspore.Tensor.set_dtype": "returns a tensor of the type, and leaves this one",
-    "mindspore.Tensor.transpose": "takes the new order of all dims, as MindSpore does for more than two numbers",
+    "mindspore.Tensor.transpose": "two numbers are exchanged, as in MindSpore 2; else the order of all dims",
     "mindspore.bfloat16": "a name: neither NumPy nor CuPy computes in it, and using it says so",
     "mindspore.int_": "a name for all types of its kind; no type of an element",
     "mindspore.float_": "a name for all types of its kind; no type of an element",
