@@ -5,6 +5,7 @@ from __future__ import annotations
 from mpiparallel import ops
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn import smooth_activation as smooth
 from mpiparallel.nn.cell import Cell
 
 
@@ -83,6 +84,16 @@ _ACTIVATIONS: dict[str, type[Cell]] = {
     "tanh": Tanh,
     "sigmoid": Sigmoid,
     "softmax": Softmax,
+    "elu": smooth.ELU,
+    "hsigmoid": smooth.HSigmoid,
+    "hswish": smooth.HSwish,
+    "leakyrelu": smooth.LeakyReLU,
+    "logsigmoid": smooth.LogSigmoid,
+    "logsoftmax": smooth.LogSoftmax,
+    "mish": smooth.Mish,
+    "prelu": smooth.PReLU,
+    "relu6": smooth.ReLU6,
+    "silu": smooth.SiLU,
 }
 
 
