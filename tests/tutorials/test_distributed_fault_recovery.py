@@ -24,8 +24,14 @@ net = Net()
 model = ms.Model(net, optimizer=Adam(net.trainable_params(), 0.01))
 callback = [LossMonitor()]
 """
-SAVED = "checkpoints/test-4_8.h5"
-GO_ON = "train()\nprint('what comes next', flush=True)\nmodel.train(1, dataset, callbacks=callback)\n"
+SAVED = "test-4_8.h5"
+# The listing that recovers loads weights, not the states of the optimizer.
+GO_ON = """
+train()
+print("what comes next", flush=True)
+again = ms.Model(net, optimizer=Adam(net.trainable_params(), 0.01))
+again.train(2, dataset, callbacks=callback, dataset_sink_mode=True)
+"""
 
 
 @pytest.fixture(scope="module", params=interpreters(), ids=library)
@@ -65,10 +71,10 @@ def test_training_goes_on_where_it_stopped_after_a_shard_was_lost(reader: Reader
     lost.unlink()
     shutil.copy(replica, lost)
     reader.types("parallel_recover_train.py", NETWORK, MODEL, reader.listing("recover_train"), "recover_train()")
-    options = f"--ckpt_file=../ckpt_dir$i/{SAVED}"
+    options = "--ckpt_file=../ckpt_dir$i/test-4_8.ckpt"
     reader.types("run_parallel_recover_ckpt.sh", script("parallel_recover_train.py", 8, "recover", options))
     reader.commands(reader.listing("run_recover").replace("DATASET_PATH", str(sentences)), 8)
     before = (reader.folder / "ckpt_dir0" / "train.log0").read_text().partition("what comes next")
     after = losses((reader.folder / "recover0" / "train.log0").read_text())
-    assert after[0] == losses(before[2])[0]
+    assert after == losses(before[2])
     assert after[-1] < losses(before[0])[0]

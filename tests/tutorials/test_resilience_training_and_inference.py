@@ -19,7 +19,12 @@ from tests.tutorials.translation import NETWORK, script, write_sentences
 pytestmark = pytest.mark.mpi
 listings = partial(pytest.mark.tutorial, "resilience_training_and_inference")
 
-GO_ON = "print('what comes next', flush=True)\nmodel.train(1, dataset, callbacks=[LossMonitor()])\n"
+# The listing that goes on loads weights, not the states of the optimizer.
+GO_ON = """
+print("what comes next", flush=True)
+again = ms.Model(net, optimizer=Momentum(learning_rate=0.01, momentum=0.9, params=net.get_parameters()))
+again.train(2, dataset, callbacks=[LossMonitor()], dataset_sink_mode=True)
+"""
 # The network without loss, of source and target ids in one array.
 PREDICTION = """
 from mpiparallel import ops
@@ -152,8 +157,8 @@ def test_four_ranks_train_on_where_eight_stopped(reader: Reader, work: Path) -> 
     reader.types("train_4p.py", NETWORK, own, reader.listing("train_4p"))
     reader.types("run_train_4p.sh", script("train_4p.py", 4, "recover", CONVERTED))
     reader.commands(reader.listing("run_train_4p").replace("../output", str(work.parent / "output")), 4)
-    next_loss = losses(log(reader, "device0").partition("what comes next")[2])[0]
-    assert losses(log(reader, "recover0"))[0] == pytest.approx(next_loss, rel=1e-5)
+    stayed = losses(log(reader, "device0").partition("what comes next")[2])
+    assert losses(log(reader, "recover0")) == pytest.approx(stayed, rel=1e-5)
 
 
 @listings("infer")
@@ -215,4 +220,4 @@ def test_without_stages_the_pipeline_listing_trains(reader: Reader, work: Path) 
     assert told[-1] < told[0]
     for name in ("run_compile_after_pipeline", "run_train_after_pipeline"):
         reader.commands(reader.listing(name).replace("../output", str(work.parent / "output")), 4)
-    assert len(losses(log(reader, "recover0"))) == 16
+    assert len(losses(log(reader, "recover0"))) == 2
