@@ -20,7 +20,7 @@ class BatchNorm(Operator):
     the mean and the variance used, and these two once more, where MindSpore has reserved space.
 
     It is recorded as its steps. A strategy may cut every dim, vectors as the channels are:
-    ``((2, 4, 1, 1), (4,), (4,), (4,), (4,))``.
+    ``((2, 4, 1, 1), (4,), (4,), (4,), (4,))``; an out_strategy is that of y alone.
 
     Source: Ioffe and Szegedy, "Batch Normalization", 2015.
     """
@@ -36,14 +36,16 @@ class BatchNorm(Operator):
     def __call__(self, input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
         x = input_x if isinstance(input_x, Tensor) else Tensor(input_x)
         if not self.is_training:
-            infer = BNInfer(self.epsilon).configured(strategy=self.strategy)
+            infer = BNInfer(self.epsilon).configured(strategy=self.strategy, out_strategy=self.out_strategy)
             return infer(x, scale, bias, mean, variance), mean, variance, mean, variance
         whole = self.configured()
         reduce = BNTrainingReduce().configured(strategy=self.strategy and self.strategy[:1], step_of=whole)
         sums = reduce(x)
         count = x.size // max(x.shape[1], 1)
         used = BNMoments(count)(*sums)
-        update = BNTrainingUpdate(self.epsilon).configured(strategy=self.strategy, step_of=whole)
+        update = BNTrainingUpdate(self.epsilon).configured(
+            strategy=self.strategy, out_strategy=self.out_strategy, step_of=whole
+        )
         y = update(x, scale, bias, *used)
         AssignMovingAverage(1.0 - self.momentum)(mean, used[0])
         AssignMovingAverage(1.0 - self.momentum, count / max(count - 1, 1))(variance, used[1])

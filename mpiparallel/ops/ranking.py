@@ -101,8 +101,10 @@ class Argmax(Ranking):
         """Return the places of the extreme elements of the rows, and these elements."""
         x = x if isinstance(x, Tensor) else Tensor(x)
         self.reduced(x.shape)
-        value = self.extreme(self.keep_dims).configured(strategy=self.strategy)(x, self.axis)
-        return Operator.__call__(self, x, value), value
+        moved = self.out_strategy or ()
+        extreme = self.extreme(self.keep_dims).configured(strategy=self.strategy, out_strategy=moved[1:] or None)
+        value = extreme(x, self.axis)
+        return Operator.__call__(self.configured(out_strategy=moved[:1] or None), x, value), value
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         return (TensorSpec(self.reduced(inputs[0].shape), self.output_type),)

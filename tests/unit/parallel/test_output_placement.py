@@ -108,3 +108,19 @@ def test_an_out_strategy_that_does_not_fit_is_refused(out_strategy: Any, said: s
     network = Product(((2, 2), (2, 1)), None)
     with pytest.raises(StrategyError, match=said):
         compiled(network, out_strategy)
+
+
+def steps(communicator: Any) -> list[Any]:
+    semi_auto()
+    norm = ops.BatchNorm(True).shard(((2, 2), (2,), (2,), (2,), (2,)), ((1, 4),))
+    extremes = ops.ArgMaxWithValue(1).shard(((1, 4),), ((4,), (2,)))
+    vectors = [ms.Parameter(one, f"p{index}") for index, one in enumerate((W[:, 0], W[:, 1], W[:, 2], W[:, 3] ** 2))]
+    found = [norm(ms.Tensor(X), *vectors)[0], *extremes(ms.Tensor(X))]
+    return [one.asnumpy() for one in found]
+
+
+def test_operators_made_of_steps_take_an_out_strategy() -> None:
+    y = (X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5) * W[:, 0] + W[:, 1]
+    for found in run_world(4, steps):
+        for one, wanted in zip(found, (y, X.argmax(1), X.max(1)), strict=True):
+            np.testing.assert_allclose(one, wanted, rtol=1e-10, atol=1e-12)
