@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.batch_norm_steps import BNInfer, BNTrainingUpdate
 from mpiparallel.ops.batch_statistics import BNMoments, BNTrainingReduce
@@ -35,18 +35,27 @@ class BatchNorm(Operator):
 
     def __call__(self, input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
         x = input_x if isinstance(input_x, Tensor) else Tensor(input_x)
+        strategy = _without_added_dims(self.strategy, x.ndim)
         if not self.is_training:
-            infer = BNInfer(self.epsilon).configured(strategy=self.strategy, out_strategy=self.out_strategy)
+            infer = BNInfer(self.epsilon).configured(strategy=strategy, out_strategy=self.out_strategy)
             return infer(x, scale, bias, mean, variance), mean, variance, mean, variance
-        whole = self.configured()
-        reduce = BNTrainingReduce().configured(strategy=self.strategy and self.strategy[:1], step_of=whole)
+        whole = self.configured(strategy=strategy)
+        reduce = BNTrainingReduce().configured(strategy=strategy and strategy[:1], step_of=whole)
         sums = reduce(x)
         count = x.size // max(x.shape[1], 1)
         used = BNMoments(count)(*sums)
         update = BNTrainingUpdate(self.epsilon).configured(
-            strategy=self.strategy, out_strategy=self.out_strategy, step_of=whole
+            strategy=strategy, out_strategy=self.out_strategy, step_of=whole
         )
         y = update(x, scale, bias, *used)
         AssignMovingAverage(1.0 - self.momentum)(mean, used[0])
         AssignMovingAverage(1.0 - self.momentum, count / max(count - 1, 1))(variance, used[1])
         return y, *used, *used
+
+
+def _without_added_dims(strategy: Strategy | None, rank: int) -> Strategy | None:
+    """Return a strategy without the cuts into 1 of dims that ``x`` lacks: MindSpore infers from four dims always."""
+    if not strategy or any(cut != 1 for cut in strategy[0][rank:]):
+        return strategy
+    first = strategy[0][:rank]
+    return (first, *strategy[1:])

@@ -35,8 +35,8 @@ def applied(communicator: Any, rank: int, cuts: tuple[int, ...]) -> list[Any]:
     """Return what training makes of the input: output, gradient of its weighted sum, statistics; then evaluation."""
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
     layer = nn.BatchNorm1d(3, momentum=0.75, gamma_init=ms.Tensor(GAMMA), beta_init=ms.Tensor(BETA), dtype=np.float64)
-    for operator in (layer.bn_train, layer.bn_infer):
-        operator.shard((cuts, *((cuts[1],),) * 4))
+    layer.bn_train.shard((cuts, *((cuts[1],),) * 4))
+    layer.bn_infer.shard(((*cuts, *(1,) * (4 - len(cuts))), *((cuts[1],),) * 4))
     x = ms.Tensor(INPUTS[rank])
     weights = ms.Tensor(np.cos(np.arange(INPUTS[rank].size)).reshape(INPUTS[rank].shape))
     layer.set_train()
