@@ -296,14 +296,12 @@ def test_semi_auto_parallel_saves_whole_weights_and_loads_them(reader: Reader) -
 @listings("semi_auto_net", "integrated_save", "sliced_save")
 @pytest.mark.parametrize(("name", "columns"), [("integrated_save", 128), ("sliced_save", 64)])
 def test_a_checkpoint_has_whole_weights_or_a_slice_of_each_rank(reader: Reader, name: str, columns: int) -> None:
-    saved = (
-        f"net = SemiAutoParallelNet()\nckpt_callback = ModelCheckpoint('test', f'./{name}_{{get_rank()}}', ckpt_config)"
-    )
+    saved = f"net = SemiAutoParallelNet()\nckpt_callback = ModelCheckpoint('{name}', f'./{name}_{{get_rank()}}', ckpt_config)"
     reader.types(f"{name}.py", reader.listing("semi_auto_net"), SEMI_AUTO, reader.listing(name), saved, TRAIN_SEMI_AUTO)
     reader.runs(2, f"{name}.py")
     trained = of_ranks(reader.folder, "trained", 2)
     wanted = trained if columns == 64 else [np.concatenate(trained, axis=1)]
     for rank, whole in enumerate(wanted):
-        weight = ms.load_checkpoint(str(reader.folder / f"{name}_{rank}/test-2_4.ckpt"))["weight"].asnumpy()
+        weight = ms.load_checkpoint(str(reader.folder / f"{name}_{rank}/{name}-2_4.ckpt"))["weight"].asnumpy()
         assert weight.shape == (512, columns)
         np.testing.assert_array_equal(weight, whole)
