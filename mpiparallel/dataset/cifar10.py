@@ -13,6 +13,7 @@ from mpiparallel.dataset import config
 from mpiparallel.dataset.cifar10_files import Bytes, Cifar10File, read_cifar10
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
+from mpiparallel.dataset.worker_arguments import remark_on_workers
 
 _NAME = "Cifar10Dataset"
 
@@ -26,7 +27,8 @@ class Cifar10Dataset(Dataset):
     may have fewer samples than CIFAR-10's 10,000.
 
     The samples are shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and
-    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change nothing.
+    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change
+    nothing, as a remark says.
 
     Binary files are mapped, not loaded. Pickles are loaded by every rank, 31 MB each, and can name nothing but NumPy's
     arrays.
@@ -47,6 +49,7 @@ class Cifar10Dataset(Dataset):
         shard_id: int | None = None,
         cache: object = None,
     ) -> None:
+        remark_on_workers(_NAME, num_parallel_workers=num_parallel_workers, cache=cache)
         samples = _Samples(read_cifar10(Path(dataset_dir), usage))
         order = sample_order(
             _NAME, len(samples), config.get_seed(), shuffle, sampler, num_shards, shard_id, num_samples

@@ -19,6 +19,7 @@ from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
 from mpiparallel.dataset.seeds import seeds_of
 from mpiparallel.dataset.source import as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
+from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
 Operations = Callable[..., Any] | Sequence[Callable[..., Any]]
@@ -96,11 +97,19 @@ class Dataset:
 
         An operation takes one array for each input column and returns one value, or a tuple of one for each of
         ``output_columns`` (the input columns). ``column_order`` then chooses columns as :meth:`project` does. The last
-        two parameters are MindSpore's and change nothing.
+        two parameters are MindSpore's and change nothing, as a remark says.
 
         Raises:
             DatasetError: if a column is not there; while iterating, if an operation fails or gives too few values.
         """
+        remark_on_workers(
+            "map", num_parallel_workers=num_parallel_workers, python_multiprocessing=python_multiprocessing
+        )
+        if isinstance(column_order, int):
+            raise DatasetError(
+                f"map: column_order {column_order} must name columns; name the argument num_parallel_workers="
+                f"{column_order}, which newer versions of MindSpore have in its place"
+            )
         listed = [operations] if callable(operations) else list(operations)
         inputs = self._stage.columns[:1] if input_columns is None else as_names(input_columns)
         outputs = inputs if output_columns is None else as_names(output_columns)
@@ -109,6 +118,7 @@ class Dataset:
 
     def batch(self, batch_size: int, drop_remainder: bool = False, num_parallel_workers: int | None = None) -> Dataset:
         """Stack every ``batch_size`` rows along a new first dim; ``drop_remainder`` drops a smaller last batch."""
+        remark_on_workers("batch", num_parallel_workers=num_parallel_workers)
         return Dataset(BatchStage(self._stage, batch_size, drop_remainder))
 
     def shuffle(self, buffer_size: int) -> Dataset:

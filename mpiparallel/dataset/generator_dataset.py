@@ -20,6 +20,7 @@ from mpiparallel.dataset.source import (
     sample_order,
 )
 from mpiparallel.dataset.stage import Stage, check_count
+from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
 _NAME = "GeneratorDataset"
@@ -37,7 +38,7 @@ class GeneratorDataset(Dataset):
     are read again, so that each shard has ceil(samples / num_shards). ``num_samples`` limits what each shard reads.
     Sources without ``__getitem__`` are read in turn and cannot be shuffled or sharded here.
 
-    The other parameters are MindSpore's and change nothing; a ``schema`` is refused.
+    The other parameters are MindSpore's and change nothing, as a remark says; a ``schema`` is refused.
 
     Raises:
         DatasetError: if parameters contradict one another; while iterating, if a row does not fit the columns.
@@ -58,6 +59,12 @@ class GeneratorDataset(Dataset):
         python_multiprocessing: bool = False,
         max_rowsize: int = 6,
     ) -> None:
+        remark_on_workers(
+            *(_NAME, 1),
+            num_parallel_workers=num_parallel_workers,
+            python_multiprocessing=python_multiprocessing,
+            max_rowsize=max_rowsize,
+        )
         reader = _reader(column_names, column_types, schema)
         if isinstance(source, RandomAccess):
             order = sample_order(

@@ -9,6 +9,7 @@ from mpiparallel.dataset import config
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, as_names, sample_order
 from mpiparallel.dataset.stage import Array, as_array
+from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
 _NAME = "NumpySlicesDataset"
@@ -36,6 +37,7 @@ class NumpySlicesDataset(Dataset):
         num_shards: int | None = None,
         shard_id: int | None = None,
     ) -> None:
+        remark_on_workers(_NAME, 1, num_parallel_workers=num_parallel_workers)
         slices = _Slices(_columns(data, column_names))
         order = sample_order(_NAME, len(slices), config.get_seed(), shuffle, sampler, num_shards, shard_id, num_samples)
         super().__init__(RandomAccessStage(RowReader(_NAME, tuple(slices.columns)), slices, order))

@@ -8,6 +8,7 @@ import numpy as np
 
 from mpiparallel.graph.tensor_functions import TensorFunctions
 from mpiparallel.graph.tensor_signs import apply_named
+from mpiparallel.remark import no_effect
 
 if TYPE_CHECKING:
     from mpiparallel.dtype import Type
@@ -27,7 +28,8 @@ class TensorCasts(TensorFunctions):
         return self.astype(dtype)
 
     def astype(self, dtype: Any, copy: Any = True) -> Tensor:
-        """Return the tensor with elements of another type; ``copy`` changes nothing, for tensors are never changed."""
+        """Return the tensor with elements of another type; ``copy`` changes nothing, as a remark says of False."""
+        no_effect("Tensor.astype", "copy", copy, "a tensor of another type has its own memory", default=True)
         return apply_named("Cast", self, np.dtype(dtype))
 
     def to(self, dtype: Any) -> Tensor:

@@ -67,10 +67,10 @@ class TensorShapes(TensorCasts):
         """Return the matrix with rows as columns."""
         return self.transpose()
 
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+    def swapaxes(self, axis0: int, axis1: int) -> Tensor:
         """Return the tensor with two dims exchanged."""
         order = list(range(self.ndim))
-        order[axis1], order[axis2] = order[axis2], order[axis1]
+        order[axis0], order[axis1] = order[axis1], order[axis0]
         return self.permute(order)
 
     swapdims = swapaxes
@@ -111,9 +111,12 @@ class TensorShapes(TensorCasts):
         Raises ShapeError when the sizes do not add up to the dim.
         """
         extent, wanted = self.shape[axis], split_size_or_sections
+        asked = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
+        if not asked or any(type(size) is not int or size < 1 for size in asked):
+            raise ShapeError(
+                f"Tensor.split: pieces of {wanted!r} elements; give an integer of at least 1, or one for each"
+            )
         if isinstance(wanted, int):
-            if wanted < 1:
-                raise ShapeError(f"Tensor.split: pieces of {wanted} elements; give at least 1")
             sizes = [min(wanted, extent - start) for start in range(0, extent, wanted)]
         else:
             sizes = list(wanted)

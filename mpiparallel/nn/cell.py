@@ -23,6 +23,8 @@ from mpiparallel.nn.initializer import initializer
 from mpiparallel.nn.written_gradient import WrittenGradient
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.refusal import only
+from mpiparallel.remark import no_effect
 
 
 class ParameterTuple(tuple[Parameter, ...]):
@@ -120,7 +122,15 @@ class Cell(CellSettings):
         setattr(self, child_name, child_cell)
 
     def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
-        """Add a parameter under a name."""
+        """Add a parameter under a name.
+
+        Raises ConfigurationError for what is no parameter and, unless ``check_name_contain_dot`` is False, for a name
+        with a dot: names of places in cells have dots.
+        """
+        if not isinstance(param, Parameter):
+            raise ConfigurationError(f"insert_param_to_cell: {param_name!r} is a {type(param).__name__}, no Parameter")
+        if check_name_contain_dot and "." in param_name:
+            raise ConfigurationError(f"insert_param_to_cell: param_name {param_name!r} has a dot; leave it out")
         setattr(self, param_name, param)
 
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
@@ -207,11 +217,15 @@ class Cell(CellSettings):
         """Return the cells directly inside this one by name."""
         return dict(self._cells)
 
-    def cells_and_names(self, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
-        """Yield this cell and all inside it with their names."""
+    def cells_and_names(self, cells: Any = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
+        """Yield this cell and all inside it with their names.
+
+        ``cells`` is MindSpore's own way to go on inside; raises ConfigurationError where it is given.
+        """
+        only("cells_and_names", "cells", cells, None)
         yield name_prefix, self
         for name, cell in self._cells.items():
-            yield from cell.cells_and_names(f"{name_prefix}.{name}" if name_prefix else name)
+            yield from cell.cells_and_names(name_prefix=f"{name_prefix}.{name}" if name_prefix else name)
 
     def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
         """Yield the parameters, each once."""
@@ -221,7 +235,7 @@ class Cell(CellSettings):
     def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Yield the parameters with their places in the cell, each once."""
         seen: set[int] = set()
-        for place, cell in self.cells_and_names(name_prefix) if expand else [(name_prefix, self)]:
+        for place, cell in self.cells_and_names(name_prefix=name_prefix) if expand else [(name_prefix, self)]:
             for name, parameter in cell._parameters.items():
                 if id(parameter) not in seen:
                     seen.add(id(parameter))
@@ -307,7 +321,8 @@ class Cell(CellSettings):
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
-        """Return the cell; gradients are made wherever they are asked for."""
+        """Return the cell; gradients are made wherever they are asked for, as a remark says of False."""
+        no_effect("Cell.set_grad", "requires_grad", requires_grad, "gradients are made where they are asked for", True)
         return self
 
     def forget_programs(self) -> None:

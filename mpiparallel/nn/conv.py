@@ -12,6 +12,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.dense import initial_tensor
+from mpiparallel.remark import no_effect
 
 Size = int | tuple[int, int]
 
@@ -59,6 +60,8 @@ class Conv2d(Cell):
         if has_bias:
             self.bias = Parameter(initial_tensor("bias", bias_init, (out_channels,), dtype), "bias")
             self.bias_add = ops.BiasAdd()
+        else:
+            no_effect("Conv2d", "bias_init", bias_init, "has_bias is False", default="zeros")
 
     def construct(self, x: Tensor) -> Tensor:
         """Return images (n, out_channels, height, width)."""

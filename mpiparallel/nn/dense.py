@@ -13,6 +13,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.activation import get_activation
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.initializer import initializer
+from mpiparallel.remark import no_effect
 
 
 class Dense(Cell):
@@ -46,6 +47,8 @@ class Dense(Cell):
         if has_bias:
             self.bias = Parameter(initial_tensor("bias", bias_init, (out_channels,), dtype), "bias")
             self.bias_add = ops.BiasAdd()
+        else:
+            no_effect("Dense", "bias_init", bias_init, "has_bias is False", default="zeros")
         self.activation = get_activation(activation) if isinstance(activation, str) else activation
 
     def extend_repr(self) -> str:

@@ -10,14 +10,15 @@ from mpiparallel import ops
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.remark import no_effect
 
 
 class Dropout(Cell):
     """In training, ``x / keep_prob`` at each element with probability ``keep_prob`` and 0 elsewhere; otherwise ``x``.
 
-    ``p``, the probability of 0, can be given instead. ``dtype`` is taken for MindSpore's signature; the output has the
-    dtype of ``x``. The operator is ``dropout``, so that ``cell.dropout.shard(((2, 1),))`` cuts it. Raises
-    ConfigurationError when a probability is out of range.
+    ``p``, the probability of 0, can be given instead. The output has the dtype of ``x``, whatever ``dtype`` says. The
+    operator is ``dropout``, so that ``cell.dropout.shard(((2, 1),))`` cuts it. Raises ConfigurationError when a
+    probability is out of range.
 
     >>> Dropout(0.9)(Tensor([1.0, 2.0])).asnumpy().tolist()
     [1.0, 2.0]
@@ -25,6 +26,7 @@ class Dropout(Cell):
 
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = np.float32) -> None:
         super().__init__()
+        no_effect("Dropout", "dtype", np.dtype(dtype), "the output has the dtype of the input", np.dtype(np.float32))
         if p is not None and not 0.0 <= p < 1.0:
             raise ConfigurationError(f"Dropout: p={p} must be at least 0 and below 1")
         self.keep_prob = keep_prob if p is None else 1.0 - p

@@ -5,20 +5,37 @@ from __future__ import annotations
 from mpiparallel import ops
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.refusal import only
+from mpiparallel.remark import no_effect
 
 Size = int | tuple[int, int]
+
+_PADDED = "pad_mode='same' gives as many windows as strides fit"
 
 
 class MaxPool2d(Cell):
     """The largest element of each window of images (n, c, h, w).
 
-    The operator is ``max_pool``; ``cell.max_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height.
+    The operator is ``max_pool``; ``cell.max_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height. Raises
+    ConfigurationError for what is not supported: padding by numbers, dilation, indices and partial windows.
     """
 
     def __init__(
-        self, kernel_size: Size = 1, stride: Size = 1, pad_mode: str = "valid", data_format: str = "NCHW"
+        self,
+        kernel_size: Size = 1,
+        stride: Size = 1,
+        pad_mode: str = "valid",
+        padding: Size = 0,
+        dilation: Size = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
     ) -> None:
         super().__init__()
+        only("MaxPool2d", "padding", padding, 0, _PADDED)
+        only("MaxPool2d", "dilation", dilation, 1)
+        only("MaxPool2d", "return_indices", return_indices, False)
+        only("MaxPool2d", "ceil_mode", ceil_mode, False, _PADDED)
         self.max_pool = ops.MaxPool(kernel_size, stride, pad_mode, data_format)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -30,13 +47,26 @@ class MaxPool2d(Cell):
 class AvgPool2d(Cell):
     """The mean of each window of images (n, c, h, w), over the elements in it that are not padding.
 
-    The operator is ``avg_pool``; ``cell.avg_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height.
+    The operator is ``avg_pool``; ``cell.avg_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height. Raises
+    ConfigurationError for what is not supported: padding by numbers, partial windows and other divisors.
     """
 
     def __init__(
-        self, kernel_size: Size = 1, stride: Size = 1, pad_mode: str = "valid", data_format: str = "NCHW"
+        self,
+        kernel_size: Size = 1,
+        stride: Size = 1,
+        pad_mode: str = "valid",
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        data_format: str = "NCHW",
     ) -> None:
         super().__init__()
+        only("AvgPool2d", "padding", padding, 0, _PADDED)
+        only("AvgPool2d", "ceil_mode", ceil_mode, False, _PADDED)
+        only("AvgPool2d", "divisor_override", divisor_override, None)
+        no_effect("AvgPool2d", "count_include_pad", count_include_pad, "padding never counts", default=True)
         self.avg_pool = ops.AvgPool(kernel_size, stride, pad_mode, data_format)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -46,8 +76,17 @@ class AvgPool2d(Cell):
 
 
 class Flatten(Cell):
-    """The tensor (n, ...) as n rows."""
+    """Dims ``start_dim`` to ``end_dim`` as one; by default the tensor (n, ...) as n rows.
+
+    >>> Flatten(start_dim=0, end_dim=1)(Tensor([[[1.0, 2.0]], [[3.0, 4.0]]])).shape
+    (2, 2)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
 
     def construct(self, x: Tensor) -> Tensor:
-        """Return a tensor of two dims."""
-        return x.reshape((x.shape[0], x.size // max(x.shape[0], 1)))
+        """Return a tensor of fewer dims."""
+        return ops.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)

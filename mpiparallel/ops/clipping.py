@@ -11,6 +11,7 @@ from mpiparallel.ops.arithmetic import Maximum, Minimum
 from mpiparallel.ops.elementwise import Sqrt, Square
 from mpiparallel.ops.reduction import ReduceSum
 from mpiparallel.ops.sum_of_squares import L2Loss
+from mpiparallel.refusal import only
 
 
 def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor, ...]:
@@ -32,14 +33,18 @@ def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Te
     return tuple(part * scale for part in x)
 
 
-def clip_by_norm(x: Any, max_norm: float, axis: Any = ()) -> Tensor:
+def clip_by_norm(
+    x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, *, axis: Any = ()
+) -> Tensor:
     """Return a tensor scaled so that its norm over the dims ``axis``, all when none are given, is at most ``max_norm``.
 
-    Raises ConfigurationError unless ``max_norm`` is above 0.
+    Raises ConfigurationError unless ``max_norm`` is above 0, and for another ``norm_type`` than 2.
 
     >>> clip_by_norm(Tensor([3.0, 4.0]), 2.5).asnumpy().tolist()
     [1.5, 2.0]
     """
+    only("clip_by_norm", "norm_type", float(norm_type), 2.0)
+    only("clip_by_norm", "error_if_nonfinite", error_if_nonfinite, False, "LossGuard looks for such numbers")
     if not max_norm > 0:
         raise ConfigurationError(f"clip_by_norm: max_norm {max_norm!r} must be above 0")
     tensor = x if isinstance(x, Tensor) else Tensor(x)

@@ -7,6 +7,7 @@ from typing import Any
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.remark import remark
 
 
 def add(input: Any, other: Any) -> Tensor:
@@ -207,10 +208,15 @@ def relu(input: Any) -> Tensor:
     return result
 
 
-def gelu(input: Any, approximate: str = "tanh") -> Tensor:
-    """Return ``input * Phi(input)`` by its tanh form; raise ConfigurationError for another ``approximate``."""
-    if approximate != "tanh":
-        raise ConfigurationError(f"gelu: approximate={approximate!r} is not supported; use 'tanh'")
+def gelu(input: Any, approximate: str = "none") -> Tensor:
+    """Return ``input * Phi(input)`` by its tanh form, which is off by less than 0.0005; a remark says so unless asked.
+
+    Raises ConfigurationError when ``approximate`` is neither "none" nor "tanh".
+    """
+    if approximate not in ("none", "tanh"):
+        raise ConfigurationError(f"gelu: approximate={approximate!r} is not supported; use 'none' or 'tanh'")
+    if approximate == "none":
+        remark("gelu: approximate='none' is computed by the tanh form, which is off by less than 0.0005")
     result: Tensor = operations.GeLU()(input)
     return result
 

@@ -245,12 +245,20 @@ def log_softmax(logits: Any, axis: int = -1) -> Tensor:
     return _apply(operations.LogSoftmax(axis), logits)
 
 
-def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
-    """Return ``input`` normalised over its last dims, those of ``normalized_shape``, times ``weight`` plus ``bias``."""
+def layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """Return ``input`` normalised over its last dims, those of ``normalized_shape``, times ``weight`` plus ``bias``.
+
+    Without them it is not scaled and not moved. Raises ShapeError for another ``normalized_shape``.
+    """
     first = rank(input) - len(normalized_shape)
     if shape(input)[first:] != tuple(normalized_shape):
         raise ShapeError(f"layer_norm: normalized_shape {normalized_shape} must be the last dims of {shape(input)}")
-    output: Tensor = operations.LayerNorm(first, first, eps)(input, weight, bias)[0]
+    dtype = operations.DType()(input)
+    scale = np.ones(normalized_shape, dtype) if weight is None else weight
+    shift = np.zeros(normalized_shape, dtype) if bias is None else bias
+    output: Tensor = operations.LayerNorm(first, first, eps)(input, scale, shift)[0]
     return output
 
 

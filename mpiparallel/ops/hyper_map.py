@@ -7,6 +7,7 @@ from typing import Any
 
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.remark import no_effect
 
 _KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("Tensor", lambda item: isinstance(item, Tensor)),
@@ -41,6 +42,7 @@ class MultitypeFuncGraph:
     """
 
     def __init__(self, name: str, read_value: bool = False) -> None:
+        no_effect("MultitypeFuncGraph", "read_value", read_value, "parameters are passed as they are", default=False)
         self.name = name
         self._bodies: dict[tuple[str, ...], Callable[..., Any]] = {}
 

@@ -16,6 +16,9 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.remark import no_effect
+
+_ALONE = "nobody else writes to the parameters of a rank"
 
 
 class Update(Operator):
@@ -66,7 +69,7 @@ class ApplyMomentum(Update):
 
     def __init__(self, use_nesterov: bool = False, use_locking: bool = False, gradient_scale: float = 1.0) -> None:
         self.use_nesterov = use_nesterov
-        self.use_locking = use_locking
+        no_effect(self.name, "use_locking", use_locking, _ALONE, default=False)
         self.gradient_scale = gradient_scale
 
     def __call__(self, variable: Any, accumulation: Any, learning_rate: Any, gradient: Any, momentum: Any) -> Any:
@@ -141,7 +144,7 @@ class Adam(AdaptiveMoments):
     scalars = (3, 4, 5, 6, 7, 8)
 
     def __init__(self, use_locking: bool = False, use_nesterov: bool = False) -> None:
-        self.use_locking = use_locking
+        no_effect(self.name, "use_locking", use_locking, _ALONE, default=False)
         self.use_nesterov = use_nesterov
 
     def __call__(
@@ -181,7 +184,7 @@ class AdamWeightDecay(AdaptiveMoments):
     scalars = (3, 4, 5, 6, 7)
 
     def __init__(self, use_locking: bool = False) -> None:
-        self.use_locking = use_locking
+        no_effect(self.name, "use_locking", use_locking, _ALONE, default=False)
 
     def __call__(
         self, var: Any, m: Any, v: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, decay: Any, gradient: Any

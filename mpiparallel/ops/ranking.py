@@ -21,6 +21,7 @@ from mpiparallel.ops.input_checks import normal_axis
 from mpiparallel.ops.one_hot_encoding import OneHot
 from mpiparallel.ops.reduction import Reduce, ReduceMax, ReduceMin, ReduceSum
 from mpiparallel.ops.reshaping import Transpose
+from mpiparallel.remark import no_effect
 
 Tensors = Sequence[Tensor]
 
@@ -190,7 +191,7 @@ class TopK(Ranking):
     count: int = 1
 
     def __init__(self, sorted: bool = True) -> None:
-        self.sorted = sorted
+        no_effect(self.name, "sorted", sorted, "the largest elements come in descending order always", default=True)
 
     def __call__(self, input_x: Any, k: Any) -> Any:
         return Operator.__call__(self.configured(count=int(k)), input_x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.ops.input_checks import normal_axis
 
 
 def _apply(operator: Any, *inputs: Any) -> Tensor:
@@ -52,9 +54,24 @@ def _extreme(kind: type[operations.Argmax], x: Any, axis: int | None, keep_dims:
     return _apply(operator.configured(keep_dims=keep_dims and axis is not None), flat)
 
 
-def topk(input: Any, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` largest elements of each row of the last dim, descending, and their indices."""
-    return _pair(operations.TopK(sorted), input, k)
+def topk(
+    input: Any, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Return the ``k`` largest elements along ``dim``, the last by default, descending, and their indices.
+
+    Without ``largest`` they are the smallest, ascending.
+
+    >>> topk(np.array([[3.0], [1.0], [2.0]]), 2, 0, largest=False)[0].asnumpy().tolist()
+    [[1.0], [2.0]]
+    """
+    x = input if isinstance(input, Tensor) else Tensor(input)
+    axis = x.ndim - 1 if dim is None else normal_axis(dim, x.ndim)
+    order = (*(one for one in builtins.range(x.ndim) if one != axis), axis)
+    rows = x.transpose(order) if axis != x.ndim - 1 else x
+    values, indices = _pair(operations.TopK(sorted), rows if largest else -rows, k)
+    back = tuple(order.index(one) for one in builtins.range(x.ndim))
+    found = (values if largest else -values, indices)
+    return found if axis == x.ndim - 1 else (found[0].transpose(back), found[1].transpose(back))
 
 
 def cumsum(x: Any, axis: int, dtype: Any = None) -> Tensor:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
 from mpiparallel.ops.edge_padding import padding_pairs
+from mpiparallel.ops.input_checks import normal_axis
+from mpiparallel.refusal import only
 
 
 def _apply(operator: Any, *inputs: Any) -> Tensor:
@@ -57,9 +60,19 @@ def reshape(input: Any, shape: Any) -> Tensor:
     return _apply(operations.Reshape(), input, shape)
 
 
-def flatten(input: Any) -> Tensor:
-    """Return the tensor (n, ...) as n rows."""
-    return _apply(operations.Flatten(), input)
+def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
+    """Return the tensor with dims ``start_dim`` to ``end_dim`` as one: by default (n, ...) as n rows.
+
+    Raises ConfigurationError for another ``order`` than "C", ShapeError where there are no such dims.
+    """
+    only("flatten", "order", order, "C")
+    x = input if isinstance(input, Tensor) else Tensor(input)
+    if (start_dim, end_dim) == (1, -1) or not x.ndim:
+        return _apply(operations.Flatten(), x)
+    first, last = normal_axis(start_dim, x.ndim), normal_axis(end_dim, x.ndim)
+    if first > last:
+        raise ShapeError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim} of {x.shape}; swap them")
+    return x.reshape((*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 def transpose(input: Any, input_perm: Any) -> Tensor:

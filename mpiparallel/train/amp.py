@@ -13,6 +13,7 @@ from mpiparallel.nn.optimizer.optimizer import Optimizer
 from mpiparallel.nn.wrap.loss_cell import WithLossCell
 from mpiparallel.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
+from mpiparallel.refusal import only
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager, LossScaleManager
 
 LEVELS: Final = ("O0", "O2", "O3", "auto")
@@ -30,12 +31,16 @@ def chosen_level(level: str) -> str:
     return level
 
 
-def auto_mixed_precision(network: Cell, amp_level: str = "O0", keep_batchnorm_fp32: bool | None = None) -> Cell:
+def auto_mixed_precision(
+    network: Cell, amp_level: str = "O0", dtype: Any = np.float16, keep_batchnorm_fp32: bool | None = None
+) -> Cell:
     """Let a network compute as ``amp_level`` says, and return it; parameters stay as they are.
 
     "O0" changes nothing. "O2" computes in float16, but batch and layer norm and losses in float32; "O3" all but losses
-    in float16. ``keep_batchnorm_fp32`` says it otherwise. "auto" is O2 on a GPU and O0 on a CPU.
+    in float16. ``keep_batchnorm_fp32`` says it otherwise. "auto" is O2 on a GPU and O0 on a CPU. Raises
+    ConfigurationError for an unknown level, and for another ``dtype``.
     """
+    only("auto_mixed_precision", "dtype", np.dtype(dtype), np.dtype(np.float16))
     level = chosen_level(amp_level)
     if level != "O0":
         network.to_float(np.float16)
@@ -63,7 +68,7 @@ def build_train_network(
     """
     if boost_level != "O0":
         raise ConfigurationError(f"boost_level {boost_level!r} is not implemented; use 'O0'")
-    network = auto_mixed_precision(network, level, keep_batchnorm_fp32)
+    network = auto_mixed_precision(network, level, keep_batchnorm_fp32=keep_batchnorm_fp32)
     if loss_fn is not None:
         if chosen_level(level) != "O0":
             loss_fn.to_float(np.float32)
@@ -77,7 +82,7 @@ def build_train_network(
         return TrainOneStepWithLossScaleCell(network, optimizer, update, accumulation_steps)
     scale = loss_scale_manager.get_loss_scale()
     _check_taken_back(optimizer, scale)
-    return TrainOneStepCell(network, optimizer, scale, accumulation_steps)
+    return TrainOneStepCell(network, optimizer, scale, accumulation_steps=accumulation_steps)
 
 
 def _check_taken_back(optimizer: Any, scale: float) -> None:

@@ -22,7 +22,7 @@ from mpiparallel.context.settings import get_auto_parallel_context
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.box import Box
-from mpiparallel.train.callback.checkpoint_config import refuse_encryption
+from mpiparallel.train.callback.checkpoint_config import check_protection
 from mpiparallel.train.inferred_layouts import ParameterLayout
 from mpiparallel.train.loading_into_network import check_dtype
 from mpiparallel.train.saved_draws import DRAWS, draws_in, go_on_from
@@ -54,7 +54,7 @@ def load_distributed_checkpoint(
     StrategyFileError or ConfigurationError, with nothing changed, where files, strategy and network do not fit, and
     where a slice is lost; where a parameter that no strategy names is not the same whole tensor on all ranks, too.
     """
-    refuse_encryption("load_distributed_checkpoint", dec_key)
+    check_protection("load_distributed_checkpoint", dec_key, dec_mode=dec_mode)
     known = {parameter.name: parameter for parameter in network.get_parameters() if not parameter.transient}
     _check_cuts(known, predict_strategy or {})
     strategy = train_strategy_filename or get_auto_parallel_context("strategy_ckpt_load_file") or None

@@ -19,6 +19,7 @@ from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.remark import no_effect
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.announcement import world_or_alone
@@ -39,6 +40,8 @@ from mpiparallel.train.training_record import facts_of
 from mpiparallel.train.training_run import TrainingRun, first_batch
 
 Batch = list[np.ndarray[Any, Any]]
+
+_FED_ALIKE = "batches are fed one by one, and sunk batches give the same numbers"
 
 
 class Model:
@@ -84,7 +87,7 @@ class Model:
                 network, optimizer, loss_fn, amp_level, boost_level, loss_scale_manager, keep_batchnorm_fp32, steps
             )
         else:
-            auto_mixed_precision(network, amp_level, keep_batchnorm_fp32)
+            auto_mixed_precision(network, amp_level, keep_batchnorm_fp32=keep_batchnorm_fp32)
         if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
             self._train_network, self._network, network = network, network.network, network.network
         self._trains_itself = optimizer is None and loss_fn is None
@@ -235,7 +238,8 @@ class Model:
     ) -> None:
         """Train for ``epoch`` epochs; after ``resume`` or ``reshard``, or a call that was stopped, up to that many.
 
-        A call after one that has come to its end trains ``epoch`` more, which are numbered on.
+        A call after one that has come to its end trains ``epoch`` more, which are numbered on. With ``initial_epoch``
+        ``epoch`` is the last one, as in MindSpore: train(3, initial_epoch=1) trains two.
 
         In sink mode ``step_end`` comes after ``sink_size`` steps, -1 meaning all of an epoch. Where ``reshard`` has
         left this rank out, it waits here, asleep, until it is called or the training ends; an error that ends it on the
@@ -246,6 +250,11 @@ class Model:
         """
         if not isinstance(epoch, int) or epoch < 1:
             raise ConfigurationError(f"Model.train: epoch {epoch!r} must be an integer of at least 1")
+        if not isinstance(initial_epoch, int) or isinstance(initial_epoch, bool) or not 0 <= initial_epoch < epoch:
+            raise ConfigurationError(
+                f"Model.train: initial_epoch {initial_epoch!r} must be an integer from 0 and below epoch {epoch}, the "
+                "last one"
+            )
         if sink_size == 0 or sink_size < -1:
             raise ConfigurationError(f"Model.train: sink_size {sink_size} must be -1 or at least 1")
         sunk = (None if sink_size == -1 else sink_size) if dataset_sink_mode else 1
@@ -296,6 +305,8 @@ class Model:
         optimizer shards): see ``train.inferred_layouts``. It is what ``load_distributed_checkpoint`` takes as
         ``predict_strategy``.
         """
+        no_effect("Model.infer_train_layout", "dataset_sink_mode", dataset_sink_mode, _FED_ALIKE, default=True)
+        no_effect("Model.infer_train_layout", "sink_size", sink_size, _FED_ALIKE, default=-1)
         sharded = self.build(train_dataset)
         return {} if sharded is None else parameter_layouts(sharded, current_configuration().rank)
 
@@ -328,6 +339,8 @@ class Model:
         Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the sharded training
         graph.
         """
+        no_effect("Model.build", "sink_size", sink_size, _FED_ALIKE, default=-1)
+        no_effect("Model.build", "epoch", epoch, "what is compiled is one step", default=1)
         sharded = None
         for dataset in (train_dataset, valid_dataset):
             if dataset is not None:
@@ -365,6 +378,8 @@ class Model:
         Where ranks have batches of their own, it is those of all ranks together. Raises DatasetError without a batch.
         """
         self._check_active("eval")
+        no_effect("Model.eval", "callbacks", callbacks, "an evaluation has no moments that callbacks are called at")
+        no_effect("Model.eval", "dataset_sink_mode", dataset_sink_mode, _FED_ALIKE, default=True)
         return self._evaluation.run(valid_dataset)
 
     def predict(self, *predict_data: Any) -> Any:

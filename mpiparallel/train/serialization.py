@@ -26,7 +26,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.cell import Cell
 from mpiparallel.train.appended_values import appended_array
 from mpiparallel.train.background_write import BackgroundWrite
-from mpiparallel.train.callback.checkpoint_config import refuse_encryption
+from mpiparallel.train.callback.checkpoint_config import check_protection
 from mpiparallel.train.loading_into_network import load_param_into_net as load_param_into_net
 from mpiparallel.train.saved_draws import draws_so_far
 from mpiparallel.train.saved_object import arrays_of
@@ -70,7 +70,7 @@ def save_checkpoint(
     >>> loaded["weight"].asnumpy().tolist(), int(loaded["epoch_num"].asnumpy())
     ([0.0, 1.0, 2.0, 3.0], 3)
     """
-    refuse_encryption("save_checkpoint", enc_key)
+    check_protection("save_checkpoint", enc_key, crc_check, enc_mode=enc_mode)
     path = _with_suffix(ckpt_file_name, format)
     texts, numbers = {}, {}
     for name, value in (append_dict or {}).items():
@@ -120,7 +120,7 @@ def load_checkpoint(
     CheckpointError when the file is missing or damaged, and for a shard that lacks slices of its rank, for
     ``CheckpointConfig(remove_redundancy=True)`` left them to others, unless ``remove_redundancy`` is set.
     """
-    refuse_encryption("load_checkpoint", dec_key)
+    check_protection("load_checkpoint", dec_key, crc_check, dec_mode=dec_mode)
     path = existing_file(ckpt_file_name) if format is None else Path(ckpt_file_name)
     wanted = partial(_is_wanted, filter_prefix, specify_prefix, choice_func)
     with _opened(path, format) as file:

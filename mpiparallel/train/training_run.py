@@ -60,7 +60,7 @@ class TrainingRun:
         heed_preemption()
         self._data = FedData(dataset)
         self._sunk = sunk
-        self._first_epoch, self._last_epoch = initial_epoch, initial_epoch + epochs
+        self._first_epoch, self._last_epoch = initial_epoch, epochs
         check_dataset("Model.train", dataset)
         model.train_network.check_as_made()
         self._callbacks = CallbackList(callbacks)
@@ -72,7 +72,7 @@ class TrainingRun:
             network=model.predict_network,
             train_network=model.train_network,
             optimizer=getattr(model.train_network, "optimizer", None),
-            epoch_num=epochs,
+            epoch_num=epochs - initial_epoch,
             resumed=model.resumed,
             list_callback=self._callbacks.callbacks,
         )
@@ -265,7 +265,7 @@ class TrainingRun:
             # So that there is a state to copy before the first step.
             model.train_network.compile(*batch)
         if not self._has_begun and not self._told:
-            if model.has_trained:
+            if model.has_trained and not self._first_epoch:
                 self._come_after(-(-model.step // batch_num))
             elif model.step >= self._last_epoch * batch_num:
                 remark(

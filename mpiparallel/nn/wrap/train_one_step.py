@@ -23,6 +23,7 @@ from mpiparallel.nn.wrap.finite_check import FiniteCheck
 from mpiparallel.nn.wrap.gradient_sums import GradientSums
 from mpiparallel.ops.gradient import value_and_grad
 from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.refusal import only
 
 
 class DistributedGradReducer:
@@ -59,11 +60,19 @@ class TrainOneStepCell(Cell):
     sens)`` and ``self.grad_reducer`` on, as MindSpore's users write it, or in ``prepared``, which keeps all else.
     """
 
-    def __init__(self, network: Cell, optimizer: Optimizer, sens: float = 1.0, accumulation_steps: int = 1) -> None:
+    def __init__(
+        self,
+        network: Cell,
+        optimizer: Optimizer,
+        sens: float | None = None,
+        return_grad: bool = False,
+        accumulation_steps: int = 1,
+    ) -> None:
         super().__init__(auto_prefix=False)
+        only("TrainOneStepCell", "return_grad", return_grad, False, "ops.value_and_grad returns gradients")
         self.network = network
         self.optimizer = optimizer
-        self.sens = sens
+        self.sens = 1.0 if sens is None else sens
         # Not as a cell's own parameters: those of the network come first.
         object.__setattr__(self, "weights", optimizer.parameters)
         self.weights: ParameterTuple

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.remark import no_effect
 
 ON_ERROR: Final = ("raise", "warn")
 _INFORMATION: Final = ("epoch_num", "step_num")
@@ -80,7 +81,7 @@ class CheckpointConfig:
 
     def _check_choices(self) -> None:
         where = "CheckpointConfig"
-        refuse_encryption(where, self.enc_key)
+        check_protection(where, self.enc_key, self.crc_check, enc_mode=self.enc_mode)
         if self.async_save not in (True, False, "thread"):
             raise ConfigurationError(f"{where}: async_save {self.async_save!r} must be True or False; a thread writes")
         if self.exception_save:
@@ -101,8 +102,11 @@ class CheckpointConfig:
                 )
 
 
-def refuse_encryption(where: str, key: Any) -> None:
-    """Raise ConfigurationError where a key is given: files are not encrypted here."""
+def check_protection(where: str, key: Any, crc_check: bool = False, **modes: Any) -> None:
+    """Raise ConfigurationError where a key is given: files are not encrypted here; say what has no effect besides."""
+    no_effect(where, "crc_check", crc_check, "checksums are always written, and always looked at", default=False)
+    for name, mode in modes.items():
+        no_effect(where, name, mode, "files are not encrypted here", default="AES-GCM")
     if key is not None:
         raise ConfigurationError(
             f"{where}: files are not encrypted or decrypted here; leave the key out, and keep the folder on an "

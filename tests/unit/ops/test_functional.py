@@ -66,6 +66,13 @@ TABLE: list[tuple[Callable[[], Any], Any]] = [
     (lambda: F.concat([X, Y], 1), np.concatenate([X, Y], 1)),
     (lambda: F.stack([X, Y], 1), np.stack([X, Y], 1)),
     (lambda: F.split(X, axis=1, output_num=3)[1], X[:, 2:4]),
+    (lambda: F.split(X, 2, 1)[1], X[:, 2:4]),
+    (lambda: F.split(X, 4, 1)[1], X[:, 4:]),
+    (lambda: F.split(X, (1, 3, 2), -1)[1], X[:, 1:4]),
+    (lambda: F.flatten(X.reshape(2, 2, 2, 3), start_dim=0, end_dim=-2), X.reshape(8, 3)),
+    (lambda: F.topk(X, 2, 0)[0], np.sort(X, 0)[:-3:-1]),
+    (lambda: F.topk(X, 2, 0, False)[1], np.argsort(X, 0)[:2]),
+    (lambda: F.layer_norm(X, (6,), eps=0.0), (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True)),
     (lambda: F.reshape(X, (3, -1)), X.reshape(3, 8)),
     (lambda: F.transpose(X, (1, 0)), X.T),
     (lambda: F.broadcast_to(V, (3, 6)), np.broadcast_to(V, (3, 6))),
@@ -93,7 +100,7 @@ TABLE: list[tuple[Callable[[], Any], Any]] = [
     (lambda: F.clip_by_value(X, 1.0, 2.0), np.clip(X, 1, 2)),
     (lambda: F.clip_by_value(X, clip_value_max=2.0), np.minimum(X, 2)),
     (lambda: F.clip_by_norm(X, 2.0), X * 2 / np.linalg.norm(X)),
-    (lambda: F.clip_by_norm(X, 4.0, 1), X * np.minimum(4 / np.linalg.norm(X, axis=1, keepdims=True), 1)),
+    (lambda: F.clip_by_norm(X, 4.0, axis=1), X * np.minimum(4 / np.linalg.norm(X, axis=1, keepdims=True), 1)),
     (lambda: F.pad(X, (1, 2), value=3.0), np.pad(X, ((0, 0), (1, 2)), constant_values=3)),
     (lambda: F.pad(X, (0, 1, 2, 0)), np.pad(X, ((2, 0), (0, 1)))),
     (lambda: F.pad(X, ((1, 1), (0, 2))), np.pad(X, ((1, 1), (0, 2)))),
@@ -156,8 +163,8 @@ def test_assignments_change_the_parameter() -> None:
 
 
 def test_what_is_not_supported_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="use 'tanh'"):
-        F.gelu(X, approximate="none")
+    with pytest.raises(ConfigurationError, match="use 'none' or 'tanh'"):
+        F.gelu(X, approximate="erf")
     with pytest.raises(ShapeError, match="must be the last dims"):
         F.layer_norm(X, (5,), V, V)
     with pytest.raises(ConfigurationError, match="mode 'reflect' is not supported; use 'constant'"):
@@ -168,6 +175,13 @@ def test_what_is_not_supported_is_refused() -> None:
         F.pad(X, (-1, 0))
     with pytest.raises(ShapeError, match=r"size .3, 1. do not lie in .4, 6."):
         F.slice(X, (2, 0), (3, 1))
+    for wrong in (0, (2, -1), "2", (), 1.5, True):
+        with pytest.raises(ShapeError, match=r"Tensor.split: pieces of .* elements; give an integer of at least 1"):
+            F.split(X, wrong)
+    with pytest.raises(ShapeError, match=r"sections .1, 1. add up to 2, but dim 0 has 4"):
+        F.split(X, (1, 1))
+    with pytest.raises(ShapeError, match="start_dim 1 is behind end_dim 0"):
+        F.flatten(X, start_dim=1, end_dim=0)
     with pytest.raises(ShapeError, match="k 7 must be 1 to 6"):
         F.topk(X, 7)
     with pytest.raises(ShapeError, match=r"multiples .2,. must be at least 1, for each of the 2 dims"):

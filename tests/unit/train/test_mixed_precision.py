@@ -196,7 +196,7 @@ def test_a_fixed_scale_without_a_check_needs_an_optimizer_that_takes_it_back() -
 
 def test_norms_and_losses_stay_in_float32_at_level_o2_and_everywhere_where_asked() -> None:
     def kinds(level, keep=None):
-        network = ms.amp.auto_mixed_precision(image_network(), level, keep)
+        network = ms.amp.auto_mixed_precision(image_network(), level, keep_batchnorm_fp32=keep)
         return [None if cell._precision is None else str(cell._precision) for cell in network.cells()]
 
     assert kinds("O0") == [None] * 5

@@ -59,6 +59,17 @@ def test_loss_lines_are_those_of_the_tutorials(capsys) -> None:
         assert re.match(pattern, line), line
 
 
+def test_epoch_is_the_last_one_where_a_training_starts_later(capsys) -> None:
+    line_model().train(3, line_dataset(), LossMonitor(), initial_epoch=1)
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "epoch: 2 step: 6",
+        "epoch: 3 step: 6",
+    ]
+    for wrong in (3, -1, True, "1"):
+        with pytest.raises(ConfigurationError, match=r"initial_epoch .* must be an integer from 0 and below epoch 3"):
+            line_model().train(3, line_dataset(), initial_epoch=wrong)
+
+
 @pytest.mark.parametrize("data_size", [None, 1, 600])
 def test_the_time_of_a_step_is_that_of_an_epoch_by_its_steps(data_size, capsys) -> None:
     line_model().train(1, line_dataset(), TimeMonitor(data_size), dataset_sink_mode=False)

@@ -1,0 +1,176 @@
+"""Where arguments that MindSpore has too differ from its own, and why; and which tests try those that no probe does."""
+
+from __future__ import annotations
+
+_ITERATED = "unit/dataset/test_dataset.py"
+_TRANSFORMED = "unit/checkpoint/transform/test_transform_checkpoints.py"
+_SAVED = "unit/train/test_checkpoint.py"
+_STORED = "unit/train/test_serialization.py"
+_LOADED = "unit/train/test_distributed_checkpoint.py"
+
+ELSEWHERE: dict[str, dict[str, str]] = {
+    "Model": {"eval_network": "unit/train/test_evaluation.py", "eval_indexes": "unit/train/test_evaluation.py"},
+    "Model.build": {"valid_dataset": "unit/train/test_signature_claims.py"},
+    "load_checkpoint": {"net": _STORED, "remove_redundancy": _SAVED},
+    "load_distributed_checkpoint": dict.fromkeys(
+        ("checkpoint_filenames", "predict_strategy", "train_strategy_filename"), _LOADED
+    ),
+    "load_param_into_net": {"remove_redundancy": _SAVED},
+    "merge_sliced_parameter": {"strategy": _STORED},
+    "rank_list_for_transform": dict.fromkeys(
+        ("src_strategy_file", "dst_strategy_file"), "unit/checkpoint/transform/test_rank_list.py"
+    ),
+    "save_checkpoint": {"integrated_save": _STORED},
+    "transform_checkpoint_by_rank": dict.fromkeys(("src_strategy_file", "dst_strategy_file"), _TRANSFORMED),
+    "transform_checkpoints": dict.fromkeys(
+        ("src_strategy_file", "dst_strategy_file", "process_num", "output_format"), _TRANSFORMED
+    ),
+    "dataset.Cifar10Dataset": dict.fromkeys(
+        ("usage", "num_samples", "shuffle", "sampler", "num_shards", "shard_id"), "unit/dataset/test_cifar10.py"
+    )
+    | dict.fromkeys(("num_parallel_workers", "cache"), "unit/dataset/test_worker_arguments.py"),
+    "dataset.Dataset.create_dict_iterator": dict.fromkeys(("num_epochs", "output_numpy"), _ITERATED),
+    "dataset.Dataset.create_tuple_iterator": dict.fromkeys(("num_epochs", "output_numpy"), _ITERATED),
+    "nn.Embedding": {"use_one_hot": "unit/nn/test_layers.py"},
+    "train.CheckpointConfig": dict.fromkeys(("integrated_save", "saved_network", "remove_redundancy"), _SAVED),
+    "train.ModelCheckpoint": dict.fromkeys(("prefix", "directory", "config"), _SAVED),
+    "train.TimeMonitor": {"data_size": "unit/train/test_model.py"},
+}
+"""The test below ``tests`` that tries an argument."""
+
+PLACED_OTHERWISE: dict[str, str] = {
+    "ops.Conv2DBackpropInput": "the options are in the order of Conv2D; a pad_mode in the place of mode is refused",
+    "dataset.Dataset.map": "column_order stands where older versions have it; a number in its place is refused",
+    "jit": "function and fn are the same argument under two names",
+    "dataset.Dataset": "no program makes one: it is what methods and readers return",
+    **dict.fromkeys(("Tensor.amax", "Tensor.amin", "Tensor.norm"), "the same argument under another name"),
+}
+"""Callables that have an argument at another place, and what keeps a call by place from being silently another."""
+
+_BY_SUFFIX = "the suffix of the file's name tells the format"
+_OLDER = "that of MindSpore's versions that the tutorials are written for"
+OTHER_DEFAULTS: dict[str, dict[str, str]] = {
+    "load_checkpoint": {"format": _BY_SUFFIX},
+    "save_checkpoint": {"format": _BY_SUFFIX},
+    "transform_checkpoints": {"output_format": "the files are written in the format of those that are read"},
+    "dataset.GeneratorDataset": dict.fromkeys(("python_multiprocessing", "max_rowsize"), "they have no effect"),
+    "nn.Conv2d": dict.fromkeys(("weight_init", "bias_init"), _OLDER),
+    "nn.Dense": dict.fromkeys(("weight_init", "bias_init"), _OLDER),
+    "train.CheckpointConfig": {
+        "integrated_save": "each rank saves its own slices unless asked otherwise",
+        "format": "shards in HDF5 have a digest for each MiB",
+    },
+    "Model.eval": {"dataset_sink_mode": _OLDER},
+    "Model.train": {"dataset_sink_mode": _OLDER},
+    **{f"Tensor.{name}": {"axis": "() and None both stand for all dims"} for name in ("amax", "amin")},
+}
+"""Arguments with another default, and why."""
+
+ABSENT: dict[str, str] = {
+    "Model.build": "sink_mode",
+    "Model.predict": "backend config",
+    "Parameter": "storage_format device",
+    "Tensor.amax": "keepdims initial where",
+    "Tensor.amin": "keepdims initial where",
+    "Tensor.init_data": "slice_index shape opt_shard_group",
+    "Tensor.norm": "dim keepdim dtype",
+    "Tensor.softmax": "dtype",
+    "TimeMonitor": "data_time",
+    "communication.create_group": "options",
+    "dataset.Dataset": "children num_parallel_workers cache",
+    "dataset.Dataset.create_dict_iterator": "do_copy",
+    "dataset.Dataset.create_tuple_iterator": "do_copy",
+    "dataset.Dataset.output_shapes": "estimate",
+    "dataset.GeneratorDataset": "batch_sampler collate_fn",
+    "dataset.vision.RandomCrop": "padding_mode",
+    "load_distributed_checkpoint": "format unified_safetensors_dir dst_safetensors_dir rank_id output_format "
+    "name_map max_process_num return_param_dict",
+    "nn.Adam": "use_amsgrad",
+    "nn.BCEWithLogitsLoss": "weight pos_weight",
+    "nn.Cell.recompute": "use_reentrant output_recompute early_stop context_fn",
+    "nn.DistributedGradReducer": "degree fusion_type group",
+    "nn.GELU": "approximate",
+    "nn.WithEvalCell": "add_cast_fp32",
+    "nn.get_activation": "prim_name",
+    "nn.polynomial_decay_lr": "update_decay_epoch",
+    "ops.Conv2DBackpropInput": "pad_list",
+    "ops.ReduceSum": "skip_mode",
+    "ops.Unstack": "num",
+    "ops.amax": "initial where",
+    "ops.amin": "initial where",
+    "ops.clip_by_global_norm": "use_norm",
+    "ops.div": "rounding_mode",
+    "ops.dropout": "seed",
+    "ops.isclose": "equal_nan",
+    "ops.max": "initial where",
+    "ops.min": "initial where",
+    "ops.norm": "dtype",
+    "ops.ones_like": "dtype",
+    "ops.relu": "inplace",
+    "ops.softmax": "dtype",
+    "ops.zeros_like": "dtype",
+    "tensor": "const_arg device",
+}
+"""Optional arguments of MindSpore's that are not here: a call with one is a TypeError that names it."""
+
+UNTRIED: dict[str, str] = {
+    "DatasetHelper": "dataset_sink_mode sink_size epoch_num",
+    "Parameter.init_data": "layout set_sliced",
+    "dataset.MnistDataset": "usage num_samples num_parallel_workers shuffle sampler num_shards shard_id cache",
+    "dataset.vision.Resize": "interpolation",
+    "dataset.vision.SlicePatches": "num_height num_width slice_mode fill_value",
+    "grad": "return_ids sens_param",
+    "nn.BCELoss": "weight reduction",
+    "nn.Cell.init_parameters_data": "auto_parallel_mode",
+    "nn.Cell.set_broadcast_flag": "mode",
+    "nn.Cell.shard": "out_strategy parameter_plan",
+    "nn.CrossEntropyLoss": "weight ignore_index reduction label_smoothing",
+    "nn.ELU": "alpha",
+    "nn.HuberLoss": "reduction delta",
+    "nn.KLDivLoss": "reduction",
+    "nn.LeakyReLU": "alpha",
+    "nn.LogSoftmax": "axis",
+    "nn.MAELoss": "reduction",
+    "nn.NLLLoss": "weight ignore_index reduction",
+    "nn.PReLU": "channel w",
+    "nn.PipelineCell": "stage_config segment_config",
+    "nn.SmoothL1Loss": "beta reduction",
+    "ops.Gather": "batch_dims",
+    "ops.addmm": "beta alpha",
+    "ops.all": "axis keep_dims",
+    "ops.amax": "axis keepdims",
+    "ops.amin": "axis keepdims",
+    "ops.any": "axis keep_dims",
+    "ops.binary_cross_entropy": "weight reduction",
+    "ops.binary_cross_entropy_with_logits": "weight pos_weight reduction",
+    "ops.chunk": "axis",
+    "ops.clamp": "min max",
+    "ops.clip": "min max",
+    "ops.constexpr": "fn",
+    "ops.cross_entropy": "weight ignore_index reduction label_smoothing",
+    "ops.dense": "bias",
+    "ops.elu": "alpha",
+    "ops.gather": "batch_dims",
+    "ops.huber_loss": "reduction delta",
+    "ops.isclose": "rtol atol",
+    "ops.kl_div": "reduction",
+    "ops.l1_loss": "reduction",
+    "ops.leaky_relu": "alpha",
+    "ops.logsumexp": "keepdim",
+    "ops.max": "axis keepdims",
+    "ops.min": "axis keepdims",
+    "ops.mse_loss": "reduction",
+    "ops.nll_loss": "weight ignore_index reduction label_smoothing",
+    "ops.norm": "ord dim keepdim",
+    "ops.prod": "axis keep_dims dtype",
+    "ops.smooth_l1_loss": "beta reduction",
+    "ops.softplus": "beta threshold",
+    "ops.std": "axis ddof keepdims",
+    "ops.sum": "dim keepdim dtype",
+    "ops.unbind": "dim",
+    "ops.var": "axis ddof keepdims",
+    "set_device": "device_id",
+    "tensor": "input_data dtype shape init",
+    "value_and_grad": "return_ids sens_param",
+}
+"""Arguments that neither a probe nor another test tries yet."""

@@ -1,0 +1,312 @@
+"""Probes of what trains, saves and loads: models, callbacks, checkpoints, schedules, gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mpiparallel as ms
+import mpiparallel.dataset as ds
+from mpiparallel import Tensor, nn, ops, train
+from mpiparallel.errors import CheckpointError
+from mpiparallel.graph.parameter import Parameter
+from tests.conformance.argument_probe import ROWS, SQUARE, Beside, Noted, Probe, Refused, function, seen
+
+SCHEDULED = {"is_stair": True}
+SAVED = {"a.w": np.arange(4, dtype=np.float32), "b.w": np.ones(2, np.float32)}
+
+
+def data(count: int = 6) -> ds.Dataset:
+    """Return batches of two rows."""
+    return ds.NumpySlicesDataset((ROWS[:1].repeat(count, 0), ROWS[:1, :1].repeat(count, 0)), ["x", "y"]).batch(2)
+
+
+def network() -> nn.Dense:
+    """Return a layer with known weights."""
+    return nn.Dense(4, 1, weight_init=Tensor(SQUARE[:1]), bias_init="zeros")
+
+
+def model(**options: Any) -> ms.Model:
+    """Return a model of the layer; its optimizer may be given as the kind."""
+    layer = network()
+    kind = options.pop("optimizer", nn.Momentum)
+    given = {"loss_fn": nn.MSELoss(), "optimizer": kind(layer.trainable_params(), 0.1, 0.9)} | options
+    return ms.Model(layer, **given)
+
+
+def modelled(**options: Any) -> Any:
+    """Return the weights after a training, and what an evaluation measures."""
+    one = model(**options)
+    one.train(1, data(), dataset_sink_mode=False)
+    return seen(one.train_network), one.eval(data())
+
+
+def inferred(**options: Any) -> Any:
+    """Return whether inference has placed the weights of its network."""
+    layer = network()
+    ms.Model(layer).infer_predict_layout(Tensor(ROWS), **options)
+    return [one.layout is None for one in layer.get_parameters()]
+
+
+def scaling(**options: Any) -> Any:
+    """Return what a manager says of its scale."""
+    cell: Any = train.DynamicLossScaleManager(**options).get_update_cell()
+    return cell.get_loss_scale(), cell.scale_factor, cell.scale_window
+
+
+def loaded_into(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a layer holds after a load of halves, or why it is refused."""
+
+    def call(**options: Any) -> Any:
+        layer = network()
+        with tempfile.TemporaryDirectory() as folder:
+            ms.save_checkpoint({"weight": np.ones((1, 4), np.float16)}, f"{folder}/a.ckpt")
+            try:
+                load(f"{folder}/a.ckpt", layer, **options)
+            except CheckpointError as error:
+                return str(error)
+        return seen(layer)
+
+    return call
+
+
+def one_step(**options: Any) -> Any:
+    """Return the weights after a step of build_train_network."""
+    layer = network()
+    options = {"loss_fn": nn.MSELoss()} | options
+    step = ms.build_train_network(layer, nn.SGD(layer.trainable_params(), 0.1), **options).set_train()
+    step(Tensor(ROWS), Tensor(ROWS[:, :1]))
+    return seen(layer)
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[io.StringIO]:
+    """Have what is printed, numbers of time left out."""
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream):
+        yield stream
+
+
+def trained(**options: Any) -> Any:
+    """Return weights and lines after two epochs."""
+    one = model()
+    given = {"callbacks": None, "dataset_sink_mode": False} | options
+    if given["callbacks"] == "loss":
+        given["callbacks"] = train.LossMonitor()
+    with printed() as stream:
+        one.train(2, data(), **given)
+    return seen(one.train_network), stream.getvalue()
+
+
+def watched(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what trains with a callback."""
+    return lambda **options: trained(callbacks=callback(**options))[1].split("ms")[0]
+
+
+def schedule(kind: Callable[..., Any], *required: Any) -> Callable[..., Any]:
+    """Return what tells a learning rate at some steps."""
+    return lambda **options: [seen(kind(*required, **options)(Tensor(step))) for step in (1, 3, 7)]
+
+
+def gradient_of(**options: Any) -> Any:
+    """Return what GradOperation gives of a product."""
+    weight = Parameter(SQUARE.copy(), "weight")
+
+    class Product(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def construct(self, x: Tensor, y: Tensor) -> Tensor:
+            return (ops.matmul(x, self.weight) * y).sum()
+
+    by_list = (ms.ParameterTuple([weight]),) if options.get("get_by_list") else ()
+    sens = (Tensor(np.float32(2)),) if options.get("sens_param") else ()
+    return seen(ops.GradOperation(**options)(Product(), *by_list)(Tensor(ROWS), Tensor(ROWS + 1), *sens))
+
+
+def stepped(**options: Any) -> Any:
+    """Return the weights after a step of TrainOneStepCell."""
+    layer = network()
+    step = nn.TrainOneStepCell(nn.WithLossCell(layer, nn.MSELoss()), nn.SGD(layer.trainable_params(), 0.1), **options)
+    step.set_train()(Tensor(ROWS), Tensor(ROWS[:, :1]))
+    return seen(layer)
+
+
+def saved(**options: Any) -> Any:
+    """Return what lies in a folder after a save, and what is loaded from it."""
+    with tempfile.TemporaryDirectory() as folder:
+        writing = ms.save_checkpoint(SAVED, f"{folder}/a", **options)
+        if writing is not None:
+            writing.wait()
+        return [(path.name, seen(ms.load_checkpoint(path))) for path in sorted(Path(folder).iterdir())], writing is None
+
+
+def loaded(**options: Any) -> Any:
+    """Return what is loaded from a file."""
+    if options.pop("net", None) == "halves":
+        return loaded_into(ms.load_checkpoint)(**options)
+    with tempfile.TemporaryDirectory() as folder:
+        ms.save_checkpoint(SAVED, f"{folder}/a.ckpt")
+        return seen(ms.load_checkpoint(f"{folder}/a.ckpt", **options))
+
+
+def distributed(**options: Any) -> Any:
+    """Return what a network takes from the file of one rank."""
+    with tempfile.TemporaryDirectory() as folder:
+        layer = network()
+        ms.save_checkpoint({"weight": np.ones((1, 4), np.float16)}, f"{folder}/a.ckpt")
+        try:
+            ms.load_distributed_checkpoint(layer, [f"{folder}/a.ckpt"], **options)
+        except CheckpointError as error:
+            return str(error)
+        return seen(layer)
+
+
+def configured(**options: Any) -> Any:
+    """Return what a configuration of checkpoints says."""
+    return vars(train.CheckpointConfig(**options))
+
+
+def differentiated(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what takes a gradient of a sum of squares of a product."""
+
+    def call(**options: Any) -> Any:
+        weight = Parameter(SQUARE.copy(), "weight")
+        chosen = {name: weight if value == "weight" else value for name, value in options.items()}
+
+        def loss(x: Tensor, y: Tensor) -> Any:
+            total = (ops.matmul(x, weight) * y).sum()
+            return (total, x) if options.get("has_aux") else total
+
+        return seen(kind(loss, **chosen)(Tensor(ROWS), Tensor(ROWS + 1)))
+
+    return call
+
+
+GRADIENT = {"grad_position": 1, "weights": "weight", "has_aux": True}
+UNPROTECTED: Mapping[str, Any] = {"enc_key": Refused(b"key", "not encrypted"), "enc_mode": Noted("AES-CBC")}
+
+TRAINING: dict[str, Probe] = {
+    "grad": Probe(differentiated(ops.grad), GRADIENT),
+    "value_and_grad": Probe(differentiated(ops.value_and_grad), GRADIENT),
+    "ops.GradOperation": Probe(gradient_of, {"get_all": True, "get_by_list": True, "sens_param": True}),
+    "nn.TrainOneStepCell": Probe(stepped, {"sens": 2.0, "return_grad": Refused(True)}),
+    "nn.ExponentialDecayLR": Probe(schedule(nn.ExponentialDecayLR, 0.1, 0.9, 4), SCHEDULED),
+    "nn.InverseDecayLR": Probe(schedule(nn.InverseDecayLR, 0.1, 0.9, 4), SCHEDULED),
+    "nn.NaturalExpDecayLR": Probe(schedule(nn.NaturalExpDecayLR, 0.1, 0.9, 4), SCHEDULED),
+    "nn.PolynomialDecayLR": Probe(schedule(nn.PolynomialDecayLR, 0.1, 0.01, 4, 0.5), {"update_decay_steps": True}),
+    "nn.exponential_decay_lr": Probe(function(nn.exponential_decay_lr, 0.1, 0.9, 6, 2, 2), SCHEDULED),
+    "nn.SoftmaxCrossEntropyWithLogits": Probe(
+        lambda **options: seen(nn.SoftmaxCrossEntropyWithLogits(**options)(Tensor(ROWS), Tensor(_labels(options)))),
+        {"sparse": Beside(True, {"reduction": "mean"}), "reduction": "sum"},
+    ),
+    "nn.Accuracy": Probe(lambda **options: _measured(nn.Accuracy(**options)), {"eval_type": "multilabel"}),
+    "DynamicLossScaleManager": Probe(scaling, {"init_loss_scale": 4.0, "scale_factor": 4, "scale_window": 7}),
+    "Model": Probe(
+        modelled,
+        {
+            "loss_fn": nn.L1Loss(),
+            "optimizer": nn.SGD,
+            "metrics": {"mae"},
+            "amp_level": "O3",
+            "boost_level": Refused("O1"),
+        },
+    ),
+    "build_train_network": Probe(one_step, {"loss_fn": nn.L1Loss(), "level": "O3", "boost_level": Refused("O1")}),
+    "Model.infer_predict_layout": Probe(inferred, {"skip_backend_compile": True}),
+    "FixedLossScaleManager": Probe(
+        lambda **options: (
+            train.FixedLossScaleManager(**options).get_loss_scale(),
+            train.FixedLossScaleManager(**options).get_drop_overflow_update(),
+        ),
+        {"loss_scale": 2.0, "drop_overflow_update": False},
+    ),
+    "train.LossMonitor": Probe(watched(train.LossMonitor), {"per_print_times": 2}),
+    "Model.train": Probe(
+        trained,
+        {
+            "callbacks": "loss",
+            "dataset_sink_mode": Beside(True, {"callbacks": "loss"}),
+            "sink_size": Beside(2, {"callbacks": "loss", "dataset_sink_mode": True}),
+            "initial_epoch": 1,
+        },
+    ),
+    "Model.eval": Probe(
+        lambda **options: model(metrics={"loss"}).eval(data(), **options),
+        {"callbacks": Noted([train.LossMonitor()]), "dataset_sink_mode": Noted(False)},
+    ),
+    "Model.build": Probe(
+        lambda **options: model().build(**{"train_dataset": data()} | options) is None,
+        {"sink_size": Noted(2), "epoch": Noted(2), "train_dataset": None},
+    ),
+    "Model.infer_train_layout": Probe(
+        lambda **options: model().infer_train_layout(data(), **options),
+        {"dataset_sink_mode": Noted(False), "sink_size": Noted(2)},
+    ),
+    "save_checkpoint": Probe(
+        saved,
+        {
+            "async_save": True,
+            "append_dict": {"epoch": 3},
+            "choice_func": lambda name: name == "a.w",
+            "crc_check": Noted(True),
+            "format": "safetensors",
+            **UNPROTECTED,
+        },
+    ),
+    "load_checkpoint": Probe(
+        loaded,
+        {
+            "strict_load": Beside(True, {"net": "halves"}),
+            "filter_prefix": "a",
+            "specify_prefix": "a",
+            "choice_func": lambda name: name == "a.w",
+            "crc_check": Noted(True),
+            "format": Refused("h5", "HDF5|h5|shard"),
+            "dec_key": Refused(b"key", "not encrypted"),
+            "dec_mode": Noted("AES-CBC"),
+        },
+    ),
+    "load_distributed_checkpoint": Probe(
+        distributed, {"strict_load": True, "dec_key": Refused(b"key", "not encrypted"), "dec_mode": Noted("AES-CBC")}
+    ),
+    "load_param_into_net": Probe(
+        loaded_into(lambda path, layer, **options: ms.load_param_into_net(layer, ms.load_checkpoint(path), **options)),
+        {"strict_load": True},
+    ),
+    "train.CheckpointConfig": Probe(
+        configured,
+        {
+            "save_checkpoint_steps": Refused(-1),
+            "save_checkpoint_seconds": Refused(-1),
+            "keep_checkpoint_max": Refused(-1),
+            "keep_checkpoint_per_n_minutes": Refused(-1),
+            "async_save": Refused("process"),
+            "append_info": Refused(["step"]),
+            "exception_save": Refused(True),
+            "crc_check": Noted(True),
+            "format": Refused("npz"),
+            **UNPROTECTED,
+        },
+    ),
+    "amp.auto_mixed_precision": Probe(
+        lambda **options: seen(ms.amp.auto_mixed_precision(network(), **options)(Tensor(ROWS))),
+        {"amp_level": "O3", "dtype": Refused(ms.float32)},
+    ),
+}
+
+
+def _measured(metric: Any) -> Any:
+    metric.update(np.array([[0, 1], [1, 1]]), np.array([[0, 1], [1, 0]]))
+    return metric.eval()
+
+
+def _labels(options: Mapping[str, Any]) -> Any:
+    return np.array([3, 0, 3], np.int32) if options.get("sparse") else np.eye(4, dtype=np.float32)[[1, 0, 3]]
