@@ -273,6 +273,9 @@ class Cell(CellSettings):
             dst_type = bfloat16
         try:
             precision = np.dtype(dst_type)
+        except ConfigurationError:
+            # A TypeError too, but one that says why.
+            raise
         except TypeError:
             precision = np.dtype(np.object_)
         if precision.kind != "f":

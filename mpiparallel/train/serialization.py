@@ -54,8 +54,9 @@ def save_checkpoint(
 
     ``save_obj`` is a network or an optimizer; or parameters, tensors or arrays by name; or a list of parameters, or
     of ``{"name": ..., "data": ...}``. The formats are ".h5", ".ckpt" (MindSpore's), ".safetensors" and ".npz"; a name
-    without such a suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a parameter that is
-    cut is gathered whole from all ranks, which then call it together; those that name the same file write it once.
+    without such a suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a
+    parameter that is cut is gathered whole from all ranks, which then call it together; those that name the same file
+    write it once.
     Without, each rank saves its slices. ``append_dict`` has numbers, texts and tensors that are saved besides;
     ``choice_func`` tells by name what is saved. Beside a network that has drawn random numbers outside of training
     steps, by dropout in a loop of one's own, stands how many times: "random_draws". With ``async_save`` the values are

@@ -296,7 +296,8 @@ def test_semi_auto_parallel_saves_whole_weights_and_loads_them(reader: Reader) -
 @listings("semi_auto_net", "integrated_save", "sliced_save")
 @pytest.mark.parametrize(("name", "columns"), [("integrated_save", 128), ("sliced_save", 64)])
 def test_a_checkpoint_has_whole_weights_or_a_slice_of_each_rank(reader: Reader, name: str, columns: int) -> None:
-    saved = f"net = SemiAutoParallelNet()\nckpt_callback = ModelCheckpoint('{name}', f'./{name}_{{get_rank()}}', ckpt_config)"
+    folder = f"f'./{name}_{{get_rank()}}'"
+    saved = f"net = SemiAutoParallelNet()\nckpt_callback = ModelCheckpoint('{name}', {folder}, ckpt_config)"
     reader.types(f"{name}.py", reader.listing("semi_auto_net"), SEMI_AUTO, reader.listing(name), saved, TRAIN_SEMI_AUTO)
     reader.runs(2, f"{name}.py")
     trained = of_ranks(reader.folder, "trained", 2)
