@@ -19,7 +19,6 @@ from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
-from mpiparallel.remark import no_effect
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.announcement import world_or_alone
@@ -30,6 +29,7 @@ from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
 from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.evaluation import Evaluation, not_training
+from mpiparallel.train.feeding_arguments import check_counts, remark_on_feeding
 from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
@@ -40,8 +40,6 @@ from mpiparallel.train.training_record import facts_of
 from mpiparallel.train.training_run import TrainingRun, first_batch
 
 Batch = list[np.ndarray[Any, Any]]
-
-_FED_ALIKE = "batches are fed one by one, and sunk batches give the same numbers"
 
 
 class Model:
@@ -248,15 +246,7 @@ class Model:
         with code 85: see ``train.preemption``. Raises ConfigurationError for a wrong count, DatasetError for a dataset
         without a batch.
         """
-        if not isinstance(epoch, int) or epoch < 1:
-            raise ConfigurationError(f"Model.train: epoch {epoch!r} must be an integer of at least 1")
-        if not isinstance(initial_epoch, int) or isinstance(initial_epoch, bool) or not 0 <= initial_epoch < epoch:
-            raise ConfigurationError(
-                f"Model.train: initial_epoch {initial_epoch!r} must be an integer from 0 and below epoch {epoch}, the "
-                "last one"
-            )
-        if sink_size == 0 or sink_size < -1:
-            raise ConfigurationError(f"Model.train: sink_size {sink_size} must be -1 or at least 1")
+        check_counts(epoch, initial_epoch, sink_size)
         sunk = (None if sink_size == -1 else sink_size) if dataset_sink_mode else 1
         self._run = TrainingRun(self, epoch, train_dataset, callbacks, sunk, initial_epoch)
         try:
@@ -305,8 +295,7 @@ class Model:
         optimizer shards): see ``train.inferred_layouts``. It is what ``load_distributed_checkpoint`` takes as
         ``predict_strategy``.
         """
-        no_effect("Model.infer_train_layout", "dataset_sink_mode", dataset_sink_mode, _FED_ALIKE, default=True)
-        no_effect("Model.infer_train_layout", "sink_size", sink_size, _FED_ALIKE, default=-1)
+        remark_on_feeding("Model.infer_train_layout", dataset_sink_mode=dataset_sink_mode, sink_size=sink_size)
         sharded = self.build(train_dataset)
         return {} if sharded is None else parameter_layouts(sharded, current_configuration().rank)
 
@@ -339,8 +328,7 @@ class Model:
         Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the sharded training
         graph.
         """
-        no_effect("Model.build", "sink_size", sink_size, _FED_ALIKE, default=-1)
-        no_effect("Model.build", "epoch", epoch, "what is compiled is one step", default=1)
+        remark_on_feeding("Model.build", sink_size=sink_size, epoch=epoch)
         sharded = None
         for dataset in (train_dataset, valid_dataset):
             if dataset is not None:
@@ -378,8 +366,7 @@ class Model:
         Where ranks have batches of their own, it is those of all ranks together. Raises DatasetError without a batch.
         """
         self._check_active("eval")
-        no_effect("Model.eval", "callbacks", callbacks, "an evaluation has no moments that callbacks are called at")
-        no_effect("Model.eval", "dataset_sink_mode", dataset_sink_mode, _FED_ALIKE, default=True)
+        remark_on_feeding("Model.eval", callbacks=callbacks, dataset_sink_mode=dataset_sink_mode)
         return self._evaluation.run(valid_dataset)
 
     def predict(self, *predict_data: Any) -> Any:
