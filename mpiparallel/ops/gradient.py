@@ -149,9 +149,9 @@ def value_and_grad(
     The gradients are by the inputs at ``grad_position`` and by ``weights`` (a parameter or a list of them): a tensor
     for one position, also in a tuple, or one parameter, a tuple for several positions or a list, a pair of both where
     both are asked for. With ``return_ids`` each comes as (position or name, gradient). With ``has_aux`` only the first
-    output of ``fn`` is differentiated. Outputs of several elements are summed; with ``sens_param`` the last input, or ``sens`` by name, is
-    the gradient of the output. Inputs by name are passed on. Raises GradientError when neither is given, and where a
-    position or an output is not there.
+    output of ``fn`` is differentiated. Outputs of several elements are summed; with ``sens_param`` the last input, or
+    ``sens`` by name, is the gradient of the output. Inputs by name are passed on. Raises GradientError when neither is
+    given, and where a position or an output is not there.
 
     >>> square = value_and_grad(lambda x: (x * x).sum())
     >>> value, gradient = square(Tensor([1.0, 3.0]))

@@ -16,6 +16,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
 from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.saved_draws import DRAWS, draws_in, go_on_from
+from mpiparallel.train.saved_slice import SavedSlice
 
 
 def load_param_into_net(
@@ -24,9 +25,11 @@ def load_param_into_net(
     """Overwrite the parameters of a network or optimizer; return the names that only it has, and only the dict.
 
     The dict has parameters, tensors or arrays; texts are left alone. Each is a rank's slice or a whole tensor, of which
-    the rank takes its slice. A network that is cut must be compiled first (``Model.build``), so that its slices are
-    known. Nothing is changed unless everything fits: raises CheckpointError, naming parameter, shapes and dtypes, for
-    another shape, and for another dtype unless both are floats and ``strict_load`` is not set.
+    the rank takes its slice; for a slice of a checkpoint that is another one than the rank's, the rank's is read from
+    the shards. A network that is cut must be compiled first (``Model.build``) where it is given slices that come from
+    elsewhere, so that its own are known. Nothing is changed unless everything fits: raises CheckpointError, naming
+    parameter, shapes and dtypes, for another shape, and for another dtype unless both are floats and ``strict_load`` is
+    not set.
 
     With ``remove_redundancy`` each rank gives only some of the slices that it shares with others, as it has loaded them
     from a checkpoint of ``CheckpointConfig(remove_redundancy=True)``, and gets the rest from the ranks that hold the
@@ -70,6 +73,11 @@ def _slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
         )
     array = np.asarray(source.asnumpy() if isinstance(source, Tensor) else source)
     check_dtype(target, array.dtype, strict)
+    if isinstance(source, SavedSlice) and source.whole_shape == target.shape:
+        # Before shapes are compared: slices of other ranks may have the same.
+        part = source.part(target.box)
+        if part is not None:
+            return part.astype(target.dtype, copy=False)
     if array.size == 1 and target.shape in ((), (1,)) and array.ndim < 2:
         # MindSpore's files have numbers as (1,) or as ().
         array = array.reshape(target.shape)

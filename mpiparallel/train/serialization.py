@@ -30,6 +30,7 @@ from mpiparallel.train.callback.checkpoint_config import check_protection
 from mpiparallel.train.loading_into_network import load_param_into_net as load_param_into_net
 from mpiparallel.train.saved_draws import draws_so_far
 from mpiparallel.train.saved_object import arrays_of
+from mpiparallel.train.saved_slice import SavedSlice
 
 _DEFAULT_FORMAT: Final = "ckpt"
 _SHARD_ATTRIBUTES: Final = ("prefix", "epoch", "step", "rank")
@@ -114,7 +115,8 @@ def load_checkpoint(
     """Return the parameters in one file by name; with ``net`` they are loaded into it, as ``load_param_into_net`` does.
 
     The suffix tells the format, unless ``format`` does; where there is no such file, one beside it of that name in
-    another format is read, and that is said. Of a rank's shard they are the slices that the rank held. Names that begin
+    another format is read, and that is said. Of a rank's shard they are the slices that the rank held; loaded into a
+    network that is cut otherwise, or not yet, each rank takes its part of the whole from the shards. Names that begin
     with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that ``choice_func``
     says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of no dim, texts as
     they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever ``crc_check`` says. Raises
@@ -125,11 +127,10 @@ def load_checkpoint(
     path = existing_file(ckpt_file_name) if format is None else Path(ckpt_file_name)
     wanted = partial(_is_wanted, filter_prefix, specify_prefix, choice_func)
     with _opened(path, format) as file:
-        if not remove_redundancy:
-            _check_is_whole(file)
-        loaded: dict[str, Any] = {
-            name: Parameter(read_array(file, name), name, requires_grad=False) for name in file.arrays if wanted(name)
-        }
+        committed = _committed(file.path)
+        if committed and not remove_redundancy:
+            _check_is_whole(file, *committed)
+        loaded: dict[str, Any] = {name: _parameter(file, name, committed) for name in file.arrays if wanted(name)}
         loaded |= {name: value for name, value in _appended(file).items() if wanted(name)}
     if not loaded:
         raise CheckpointError(f"{path}: holds nothing of the names that were asked for")
@@ -138,17 +139,26 @@ def load_checkpoint(
     return loaded
 
 
-def _check_is_whole(file: ArrayFile) -> None:
-    """Refuse a shard without slices that its rank held: loaded alone it would leave a network as it was, in parts."""
-    manifest_path = manifest_of_shard(file.path)
+def _committed(path: Path) -> tuple[Path, Manifest, int] | None:
+    """Return the folder and the manifest that name a shard, and its rank; None where it is no shard."""
+    manifest_path = manifest_of_shard(path)
     if manifest_path is None:
-        return
+        return None
     manifest = Manifest.load(manifest_path)
     named = [None if shard is None else manifest_path.parent / shard.file for shard in manifest.shards]
-    path = from_root(file.path)
-    if path not in named:
-        return
-    rank = named.index(path)
+    shard = from_root(path)
+    return (manifest_path.parent, manifest, named.index(shard)) if shard in named else None
+
+
+def _parameter(file: ArrayFile, name: str, committed: tuple[Path, Manifest, int] | None) -> Parameter:
+    array = read_array(file, name)
+    if committed and name in committed[1].tensors and committed[1].tensors[name].layout.global_shape != array.shape:
+        return SavedSlice(array, name, *committed)
+    return Parameter(array, name, requires_grad=False)
+
+
+def _check_is_whole(file: ArrayFile, folder: Path, manifest: Manifest, rank: int) -> None:
+    """Refuse a shard without slices that its rank held: loaded alone it would leave a network as it was, in parts."""
     held = {name for name, entry in manifest.tensors.items() if rank in entry.layout.devices}
     lacking = sorted(held - file.arrays.keys())
     if lacking:

@@ -66,7 +66,6 @@ CORRECTIONS = [
         "arguments are left out",
     ),
     Correction(f"{RESNET}/integrated_save", "max=1", "max=1, integrated_save=True", _SLICES),
-    Correction(f"{RESNET}/save_semi_auto", "Config()", "Config(integrated_save=True)", _SLICES),
     Correction(
         f"{RESNET}/load_distributed", "Logits()", "Logits(sparse=True, reduction='mean')", "arguments are left out"
     ),

@@ -1,0 +1,47 @@
+"""Slices of a checkpoint that know the whole that they are of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.layout.box import Box
+
+
+class SavedSlice(Parameter):
+    """The slice of a tensor that ``rank`` has saved, as a parameter.
+
+    As long as nobody has overwritten it, any other part of the tensor of ``whole_shape`` can be read from the files
+    that ``manifest``, of that ``folder``, names.
+    """
+
+    def __init__(self, values: NDArray[Any], name: str, folder: Path, manifest: Manifest, rank: int) -> None:
+        super().__init__(values, name, requires_grad=False)
+        layout = manifest.tensors[name].layout
+        self.whole_shape = layout.global_shape
+        self._held = layout.box(rank)
+        self._saved_name = name
+        self._saved: tuple[Path, Manifest] | None = (folder, manifest)
+
+    def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
+        """Overwrite the values, which then are no slice of what was saved any more."""
+        self._saved = None
+        return super().set_data(data, slice_shape)
+
+    def part(self, box: Box) -> NDArray[Any] | None:
+        """Return the elements of ``box`` of the whole tensor; None where it is no slice of that any more.
+
+        Raises CheckpointError where files that hold them are lost.
+        """
+        if self._saved is None:
+            return None
+        if box == self._held:
+            return np.asarray(self.asnumpy())
+        with StoredState.of_manifest(*self._saved) as state:
+            return state.read_box(self._saved_name, box)
