@@ -92,7 +92,7 @@ DIFFERENCES: Final[dict[str, str]] = {
     "mindspore.set_context": 'what has no effect says so once; `"Ascend"` is the device of the rank',
     "mindspore.context.set_context": 'what has no effect says so once; `"Ascend"` is the device of the rank',
     "mindspore.set_auto_parallel_context": "what has no effect says so once; pipelines are refused",
-    "mindspore.CheckpointConfig": "each rank saves its slices unless `integrated_save=True`; a slice loads into any cut",
+    "mindspore.CheckpointConfig": "slices of each rank unless `integrated_save=True`; they load into any cut",
     "mindspore.load_param_into_net": "takes a rank's slices, whole tensors, or slices of a checkpoint cut otherwise",
     "mindspore.context.set_auto_parallel_context": "what has no effect says so once; pipelines are refused",
     "mindspore.common.initializer.initializer": "values depend on seed, name and index only; each rank makes its own",
