@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mpiparallel.dataset import config
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
+from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
 _NAME: Final = "MnistDataset"
@@ -32,7 +33,8 @@ class MnistDataset(Dataset):
     there. Images may be of another size, and as many as there are.
 
     The samples are shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and
-    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change nothing.
+    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change nothing,
+    as a remark says.
 
     Raises:
         DatasetError: if a file is missing, or is not what its name says, or parameters contradict.
@@ -50,6 +52,7 @@ class MnistDataset(Dataset):
         shard_id: int | None = None,
         cache: object = None,
     ) -> None:
+        remark_on_workers(_NAME, num_parallel_workers=num_parallel_workers, cache=cache)
         samples = _Samples(*_read(Path(dataset_dir), usage))
         seed = config.get_seed()
         order = sample_order(_NAME, len(samples), seed, shuffle, sampler, num_shards, shard_id, num_samples)

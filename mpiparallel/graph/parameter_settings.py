@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import remark
+from mpiparallel.remark import no_effect, remark
 
 
 class ParameterSettings:
@@ -41,6 +41,8 @@ class ParameterSettings:
         remark(f"parameter {self.name!r}: add_pipeline_stage({stage}) has no effect here: there is one pipeline stage")
 
     def _check_init(self, layout: Any, set_sliced: bool) -> None:
+        where = f"parameter {self.name!r}: init_data"
+        no_effect(where, "set_sliced", set_sliced, "a parameter knows which part of it this rank holds", default=False)
         if layout is not None:
             raise ConfigurationError(
                 f"parameter {self.name!r}: init_data(layout) is not offered; each rank fills its slice when the "

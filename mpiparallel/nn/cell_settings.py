@@ -9,7 +9,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.remark import remark
+from mpiparallel.remark import no_effect, remark
 
 Layouts = tuple[tuple[int, ...] | None, ...]
 Self = TypeVar("Self", bound="CellSettings")
@@ -83,8 +83,16 @@ class CellSettings:
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Parameter, Parameter]:
         """Fill the parameters that have only an initializer yet, and return each with itself.
 
-        Not needed: each rank fills its slices when the network is compiled. This fills whole parameters.
+        Not needed: each rank fills its slices when the network is compiled. This fills whole parameters, also with
+        ``auto_parallel_mode``, as a remark says.
         """
+        no_effect(
+            f"{type(self).__name__}.init_parameters_data",
+            "auto_parallel_mode",
+            auto_parallel_mode,
+            "whole parameters are filled; call nothing, and each rank fills its slices",
+            default=False,
+        )
         parameters = list(self.get_parameters())
         for parameter in parameters:
             parameter.init_data()
@@ -118,7 +126,7 @@ class CellSettings:
 
     def set_broadcast_flag(self: Self, mode: bool = True) -> Self:
         """Return the cell, whose first values are the same on all ranks by seed and name."""
-        return self._unchanged("set_broadcast_flag", mode, "first values are the same on all ranks")
+        return self._unchanged("set_broadcast_flag", f"mode={mode}", "first values are the same on all ranks")
 
     def set_auto_parallel(self: Self) -> Self:
         """Return the cell: the context says how it is cut."""

@@ -53,21 +53,27 @@ def elu(input_x: Any, alpha: float = 1.0) -> Tensor:
 
 
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
-    """Return ``log(1 + exp(beta * input)) / beta``; above ``threshold`` that is ``input`` to all digits of float32."""
+    """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` where ``beta * input`` is above ``threshold``."""
     x = _tensor(input)
     scaled = x if beta == 1 else x * beta
-    soft = _apply(operations.SigmoidCrossEntropyWithLogits(), scaled, _apply(operations.ZerosLike(), scaled))
-    return soft if beta == 1 else soft / beta
+    soft = _softplus(scaled)
+    return _apply(operations.Select(), scaled > threshold, x, soft if beta == 1 else soft / beta)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    """Return ``log(1 + exp(x))`` wherever it is."""
+    return _apply(operations.SigmoidCrossEntropyWithLogits(), x, _apply(operations.ZerosLike(), x))
 
 
 def logsigmoid(x: Any) -> Tensor:
     """Return ``log(sigmoid(x))``."""
-    return -softplus(-_tensor(x))
+    return -_softplus(-_tensor(x))
 
 
 def mish(x: Any) -> Tensor:
     """Return ``x * tanh(softplus(x))``."""
-    return _tensor(x) * softplus(x).tanh()
+    given = _tensor(x)
+    return given * _softplus(given).tanh()
 
 
 def hardsigmoid(input: Any) -> Tensor:

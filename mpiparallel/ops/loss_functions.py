@@ -9,6 +9,7 @@ import numpy as np
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.remark import no_effect
 
 
 def _tensor(x: Any) -> Tensor:
@@ -155,6 +156,7 @@ def cross_entropy(
     logarithms = x.log_softmax(dim)
     if wanted.shape != x.shape:
         return nll_loss(logarithms, wanted, weight, ignore_index, reduction, label_smoothing)
+    no_effect("cross_entropy", "ignore_index", ignore_index, "the target has shares, not classes", default=-100)
     shares = wanted * (1.0 - label_smoothing) + label_smoothing / x.shape[dim] if label_smoothing else wanted
     terms = logarithms * shares if weight is None else logarithms * shares * _along(weight, dim, x.ndim)
     return reduced(-terms.sum(dim), reduction, "cross_entropy")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from typing import Any, Final
 
 from mpiparallel.graph.operator import Operator
+from mpiparallel.remark import no_effect
+
+_NO_OPERATOR: Final = "the function stays a function, which runs whenever a network is traced"
 
 Primitive = Operator
 """What every operator is; one of your own is a subclass that says its ``infer``, ``equation`` and ``kernel``."""
@@ -25,8 +28,16 @@ class Partial:
         return partial(func, *arguments, **named)
 
 
-def constexpr(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+def constexpr(
+    fn: Callable[..., Any] | None = None,
+    get_instance: bool = True,
+    name: str | None = None,
+    reuse_result: bool = True,
+    check: bool = True,
+) -> Any:
     """Return the function: what Python computes while a network is traced is a constant of its program anyway.
+
+    The other parameters are MindSpore's and change nothing, as a remark says.
 
     >>> @constexpr
     ... def half(extent):
@@ -34,6 +45,10 @@ def constexpr(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     >>> half(6)
     3
     """
+    no_effect("constexpr", "get_instance", get_instance, _NO_OPERATOR, default=True)
+    no_effect("constexpr", "name", name, _NO_OPERATOR)
+    no_effect("constexpr", "reuse_result", reuse_result, _NO_OPERATOR, default=True)
+    no_effect("constexpr", "check", check, _NO_OPERATOR, default=True)
     return constexpr if fn is None else fn
 
 

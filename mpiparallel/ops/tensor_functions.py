@@ -7,6 +7,7 @@ from typing import Any
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.remark import no_effect
 
 
 def _tensor(x: Any) -> Tensor:
@@ -164,15 +165,26 @@ def bmm(input_x: Any, mat2: Any) -> Tensor:
 
 
 def max(input: Any, axis: int | None = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the largest element along a dim, or of all, and its index (int64); of equal ones the first."""
-    x = _tensor(input)
-    return (x.max() if axis is None else x.max(axis, keepdims)), x.argmax(axis, keepdims)
+    """Return the largest element along a dim, or of all, and its index (int64); of equal ones the first.
+
+    Of all elements both are scalars, whatever ``keepdims`` says.
+    """
+    return _found(_tensor(input), "max", axis, keepdims)
 
 
 def min(input: Any, axis: int | None = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the smallest element along a dim, or of all, and its index (int64); of equal ones the first."""
-    x = _tensor(input)
-    return (x.min() if axis is None else x.min(axis, keepdims)), x.argmin(axis, keepdims)
+    """Return the smallest element along a dim, or of all, and its index (int64); of equal ones the first.
+
+    Of all elements both are scalars, whatever ``keepdims`` says.
+    """
+    return _found(_tensor(input), "min", axis, keepdims)
+
+
+def _found(x: Tensor, name: str, axis: int | None, keepdims: bool) -> tuple[Tensor, Tensor]:
+    if axis is None:
+        no_effect(f"ops.{name}", "keepdims", keepdims, "without an axis the result is a scalar", default=False)
+        return getattr(x, name)(), getattr(x, f"arg{name}")()
+    return getattr(x, name)(axis, keepdims), getattr(x, f"arg{name}")(axis, keepdims)
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:

@@ -12,6 +12,7 @@ from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.remark import no_effect
 
 Batch = tuple[Tensor, ...]
 
@@ -21,8 +22,8 @@ class DatasetHelper:
 
     Without ``dataset_sink_mode`` a loop yields each batch, a tuple of tensors. With it, it yields ``()`` for each of
     ``sink_size`` batches, -1 for all of an epoch, and the network of ``connect_network_with_dataset`` takes the batches
-    itself, from epoch to epoch. ``epoch_num`` is MindSpore's, and limits nothing. Raises ConfigurationError for what is
-    no dataset or no size.
+    itself, from epoch to epoch. ``epoch_num`` is MindSpore's, and limits nothing, as a remark says. Raises
+    ConfigurationError for what is no dataset or no size.
 
     >>> from mpiparallel.dataset import NumpySlicesDataset
     >>> data = NumpySlicesDataset(np.arange(4.0), ["x"], shuffle=False).batch(2)
@@ -40,6 +41,7 @@ class DatasetHelper:
         for name, size in (("sink_size", sink_size), ("epoch_num", epoch_num)):
             if type(size) is not int or size == 0 or size < -1:
                 raise ConfigurationError(f"DatasetHelper: {name} {size!r} must be -1 or an integer of at least 1")
+        no_effect("DatasetHelper", "epoch_num", epoch_num, "each loop is an epoch, however many there are", default=1)
         self.dataset = dataset
         self.dataset_sink_mode = dataset_sink_mode
         self._sink_size = sink_size

@@ -74,6 +74,17 @@ def reduced(**options: Any) -> Any:
     return run_world(2, on_rank)
 
 
+def laid_out(**options: Any) -> Any:
+    """Return how every value of a network on two devices is cut, whose one cell is told where tensors lie."""
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True, device_num=2)
+    try:
+        network = nn.SequentialCell(nn.ReLU().shard(**{"in_strategy": None} | options))
+        sharded = network.sharded_graph(ROWS[:2])
+        return [str(layout.cuts) for layout in sharded.layouts.values()]
+    finally:
+        ms.reset_auto_parallel_context()
+
+
 PAIRS = (np.arange(4, dtype=np.float32),)
 GROUP = {"group": "alone"}
 
@@ -95,6 +106,11 @@ CELLS: dict[str, Probe] = {
         told("update_parameters_name"), {"prefix": "net.", "recurse": Beside(False, {"prefix": "net."})}
     ),
     "nn.Cell.insert_param_to_cell": Probe(inserted, {"check_name_contain_dot": False}),
+    "nn.Cell.set_broadcast_flag": Probe(told("set_broadcast_flag"), {"mode": Noted(False)}),
+    "nn.Cell.init_parameters_data": Probe(told("init_parameters_data"), {"auto_parallel_mode": Noted(True)}),
+    "nn.Cell.shard": Probe(
+        laid_out, {"out_strategy": Beside(((1, 2),), {"in_strategy": ((2, 1),)}), "parameter_plan": Refused({})}
+    ),
     "nn.Cell.set_grad": Probe(told("set_grad"), {"requires_grad": Noted(False)}),
     "nn.Cell.set_train": Probe(told("set_train"), {"mode": False}),
     "nn.Cell.set_comm_fusion": Probe(
@@ -106,6 +122,10 @@ CELLS: dict[str, Probe] = {
     "Parameter.clone": Probe(
         lambda **options: seen(Parameter(ROWS, "w").clone(**options)),
         {"init": ms.common.initializer.One()},
+    ),
+    "Parameter.init_data": Probe(
+        lambda **options: seen(Parameter(ROWS, "w").init_data(**options)),
+        {"layout": Refused(((1, 1), (0, 0))), "set_sliced": Noted(True)},
     ),
     "Parameter.set_data": Probe(
         lambda **options: seen(Parameter(ROWS, "w").set_data(ROWS[:2] if options else ROWS, **options)),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +77,20 @@ def _image(kind: Callable[..., Any], *required: Any) -> Callable[..., Any]:
     return call
 
 
+PIXELS = np.arange(5 * 5 * 3, dtype=np.uint8).reshape(5, 5, 3)
+
+
+def digits(**options: Any) -> Any:
+    """Return two epochs of a folder of MNIST's files: four images to train, three to test."""
+    with tempfile.TemporaryDirectory() as folder:
+        for half, count in (("train", 4), ("t10k", 3)):
+            pixels = np.arange(count * 4, dtype=np.uint8).tobytes()
+            images, labels = (Path(folder, f"{half}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1"))
+            images.write_bytes(struct.pack(">4I", 0x803, count, 2, 2) + pixels)
+            labels.write_bytes(struct.pack(">2I", 0x801, count) + bytes(range(count)))
+        return rows_of(ds.MnistDataset, folder)(**options)
+
+
 DATA: dict[str, Probe] = {
     "common.initializer.HeNormal": Probe(
         initial(initializers.HeNormal), {"negative_slope": 1, "mode": "fan_out", "nonlinearity": "tanh"}
@@ -101,6 +118,19 @@ DATA: dict[str, Probe] = {
     "dataset.Dataset.take": Probe(_dataset("take"), {"count": 2}),
     "dataset.Dataset.create_tuple_iterator": Probe(
         lambda **options: repr([row for row in NUMBERS.create_tuple_iterator(**options)]), {"columns": ["y"]}
+    ),
+    "dataset.MnistDataset": Probe(
+        digits, {"usage": "test", **ORDER, "num_samples": 1, "sampler": [1, 0], "cache": Noted("a cache")}
+    ),
+    "dataset.vision.Resize": Probe(_image(vision.Resize, (4, 4)), {"interpolation": vision.Inter.NEAREST}),
+    "dataset.vision.SlicePatches": Probe(
+        lambda **options: seen(vision.SlicePatches(**{"num_width": 2} | options)(PIXELS)),
+        {
+            "num_height": 2,
+            "num_width": 3,
+            "slice_mode": vision.SliceMode.DROP,
+            "fill_value": 9,
+        },
     ),
     "dataset.vision.Normalize": Probe(_image(vision.Normalize, [1.0] * 3, [2.0] * 3), {"is_hwc": False}),
     "dataset.vision.RandomCrop": Probe(

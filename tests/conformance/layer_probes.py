@@ -26,6 +26,7 @@ def optimizer(kind: Callable[..., Any], *required: Any) -> Callable[..., Any]:
     return call
 
 
+WEIGHTS: dict[str, Any] = {"weight": Tensor(np.array([1.0, 2, 3, 4], np.float32)), "reduction": "sum"}
 IMAGES = {"pad_mode": Beside("same", {"kernel_size": 3}), "data_format": Refused("NHWC")}
 
 NORM: dict[str, Any] = {
@@ -107,6 +108,22 @@ LAYERS: dict[str, Probe] = {
         },
     ),
     "nn.Flatten": Probe(cell(nn.Flatten), {"start_dim": 2, "end_dim": 2}),
+    "nn.LogSoftmax": Probe(cell(nn.LogSoftmax, x=(ROWS,)), {"axis": 0}),
+    **{f"nn.{name}": Probe(cell(getattr(nn, name), x=(ROWS,)), {"alpha": 0.5}) for name in ("ELU", "LeakyReLU")},
+    "nn.PReLU": Probe(cell(nn.PReLU), {"channel": 4, "w": 0.5}),
+    "nn.PipelineCell": Probe(
+        lambda **options: nn.PipelineCell(nn.ReLU(), 2, **options),
+        dict.fromkeys(("stage_config", "segment_config"), Refused({}, "pipeline parallelism is not offered")),
+    ),
+    "nn.BCELoss": Probe(cell(nn.BCELoss, x=(LABELS / 2 + 0.25, LABELS)), WEIGHTS),
+    "nn.NLLLoss": Probe(cell(nn.NLLLoss, x=(ROWS, CLASSES)), {**WEIGHTS, "ignore_index": 0}),
+    "nn.CrossEntropyLoss": Probe(
+        cell(nn.CrossEntropyLoss, x=(ROWS, CLASSES)), {**WEIGHTS, "ignore_index": 0, "label_smoothing": 0.5}
+    ),
+    "nn.KLDivLoss": Probe(cell(nn.KLDivLoss, x=(ROWS, LABELS)), {"reduction": "batchmean"}),
+    "nn.HuberLoss": Probe(cell(nn.HuberLoss, x=(ROWS, LABELS)), {"reduction": "sum", "delta": 0.5}),
+    "nn.SmoothL1Loss": Probe(cell(nn.SmoothL1Loss, x=(ROWS, LABELS)), {"reduction": "sum", "beta": 0.5}),
+    "nn.MAELoss": Probe(cell(nn.MAELoss, x=(ROWS, LABELS)), {"reduction": "sum"}),
     "nn.LossBase": Probe(lambda **options: seen(nn.LossBase(**options).get_loss(Tensor(ROWS))), {"reduction": "sum"}),
     "nn.Pad": Probe(cell(nn.Pad, ((0, 0), (0, 0), (1, 1), (1, 1))), {"mode": Refused("REFLECT")}),
     "nn.ClipByNorm": Probe(cell(nn.ClipByNorm, x=(ROWS, np.float32(1))), {"axis": 0}),

@@ -185,15 +185,37 @@ def differentiated(kind: Callable[..., Any]) -> Callable[..., Any]:
             total = (ops.matmul(x, weight) * y).sum()
             return (total, x) if options.get("has_aux") else total
 
-        return seen(kind(loss, **chosen)(Tensor(ROWS), Tensor(ROWS + 1)))
+        sens = (Tensor(np.float32(2)),) if options.get("sens_param") else ()
+        return seen(kind(loss, **chosen)(Tensor(ROWS), Tensor(ROWS + 1), *sens))
 
     return call
 
 
-GRADIENT = {"grad_position": 1, "weights": "weight", "has_aux": True}
+def on_device(**options: Any) -> Any:
+    """Return the device that a rank is told to compute on."""
+    before = ms.get_context("device_id")
+    try:
+        ms.set_device("CPU", **options)
+        return ms.get_context("device_id")
+    finally:
+        ms.set_context(device_id=before)
+
+
+GRADIENT = {
+    "grad_position": 1,
+    "weights": "weight",
+    "has_aux": True,
+    "return_ids": True,
+    "sens_param": True,
+}
 UNPROTECTED: Mapping[str, Any] = {"enc_key": Refused(b"key", "not encrypted"), "enc_mode": Noted("AES-CBC")}
 
 TRAINING: dict[str, Probe] = {
+    "DatasetHelper": Probe(
+        lambda **options: [len(batch) for batch in ms.DatasetHelper(data(), **options)],
+        {"dataset_sink_mode": False, "sink_size": 2, "epoch_num": Noted(2)},
+    ),
+    "set_device": Probe(on_device, {"device_id": 1}),
     "grad": Probe(differentiated(ops.grad), GRADIENT),
     "value_and_grad": Probe(differentiated(ops.value_and_grad), GRADIENT),
     "ops.GradOperation": Probe(gradient_of, {"get_all": True, "get_by_list": True, "sens_param": True}),

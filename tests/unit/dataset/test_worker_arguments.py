@@ -30,6 +30,7 @@ def test_workers_have_no_effect_and_a_line_says_so_once(remarks: Callable[[], li
     "build",
     [
         lambda count: ds.Cifar10Dataset(Path("nowhere"), num_parallel_workers=count),
+        lambda count: ds.MnistDataset(Path("nowhere"), num_parallel_workers=count),
         lambda count: ds.GeneratorDataset([(1,)], ["x"], num_parallel_workers=count),
         lambda count: ds.NumpySlicesDataset(np.arange(4), num_parallel_workers=count),
         lambda count: NUMBERS.map(abs, num_parallel_workers=count),

@@ -32,6 +32,10 @@ ELEMENTWISE: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "elu": (lambda x: ops.elu(x, 0.5), np.where(X > 0, X, 0.5 * (np.exp(X) - 1))),
     "softplus": (ops.softplus, SOFTPLUS),
     "softplus of beta": (lambda x: ops.softplus(x, 2.0), np.log1p(np.exp(2 * X)) / 2),
+    "softplus up to a threshold": (
+        lambda x: ops.softplus(x, 2.0, 1.0),
+        np.where(2 * X > 1, X, np.log1p(np.exp(2 * X)) / 2),
+    ),
     "logsigmoid": (ops.logsigmoid, np.log(SIGMOID)),
     "mish": (ops.mish, X * np.tanh(SOFTPLUS)),
     "hardsigmoid": (ops.hardsigmoid, (X + 3).clip(0, 6) / 6),
@@ -256,6 +260,21 @@ def test_a_loss_of_probabilities_and_one_of_logarithms() -> None:
     np.testing.assert_allclose(float(nn.NLLLoss()(Tensor(np.log(shares)), Tensor(classes))), wanted, rtol=1e-6)
     found = float(nn.BCELoss(reduction="sum")(Tensor(SIGMOID), Tensor(Y)))
     np.testing.assert_allclose(found, ELEMENTWISE["binary_cross_entropy"][1].sum() / 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: ops.max(X, keepdims=True)[0], "ops.max: keepdims=True has no effect here"),
+        (lambda: ops.min(X, keepdims=True)[0], "ops.min: keepdims=True has no effect here"),
+        (lambda: ops.cross_entropy(X, Y, ignore_index=0), "cross_entropy: ignore_index=0 has no effect here"),
+    ],
+)
+def test_what_means_nothing_beside_the_other_arguments_is_said(
+    call: Callable[[], Tensor], line: str, remarks: Callable[[], list[str]]
+) -> None:
+    assert call().shape == ()
+    assert [one[: len(line)] for one in remarks()] == [line]
 
 
 def test_what_does_not_fit_is_refused() -> None:
