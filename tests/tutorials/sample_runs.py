@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 AUTO = r"ConfigurationError: .*auto_parallel"
+_OTHER_PACKAGE = "mindformers"
 PIPELINE = r"Error: .*[Pp]ipeline"
 RESNET, TRANSFORMER, RESILIENCE = (
     "distributed_training",
@@ -35,11 +37,23 @@ class Run(NamedTuple):
         return next(word for word in self.command.split() if word.endswith((".sh", ".py")))
 
     @property
+    def steps(self) -> int:
+        """The steps of an epoch that the names of files in the sample suppose."""
+        return 77 if self.sample == TRANSFORMER else 73
+
+    @property
     def shows(self) -> str:
         """What is to be seen, in words."""
         modes = [f"{old} changed to {new}: " for _, old, new in self.changed]
         seen = f"refused: {self.refusal}" if self.refusal else "the loss falls" if self.logs else "files are there"
         return "".join(modes) + (f"its own fault, {self.fault}" if self.fault else seen)
+
+    def as_in(self, sample: Path) -> Run:
+        """Return what is to be seen of the version in ``sample``: one that imports another package can do nothing."""
+        if any(_OTHER_PACKAGE in path.read_text(encoding="utf-8") for path in sample.glob("*.py")):
+            fault = f"it imports {_OTHER_PACKAGE}, another package"
+            return self._replace(refusal=f"No module named '{_OTHER_PACKAGE}'", files=(), fault=fault)
+        return self
 
 
 def _logs(folder: str, count: int) -> tuple[str, ...]:
@@ -51,7 +65,7 @@ RUNS = (
     Run(RESNET, "bash run.sh {images} 2", _logs("device", 2), refusal=AUTO),
     Run(RESNET, "bash run.sh {images} 2", _logs("device", 2), changed=_DATA_PARALLEL),
     Run(RESNET, "bash run_grad_accu.sh {images} 2", _logs("device", 2), refusal=AUTO),
-    Run(RESNET, "bash run_pipeline.sh {images} 8", _logs("device", 8), refusal=PIPELINE),
+    Run(RESNET, "bash run_pipeline.sh {images} Ascend", _logs("device", 8), refusal=PIPELINE),
     Run(TRANSFORMER, "bash run.sh {sentences} 2", _logs("device", 2)),
     Run(TRANSFORMER, "bash run_parallel_save_ckpt.sh {sentences}", _logs("ckpt_dir", 8), ("ckpt_dir0/group_info.pb",)),
     Run(

@@ -22,8 +22,6 @@ from tests.tutorials.sample_runs import RUNS, Run
 pytestmark = [pytest.mark.mpi, pytest.mark.samples]
 
 _PLACE = Path("docs") / "sample_code"
-# The steps of an epoch that names of files in the samples have: 73 of 32 sentences.
-_SENTENCES = 73 * 32
 _IMAGES = 16
 
 
@@ -41,16 +39,18 @@ def branches() -> dict[str, Path]:
 def cases() -> list[tuple[str, Path, Run]]:
     """Each run of each branch that has its program, those of a sample one after the other."""
     found = [(branch, folder, run) for branch, folder in branches().items() for run in RUNS]
-    return [one for one in found if (one[1] / one[2].sample / one[2].program).exists()]
+    return [
+        (branch, folder, run.as_in(folder / run.sample))
+        for branch, folder, run in found
+        if (folder / run.sample / run.program).exists()
+    ]
 
 
-@pytest.fixture(scope="module")
-def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As many pairs of sentences as the samples' names of files suppose, each longer than they need."""
+def write_sentences(path: Path, steps: int) -> Path:
+    """Write the pairs of sentences of so many steps of 32, each longer than the samples need."""
     draw = np.random.default_rng(1)
-    rows = [" ".join(f"{kind}{word}" for word in draw.integers(0, 90, 14)) for _ in range(_SENTENCES) for kind in "ab"]
-    path = tmp_path_factory.mktemp("sentences") / "wmt14.en_fr.txt"
-    path.write_text("".join(f"{rows[at]}\t{rows[at + 1]}\n" for at in range(0, len(rows), 2)), encoding="utf-8")
+    pairs = [[[f"{kind}{word}" for word in draw.integers(0, 90, 14)] for kind in "ab"] for _ in range(32 * steps)]
+    path.write_text("".join(f"{' '.join(one)}\t{' '.join(other)}\n" for one, other in pairs), encoding="utf-8")
     return path
 
 
@@ -92,9 +92,13 @@ def record(request: pytest.FixtureRequest, python: Path) -> Iterator[Record]:
     one.write()
 
 
-@pytest.mark.parametrize(("branch", "folder", "run"), cases(), ids=lambda value: getattr(value, "program", None))
+@pytest.mark.parametrize(
+    ("branch", "folder", "run"),
+    cases(),
+    ids=lambda value: getattr(value, "program", None) or getattr(value, "name", None),
+)
 def test_a_sample_runs_as_it_stands(
-    branch: str, folder: Path, run: Run, copies: Path, python: Path, images: Path, sentences: Path, record: Record
+    branch: str, folder: Path, run: Run, copies: Path, python: Path, images: Path, record: Record
 ) -> None:
     record.says(sample=run.sample, command=run.command, branch=branch, shows=run.shows)
     place = copied(folder, run.sample, copies / branch)
@@ -102,6 +106,7 @@ def test_a_sample_runs_as_it_stands(
         text = (place / file).read_text(encoding="utf-8")
         (place / file).write_text(text.replace(old, new), encoding="utf-8")
     reader = Reader({}, run.sample, (), place, python)
+    sentences = write_sentences(copies / f"{run.steps}_steps.txt", run.steps)
     words = run.command.format(images=images, sentences=sentences)
     output = reader.commands(f"{words} || true", 0)
     texts = [(place / log).read_text(encoding="utf-8", errors="replace") for log in run.logs]
