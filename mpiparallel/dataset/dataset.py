@@ -12,7 +12,7 @@ from mpiparallel.dataset import config
 from mpiparallel.dataset.batch_stage import BatchStage
 from mpiparallel.dataset.column_stage import project, rename
 from mpiparallel.dataset.dealing import dealt, shards_of
-from mpiparallel.dataset.epoch_iterator import EpochIterator
+from mpiparallel.dataset.epoch_iterator import EpochIterator, handed_out
 from mpiparallel.dataset.map_stage import MapStage
 from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
 from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
@@ -29,8 +29,8 @@ class Dataset:
     """Rows of named columns, the same in every process that builds the same pipeline.
 
     Every method gives a new dataset and leaves this one as it is. The order of the rows depends only on the seed, the
-    operation's place in the pipeline and the epoch; each epoch can be started at any batch. Iterators give arrays of
-    NumPy.
+    operation's place in the pipeline and the epoch; each epoch can be started at any batch. ``iterate`` gives arrays
+    of NumPy, MindSpore's iterators give tensors.
 
     >>> import mpiparallel.dataset as ds
     >>> numbers = ds.NumpySlicesDataset(np.arange(5), column_names="x", shuffle=False).batch(2)
@@ -61,28 +61,42 @@ class Dataset:
     def _read(self, epoch: int, skip: int) -> Generator[dict[str, Array], None, None]:
         return (dict(row.values) for row in self._stage.rows(epoch, skip))
 
-    def __iter__(self) -> Iterator[list[Array]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         return self.create_tuple_iterator(num_epochs=1)
 
     def __len__(self) -> int:
         return self.get_dataset_size()
 
     def create_tuple_iterator(
-        self, columns: Sequence[str] | None = None, num_epochs: int = -1, output_numpy: bool = False
-    ) -> EpochIterator[list[Array]]:
-        """Return an iterator of lists, one array for each of ``columns`` (all); each ``for`` loop is one epoch.
+        self,
+        columns: Sequence[str] | None = None,
+        num_epochs: int = -1,
+        output_numpy: bool = False,
+        do_copy: bool = False,
+    ) -> EpochIterator[list[Any]]:
+        """Return an iterator of lists, a tensor for each of ``columns`` (all); each ``for`` loop is one epoch.
 
-        The arrays are NumPy's whatever ``output_numpy`` says.
+        With ``output_numpy`` there are arrays instead, as there are for text in any case. ``do_copy`` is MindSpore's
+        and changes nothing, as a remark says.
         """
         chosen = self if columns is None else self.project(list(columns))
-        return EpochIterator(lambda epoch: (list(row.values()) for row in chosen.iterate(epoch)), num_epochs)
+        given = handed_out("create_tuple_iterator", output_numpy, do_copy)
+        return EpochIterator(
+            lambda epoch: (list(map(given, row.values())) for row in chosen.iterate(epoch)), num_epochs
+        )
 
-    def create_dict_iterator(self, num_epochs: int = -1, output_numpy: bool = False) -> EpochIterator[dict[str, Array]]:
-        """Return an iterator of column name to array; each ``for`` loop is one epoch.
+    def create_dict_iterator(
+        self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
+    ) -> EpochIterator[dict[str, Any]]:
+        """Return an iterator of column name to tensor; each ``for`` loop is one epoch.
 
-        The arrays are NumPy's whatever ``output_numpy`` says.
+        ``output_numpy`` and ``do_copy`` are those of :meth:`create_tuple_iterator`.
         """
-        return EpochIterator(self.iterate, num_epochs)
+        given = handed_out("create_dict_iterator", output_numpy, do_copy)
+        return EpochIterator(
+            lambda epoch: ({name: given(value) for name, value in row.items()} for row in self.iterate(epoch)),
+            num_epochs,
+        )
 
     def map(
         self,

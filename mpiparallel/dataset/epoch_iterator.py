@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from mpiparallel.dataset.stage import Array
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.remark import no_effect
 
 Item = TypeVar("Item")
+_TEXT: Final = "OSU"
+
+
+def handed_out(where: str, output_numpy: bool, do_copy: bool) -> Callable[[Array], Any]:
+    """Return what makes of a column's values what a user gets: a tensor, or the array for text and ``output_numpy``.
+
+    >>> import numpy as np
+    >>> handed_out("create_dict_iterator", output_numpy=False, do_copy=False)(np.arange(2)).shape
+    (2,)
+    """
+    no_effect(where, "do_copy", do_copy, "the memory of a row belongs to its user alone", default=False)
+    return lambda values: values if output_numpy or values.dtype.kind in _TEXT else Tensor(values)
 
 
 class EpochIterator(Generic[Item]):

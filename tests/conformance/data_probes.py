@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,14 @@ ORDER = {
     "num_shards": Beside(3, {"num_shards": 2, "shard_id": 0}),
     "shard_id": Beside(1, {"num_shards": 2, "shard_id": 0}),
 }
+
+
+ITERATED = {"num_epochs": 1, "output_numpy": True, "do_copy": Noted(True)}
+
+
+def two_loops(rows: Iterable[Any]) -> Any:
+    """Return the columns of two epochs, and what they are."""
+    return [[repr(row) for row in rows] for _ in range(2)]
 
 
 def _dataset(method: str, *required: Any) -> Callable[..., Any]:
@@ -117,7 +125,10 @@ DATA: dict[str, Probe] = {
     ),
     "dataset.Dataset.take": Probe(_dataset("take"), {"count": 2}),
     "dataset.Dataset.create_tuple_iterator": Probe(
-        lambda **options: repr([row for row in NUMBERS.create_tuple_iterator(**options)]), {"columns": ["y"]}
+        lambda **options: two_loops(NUMBERS.create_tuple_iterator(**options)), {"columns": ["y"], **ITERATED}
+    ),
+    "dataset.Dataset.create_dict_iterator": Probe(
+        lambda **options: two_loops(NUMBERS.create_dict_iterator(**options)), ITERATED
     ),
     "dataset.MnistDataset": Probe(
         digits, {"usage": "test", **ORDER, "num_samples": 1, "sampler": [1, 0], "cache": Noted("a cache")}

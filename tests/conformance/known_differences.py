@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_ITERATED = "unit/dataset/test_dataset.py"
 _TRANSFORMED = "unit/checkpoint/transform/test_transform_checkpoints.py"
 _SAVED = "unit/train/test_checkpoint.py"
 _STORED = "unit/train/test_serialization.py"
@@ -29,8 +28,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ("usage", "num_samples", "shuffle", "sampler", "num_shards", "shard_id"), "unit/dataset/test_cifar10.py"
     )
     | dict.fromkeys(("num_parallel_workers", "cache"), "unit/dataset/test_worker_arguments.py"),
-    "dataset.Dataset.create_dict_iterator": dict.fromkeys(("num_epochs", "output_numpy"), _ITERATED),
-    "dataset.Dataset.create_tuple_iterator": dict.fromkeys(("num_epochs", "output_numpy"), _ITERATED),
     "nn.Embedding": {"use_one_hot": "unit/nn/test_layers.py"},
     "train.CheckpointConfig": dict.fromkeys(("integrated_save", "saved_network", "remove_redundancy"), _SAVED),
     "train.ModelCheckpoint": dict.fromkeys(("prefix", "directory", "config"), _SAVED),
@@ -78,8 +75,6 @@ ABSENT: dict[str, str] = {
     "TimeMonitor": "data_time",
     "communication.create_group": "options",
     "dataset.Dataset": "children num_parallel_workers cache",
-    "dataset.Dataset.create_dict_iterator": "do_copy",
-    "dataset.Dataset.create_tuple_iterator": "do_copy",
     "dataset.Dataset.output_shapes": "estimate",
     "dataset.GeneratorDataset": "batch_sampler collate_fn",
     "dataset.vision.RandomCrop": "padding_mode",

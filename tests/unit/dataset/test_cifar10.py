@@ -89,7 +89,7 @@ def test_the_columns_are_those_of_mindspore(tmp_path: Path) -> None:
     assert dataset.get_col_names() == ["image", "label"]
     assert dataset.output_shapes() == [[32, 32, 3], []]
     assert dataset.output_types() == [np.uint8, np.uint32]
-    image = next(dataset.create_dict_iterator())["image"]
+    image = next(dataset.create_dict_iterator(output_numpy=True))["image"]
     assert type(image) is np.ndarray
     assert image.flags.writeable
 

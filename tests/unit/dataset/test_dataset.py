@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mpiparallel.dataset as ds
 from mpiparallel.errors import DatasetError
+from mpiparallel.graph.tensor import Tensor
 
 
 def numbers(length: int) -> ds.Dataset:
@@ -130,6 +131,19 @@ def test_each_loop_over_an_iterator_is_the_next_epoch() -> None:
     loops = [[int(row["x"]) for row in iterator] for _ in range(3)]
     assert loops == [xs(dataset, 0), xs(dataset, 1), []]
     assert [int(x) for (x,) in dataset] == xs(dataset, 0)
+
+
+def test_iterators_give_tensors_unless_arrays_are_asked_for_or_it_is_text() -> None:
+    dataset = ds.NumpySlicesDataset({"x": np.arange(2, dtype=np.float64), "t": ["a", "b"]}, shuffle=False)
+    x, text = next(dataset.create_tuple_iterator())
+    assert (type(x), x.dtype, x.asnumpy().tolist()) == (Tensor, np.float64, 0.0)
+    assert (type(text), text.tolist()) == (np.ndarray, "a")
+    named = next(dataset.create_dict_iterator())
+    assert (type(named["x"]), type(named["t"])) == (Tensor, np.ndarray)
+    assert [type(one) for one in next(iter(dataset))] == [Tensor, np.ndarray]
+    arrays = [*next(dataset.create_tuple_iterator(output_numpy=True))]
+    arrays += next(dataset.create_dict_iterator(output_numpy=True)).values()
+    assert {type(one) for one in arrays} == {np.ndarray}
 
 
 def test_text_of_different_lengths_can_be_batched() -> None:

@@ -69,7 +69,7 @@ def assert_same(left: list[Batch], right: list[Batch]) -> None:
 
 def test_the_batches_have_the_shapes_and_dtypes_that_the_network_takes(folder: Path) -> None:
     data_set = create_dataset(folder, batch_size=8, rank_id=0, rank_size=1)
-    batches = list(data_set.create_dict_iterator(num_epochs=1))
+    batches = list(data_set.create_dict_iterator(num_epochs=1, output_numpy=True))
     assert len(batches) == data_set.get_dataset_size() == 4
     for batch in batches:
         assert batch["image"].shape == (8, 3, 224, 224)

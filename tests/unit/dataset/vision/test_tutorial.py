@@ -50,7 +50,7 @@ def test_the_tutorials_function_gives_each_rank_its_batches(tmp_path: Path) -> N
 
     def on_rank(communicator):
         dataset = create_dataset(str(tmp_path), repeat_num=2, batch_size=6)
-        return dataset.get_dataset_size(), list(dataset.create_dict_iterator(num_epochs=1))
+        return dataset.get_dataset_size(), list(dataset.create_dict_iterator(num_epochs=1, output_numpy=True))
 
     found = run_world(2, on_rank)
     mean, deviation = np.array([0.4465, 0.4822, 0.4914]), np.array([0.2010, 0.1994, 0.2023])
