@@ -32,11 +32,20 @@ SHAPES = {
     "conv.weight": (16, 8, 3, 3),
     "table": (64, 32),
 }
+
+
+def _of_three(*shapes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights of three products, and of their moments."""
+    return {f"{state}net.w{place}": shape for state in ("", "moments.") for place, shape in enumerate(shapes)}
+
+
 OWN_SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "reducesum_axis1_2x4": {"w": (16, 32)},
     "softmax_ce_dp8": {"w": (64, 32), "moments.w": (64, 32)},
     "layernorm_dp8": {"gamma": (32,), "beta": (32,)},
     "conv_bn_dp8": {"gamma": (16,), "beta": (16,)},
+    "auto_rec_small": _of_three((64, 256), (256, 256), (256, 64)),
+    "auto_rec_bigweight": _of_three((4096, 16384), (16384, 16384), (16384, 4096)),
     "pipeline2": {
         f"{state}net.s{stage}.{weight}": (64, 64)
         for state in ("", "moments.", "accu_grads.")
