@@ -16,6 +16,7 @@ from mpiparallel.communication.joining import joined as joined
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError, ConfigurationError
+from mpiparallel.remark import no_effect
 
 BACKEND_NAMES: Final = ("mpi", "hccl", "nccl", "mccl")
 
@@ -96,8 +97,12 @@ def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
     return ranks.index(world_rank_id)
 
 
-def create_group(group: str, rank_ids: Sequence[int]) -> None:
-    """Name a group of world ranks; exactly these ranks call it. Making the same group again does nothing."""
+def create_group(group: str, rank_ids: Sequence[int], options: object = None) -> None:
+    """Name a group of world ranks; exactly these ranks call it. Making the same group again does nothing.
+
+    ``options`` are MindSpore's and change nothing, as a remark says.
+    """
+    no_effect("create_group", "options", options, "they tune a library of collectives that is not used")
     groups = world.named_groups()
     known = groups.get(group)
     if group in (GlobalComm.WORLD_COMM_GROUP, GlobalComm.NCCL_WORLD_COMM_GROUP):

@@ -21,6 +21,7 @@ from mpiparallel.dataset.source import as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
+from mpiparallel.refusal import only
 
 Operations = Callable[..., Any] | Sequence[Callable[..., Any]]
 
@@ -187,8 +188,9 @@ class Dataset:
         """Return the names of the columns in order."""
         return list(self._stage.columns)
 
-    def output_shapes(self) -> list[list[int]]:
-        """Return the shape of each column in the first row of the first epoch."""
+    def output_shapes(self, estimate: bool = False) -> list[list[int]]:
+        """Return the shape of each column in the first row of the first epoch; ``estimate`` is refused."""
+        only("output_shapes", "estimate", estimate, False, "look at the rows of iterate()")
         return [list(array.shape) for array in self._first().values()]
 
     def output_types(self) -> list[np.dtype[Any]]:

@@ -157,10 +157,12 @@ class TensorFunctions(TensorSigns):
         """Return which elements are neither infinite nor no number."""
         return apply_named("Less", self.abs(), float("inf"))
 
-    def isclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08) -> Tensor:
-        """Return where elements differ by at most ``atol + rtol * abs(other)``."""
+    def isclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+        """Return where elements differ by at most ``atol + rtol * abs(other)``; by ``equal_nan`` also two NaN."""
         far = self.sub(other).abs().sub(apply_named("Abs", other).mul(rtol).add(atol))
-        return far.le(0.0)
+        close = far.le(0.0)
+        both_nan = self.isnan().logical_and(apply_named("NotEqual", other, other))
+        return close.logical_or(both_nan) if equal_nan else close
 
     def lerp(self, end: Any, weight: Any) -> Tensor:
         """Return the tensor, moved by ``weight`` towards ``end``."""

@@ -75,12 +75,14 @@ class TensorReductions(TensorShapes):
         return self.var(axis, ddof, keep_dims).sqrt()
 
     @synonymous
-    def norm(self, ord: Any = None, axis: Any = (), keep_dims: bool = False) -> Tensor:
+    def norm(self, ord: Any = None, axis: Any = (), keep_dims: bool = False, *, dtype: Any = None) -> Tensor:
         """Return a norm over dims, all when none are given: the root of the sum of squares, or of another order.
 
         ``ord`` is None, 2 or "fro", 1 for the sum of absolute values, infinity for the largest of them, -infinity for
-        the smallest. Raises ConfigurationError for others.
+        the smallest. It is computed in ``dtype`` where one is given. Raises ConfigurationError for other orders.
         """
+        if dtype is not None:
+            return self.astype(dtype).norm(ord, axis, keep_dims)
         if ord in (None, 2, "fro"):
             return _reduced("ReduceSum", self * self, axis, keep_dims).sqrt()
         kinds = {1: "ReduceSum", np.inf: "ReduceMax", -np.inf: "ReduceMin"}
@@ -121,9 +123,9 @@ class TensorReductions(TensorShapes):
         return apply_named("CumSum", self if dtype is None else self.astype(dtype), axis)
 
     @synonymous
-    def softmax(self, axis: int = -1) -> Tensor:
-        """Return ``exp(x) / sum(exp(x))`` along dim ``axis``."""
-        return apply_named("Softmax", self, options=(axis,))
+    def softmax(self, axis: int = -1, dtype: Any = None) -> Tensor:
+        """Return ``exp(x) / sum(exp(x))`` along dim ``axis``, computed in ``dtype`` where one is given."""
+        return apply_named("Softmax", self if dtype is None else self.astype(dtype), options=(axis,))
 
     @synonymous
     def log_softmax(self, axis: int = -1) -> Tensor:

@@ -7,6 +7,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn import smooth_activation as smooth
 from mpiparallel.nn.cell import Cell
+from mpiparallel.remark import remark
 
 
 class ReLU(Cell):
@@ -27,10 +28,12 @@ class ReLU(Cell):
 
 
 class GELU(Cell):
-    """``x * Phi(x)`` by its tanh form; the operator is ``gelu``."""
+    """``x * Phi(x)`` by its tanh form, also without ``approximate``, as a remark says; the operator is ``gelu``."""
 
-    def __init__(self) -> None:
+    def __init__(self, approximate: bool = True) -> None:
         super().__init__()
+        if not approximate:
+            remark(f"GELU: approximate={approximate!r} is computed by the tanh form, which is off by less than 0.0005")
         self.gelu = ops.GeLU()
 
     def construct(self, x: Tensor) -> Tensor:
@@ -97,13 +100,14 @@ _ACTIVATIONS: dict[str, type[Cell]] = {
 }
 
 
-def get_activation(name: str) -> Cell:
-    """Return the activation cell of this name; raise ConfigurationError for an unknown one.
+def get_activation(name: str, prim_name: str | None = None) -> Cell:
+    """Return the activation cell of this name; raise ConfigurationError, which names ``prim_name``, for an unknown one.
 
     >>> type(get_activation("relu")).__name__
     'ReLU'
     """
     kind = _ACTIVATIONS.get(name.lower())
     if kind is None:
-        raise ConfigurationError(f"activation {name!r} is not one of {', '.join(sorted(_ACTIVATIONS))}")
+        where = f"{prim_name}: " if prim_name else ""
+        raise ConfigurationError(f"{where}activation {name!r} is not one of {', '.join(sorted(_ACTIVATIONS))}")
     return kind()

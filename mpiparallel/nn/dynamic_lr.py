@@ -70,13 +70,23 @@ def cosine_decay_lr(
 
 
 def polynomial_decay_lr(
-    learning_rate: float, end_learning_rate: float, total_step: int, step_per_epoch: int, decay_epoch: int, power: float
+    learning_rate: float,
+    end_learning_rate: float,
+    total_step: int,
+    step_per_epoch: int,
+    decay_epoch: int,
+    power: float,
+    update_decay_epoch: bool = False,
 ) -> list[float]:
-    """Return a decay from ``learning_rate`` to ``end_learning_rate`` along ``(1 - epoch / decay_epoch) ** power``."""
+    """Return a decay from ``learning_rate`` to ``end_learning_rate`` along ``(1 - epoch / decay_epoch) ** power``.
+
+    With ``update_decay_epoch`` the ``decay_epoch`` is multiplied by the number of times that it has been begun.
+    """
     _check("polynomial_decay_lr", total_step=total_step, step_per_epoch=step_per_epoch, decay_epoch=decay_epoch)
 
     def rate(epoch: int) -> float:
-        left = 1.0 - min(epoch, decay_epoch) / decay_epoch
+        epochs = decay_epoch * max(math.ceil(epoch / decay_epoch), 1) if update_decay_epoch else decay_epoch
+        left = 1.0 - min(epoch, epochs) / epochs
         return float((learning_rate - end_learning_rate) * left**power + end_learning_rate)
 
     return _by_epoch(total_step, step_per_epoch, rate)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mpiparallel import ops
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.ops.loss_functions import binary_cross_entropy_with_logits
 
 __path__: list[str] = []
 """No folder: MindSpore's ``nn.loss.loss`` is in ``mindspore_paths``."""
@@ -88,16 +91,20 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
 class BCEWithLogitsLoss(LossBase):
     """``-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))`` of each element.
 
-    The operator is ``sigmoid_cross_entropy``.
+    Times ``weight``, and the first term times ``pos_weight``. Without them the operator is ``sigmoid_cross_entropy``.
 
     >>> round(float(BCEWithLogitsLoss()(Tensor([0.0]), Tensor([1.0]))), 4)
     0.6931
     """
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, reduction: str = "mean", weight: Any = None, pos_weight: Any = None) -> None:
         super().__init__(reduction)
+        self.weight, self.pos_weight = weight, pos_weight
         self.sigmoid_cross_entropy = ops.SigmoidCrossEntropyWithLogits()
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the elements."""
-        return self.get_loss(self.sigmoid_cross_entropy(logits, labels))
+        if self.weight is None and self.pos_weight is None:
+            return self.get_loss(self.sigmoid_cross_entropy(logits, labels))
+        given = (self.weight, self.pos_weight, self.reduction)
+        return binary_cross_entropy_with_logits(logits, labels, *given)

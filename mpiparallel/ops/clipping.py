@@ -14,17 +14,18 @@ from mpiparallel.ops.sum_of_squares import L2Loss
 from mpiparallel.refusal import only
 
 
-def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor, ...]:
+def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0, use_norm: Any = None) -> tuple[Tensor, ...]:
     """Return tensors scaled so that the norm of all their elements together is at most ``clip_norm``.
 
     The norm is that of the whole tensors, wherever they are cut. Raises ConfigurationError unless ``clip_norm`` is
-    above 0.
+    above 0 and ``use_norm`` None.
 
     >>> [part.asnumpy().tolist() for part in clip_by_global_norm((Tensor([3.0]), Tensor([4.0])), 1.0)]
     [[0.6000000238418579], [0.800000011920929]]
     """
     if not clip_norm > 0:
         raise ConfigurationError(f"clip_by_global_norm: clip_norm {clip_norm!r} must be above 0")
+    only("clip_by_global_norm", "use_norm", use_norm, None)
     halves = [L2Loss()(part) for part in x]
     total = halves[0]
     for half in halves[1:]:

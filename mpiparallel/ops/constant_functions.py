@@ -16,14 +16,18 @@ def _apply(operator: Any, *inputs: Any) -> Tensor:
     return result
 
 
-def zeros_like(input: Any) -> Tensor:
-    """Return zeros of the shape and dtype of a tensor."""
-    return _apply(operations.ZerosLike(), input)
+def zeros_like(input: Any, *, dtype: Any = None) -> Tensor:
+    """Return zeros of the shape of a tensor, and of its dtype unless one is given."""
+    return _cast(_apply(operations.ZerosLike(), input), dtype)
 
 
-def ones_like(input: Any) -> Tensor:
-    """Return ones of the shape and dtype of a tensor."""
-    return _apply(operations.OnesLike(), input)
+def ones_like(input: Any, *, dtype: Any = None) -> Tensor:
+    """Return ones of the shape of a tensor, and of its dtype unless one is given."""
+    return _cast(_apply(operations.OnesLike(), input), dtype)
+
+
+def _cast(x: Tensor, dtype: Any) -> Tensor:
+    return x if dtype is None else x.astype(dtype)
 
 
 def fill(type: Any, shape: Any, value: Any) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.refusal import only
 from mpiparallel.remark import remark
 
 
@@ -28,9 +29,22 @@ def mul(input: Any, other: Any) -> Tensor:
     return result
 
 
-def div(input: Any, other: Any) -> Tensor:
-    """Return ``input / other`` with broadcasting; integers are divided as floats."""
-    result: Tensor = operations.Div()(input, other)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """Return ``input / other`` with broadcasting; integers are divided as floats.
+
+    With ``rounding_mode`` "floor" or "trunc" it is rounded down or towards 0, and integers stay integers. Raises
+    ConfigurationError for another.
+
+    >>> div(Tensor([-3.0, 3.0]), 2.0, rounding_mode="trunc").asnumpy().tolist()
+    [-1.0, 1.0]
+    """
+    if rounding_mode not in (None, "floor", "trunc"):
+        raise ConfigurationError(f"div: rounding_mode {rounding_mode!r} is not one of None, 'floor', 'trunc'")
+    below: Tensor = (operations.Div() if rounding_mode is None else operations.FloorDiv())(input, other)
+    if rounding_mode != "trunc":
+        return below
+    above: Tensor = -operations.FloorDiv()(operations.Neg()(input), other)
+    result: Tensor = operations.Select()(below < 0, above, below)
     return result
 
 
@@ -202,8 +216,9 @@ def sigmoid(input: Any) -> Tensor:
     return result
 
 
-def relu(input: Any) -> Tensor:
-    """Return ``max(input, 0)``."""
+def relu(input: Any, inplace: bool = False) -> Tensor:
+    """Return ``max(input, 0)``; raise ConfigurationError for ``inplace``."""
+    only("relu", "inplace", inplace, False, "assign the result")
     result: Tensor = operations.ReLU()(input)
     return result
 

@@ -144,6 +144,7 @@ from mpiparallel.ops.tensor_functions import swapdims as swapdims
 from mpiparallel.ops.tensor_functions import unbind as unbind
 from mpiparallel.ops.tensor_functions import unsqueeze as unsqueeze
 from mpiparallel.ops.tensor_functions import var as var
+from mpiparallel.remark import no_effect
 
 
 def _apply(operator: Any, *inputs: Any) -> Tensor:
@@ -151,8 +152,17 @@ def _apply(operator: Any, *inputs: Any) -> Tensor:
     return result
 
 
-def tensor(input_data: Any = None, dtype: Any = None, shape: Sequence[int] | None = None, init: Any = None) -> Tensor:
-    """Return a tensor, as ``Tensor`` makes it."""
+def tensor(
+    input_data: Any = None,
+    dtype: Any = None,
+    shape: Sequence[int] | None = None,
+    init: Any = None,
+    const_arg: bool = False,
+    device: str | None = None,
+) -> Tensor:
+    """Return a tensor, as ``Tensor`` makes it; the last two arguments change nothing, as a remark says."""
+    no_effect("tensor", "const_arg", const_arg, "a tensor that a network is given is its input", default=False)
+    no_effect("tensor", "device", device, "a tensor goes to the device of the network that takes it")
     return Tensor(input_data, dtype, shape, init)
 
 
@@ -235,9 +245,9 @@ def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Tensor:
     return reduce_mean(x, () if axis is None else axis, keep_dims)
 
 
-def softmax(input: Any, axis: int = -1) -> Tensor:
-    """Return ``exp(input) / sum(exp(input))`` along dim ``axis``."""
-    return _apply(operations.Softmax(axis), input)
+def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Tensor:
+    """Return ``exp(input) / sum(exp(input))`` along dim ``axis``, computed in ``dtype`` where one is given."""
+    return _apply(operations.Softmax(axis), input if dtype is None else Tensor(input).astype(dtype))
 
 
 def log_softmax(logits: Any, axis: int = -1) -> Tensor:
@@ -272,15 +282,15 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     return _apply(operations.OneHot(axis), indices, depth, on_value, off_value)
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
     """Return ``input`` with each element zeroed at probability ``p``, the others divided by ``1 - p``.
 
-    Without ``training`` it is ``input``.
+    Without ``training`` it is ``input``. Another ``seed`` draws other elements.
     """
     x = input if isinstance(input, Tensor) else Tensor(input)
     if not training or p == 0.0:
         return x
-    output: Tensor = operations.Dropout(1.0 - p)(x)[0]
+    output: Tensor = operations.Dropout(1.0 - p, seed or 0)(x)[0]
     return output
 
 

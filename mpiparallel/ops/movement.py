@@ -149,16 +149,21 @@ class Stack(Operator):
 
 @register
 class Unstack(Operator):
-    """The tuple of the slices of a tensor along dim ``axis``, which no strategy may cut, without that dim."""
+    """The tuple of the slices of a tensor along dim ``axis``, which no strategy may cut, without that dim.
+
+    Raises ShapeError where there are not ``num`` of them.
+    """
 
     gives_tuple = True
 
-    def __init__(self, axis: int = 0) -> None:
-        self.axis = axis
+    def __init__(self, axis: int = 0, num: int | None = None) -> None:
+        self.axis, self.num = axis, num
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         shape = inputs[0].shape
         axis = normal_axis(self.axis, len(shape))
+        if self.num not in (None, shape[axis]):
+            raise ShapeError(f"Unstack: num={self.num!r} must be the extent of dim {self.axis} of {shape}, or left out")
         return (TensorSpec((*shape[:axis], *shape[axis + 1 :]), inputs[0].dtype),) * shape[axis]
 
     def equation(self, *inputs: TensorSpec) -> Equation:

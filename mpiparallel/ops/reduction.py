@@ -21,6 +21,7 @@ from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.layout import Reduction as Reducing
 from mpiparallel.ops.input_checks import check_bool
 from mpiparallel.ops.reshaping import BroadcastTo
+from mpiparallel.refusal import only
 
 Tensors = Sequence[Tensor]
 
@@ -79,9 +80,15 @@ class Reduce(Operator):
 class ReduceSum(Reduce):
     """The sum over dims.
 
+    Raises ConfigurationError for ``skip_mode``.
+
     >>> ReduceSum(keep_dims=True)(np.ones((2, 3)), 1).shape
     (2, 1)
     """
+
+    def __init__(self, keep_dims: bool = False, skip_mode: bool = False) -> None:
+        super().__init__(keep_dims)
+        only("ReduceSum", "skip_mode", skip_mode, False, "leave the operator out where there is no axis")
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         x = inputs[0]

@@ -54,9 +54,9 @@ def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> 
     return _tensor(input).std(axis, ddof, keepdims)
 
 
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:  # noqa: N803
+def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:  # noqa: N803
     """Return a norm over dims, as ``Tensor.norm`` does."""
-    return _tensor(A).norm(ord, dim, keepdim)
+    return _tensor(A).norm(ord, dim, keepdim, dtype=dtype)
 
 
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Tensor:
@@ -134,9 +134,9 @@ def isfinite(input: Any) -> Tensor:
     return _tensor(input).isfinite()
 
 
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08) -> Tensor:
-    """Return where elements differ by at most ``atol + rtol * abs(other)``."""
-    return _tensor(input).isclose(other, rtol, atol)
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Return where elements differ by at most ``atol + rtol * abs(other)``; by ``equal_nan`` also two NaN."""
+    return _tensor(input).isclose(other, rtol, atol, equal_nan)
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:

@@ -11,6 +11,7 @@ _FED_ALIKE: Final = "batches are fed one by one, and sunk batches give the same 
 _WITHOUT_EFFECT: Final[dict[str, tuple[Any, str]]] = {
     "callbacks": (None, "an evaluation has no moments that callbacks are called at"),
     "dataset_sink_mode": (True, _FED_ALIKE),
+    "sink_mode": (True, _FED_ALIKE),
     "sink_size": (-1, _FED_ALIKE),
     "epoch": (1, "what is compiled is one step"),
 }

@@ -19,6 +19,7 @@ from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.refusal import only
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.announcement import world_or_alone
@@ -322,13 +323,14 @@ class Model:
         valid_dataset: Dataset | None = None,
         sink_size: int = -1,
         epoch: int = 1,
+        sink_mode: bool = True,
     ) -> ShardedGraph | None:
         """Compile without a step, so that parameters can be loaded, and write the strategy and group files asked for.
 
         Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the sharded training
         graph.
         """
-        remark_on_feeding("Model.build", sink_size=sink_size, epoch=epoch)
+        remark_on_feeding("Model.build", sink_size=sink_size, epoch=epoch, sink_mode=sink_mode)
         sharded = None
         for dataset in (train_dataset, valid_dataset):
             if dataset is not None:
@@ -369,8 +371,13 @@ class Model:
         remark_on_feeding("Model.eval", callbacks=callbacks, dataset_sink_mode=dataset_sink_mode)
         return self._evaluation.run(valid_dataset)
 
-    def predict(self, *predict_data: Any) -> Any:
-        """Return what the network returns for these inputs, without dropout; whole on every rank."""
+    def predict(self, *predict_data: Any, backend: str | None = None, config: Any = None) -> Any:
+        """Return what the network returns for these inputs, without dropout; whole on every rank.
+
+        Raises ConfigurationError for another ``backend`` or ``config``, which are MindSpore's.
+        """
+        only("Model.predict", "backend", backend, None)
+        only("Model.predict", "config", config, None)
         self._check_active("predict")
         with not_training(self._network) as network:
             return network(*predict_data)

@@ -132,8 +132,13 @@ CELLS: dict[str, Probe] = {
         {"slice_shape": True},
     ),
     **{f"Tensor.{name}": Probe(function(getattr(Tensor, name), ROWS), {"axis": 0}) for name in ("amax", "amin")},
-    "Tensor.norm": Probe(function(Tensor.norm, ROWS), {"ord": 1}),
+    "Tensor.norm": Probe(function(Tensor.norm, ROWS), {"ord": 1, "dtype": ms.float64}),
     "Tensor.astype": Probe(function(Tensor.astype, ROWS, ms.float64), {"copy": Noted(False)}),
+    "Tensor.softmax": Probe(function(Tensor.softmax, ROWS), {"dtype": ms.float64}),
+    "communication.create_group": Probe(
+        lambda **options: run_world(1, lambda communicator: communication.create_group("alone", [0], **options)),
+        {"options": Noted({})},
+    ),
     # Where there is a world already, so that the process of the tests starts no MPI.
     "communication.init": Probe(on_two_ranks(communication.init), {"backend_name": Refused("gloo")}),
     **{

@@ -143,6 +143,7 @@ DATA: dict[str, Probe] = {
             "fill_value": 9,
         },
     ),
+    "dataset.Dataset.output_shapes": Probe(NUMBERS.output_shapes, {"estimate": Refused(True)}),
     "dataset.vision.Normalize": Probe(_image(vision.Normalize, [1.0] * 3, [2.0] * 3), {"is_hwc": False}),
     "dataset.vision.RandomCrop": Probe(
         lambda **options: _image(vision.RandomCrop)(**{"size": 4} | options),

@@ -18,6 +18,7 @@ from tests.conformance.argument_probe import (
     Beside,
     Noted,
     Probe,
+    Refused,
     function,
     operator,
     seen,
@@ -61,12 +62,20 @@ FUNCTIONS: dict[str, Probe] = {
             "check": Noted(False),
         },
     ),
+    "ops.div": Probe(function(ops.div, ROWS, SQUARE[:3]), {"rounding_mode": "trunc"}),
+    "ops.relu": Probe(function(ops.relu, ROWS), {"inplace": Refused(True)}),
+    **{
+        f"ops.{name}": Probe(function(getattr(ops, name), ROWS), {"dtype": ms.float64})
+        for name in ("ones_like", "zeros_like")
+    },
     "tensor": Probe(
         _made,
         {
             "input_data": [3.0],
             "dtype": ms.float16,
             "shape": Beside((3,), {"init": initializers.One(), "shape": (2,)}),
+            "const_arg": Noted(True),
+            "device": Noted("CPU:0"),
             "init": Beside(initializers.Zero(), {"init": initializers.One(), "shape": (2,)}),
         },
     ),
@@ -81,14 +90,15 @@ FUNCTIONS: dict[str, Probe] = {
     },
     **{f"ops.{name}": Probe(function(getattr(ops, name), ROWS), {**STATISTIC, "ddof": 1}) for name in ("std", "var")},
     "ops.logsumexp": Probe(function(ops.logsumexp, ROWS, 0), {"keepdim": True}),
-    "ops.norm": Probe(function(ops.norm, ROWS), {"ord": 1, "dim": 0, "keepdim": True}),
+    "ops.norm": Probe(function(ops.norm, ROWS), {"ord": 1, "dim": 0, "keepdim": True, "dtype": ms.float64}),
     "ops.sum": Probe(function(ops.sum, ROWS), {"dim": 0, "keepdim": True, "dtype": ms.float64}),
     "ops.prod": Probe(function(ops.prod, ROWS), {**ALONG, "keep_dims": True, "dtype": ms.float64}),
     "ops.chunk": Probe(function(ops.chunk, SQUARE, 2), {"axis": 1}),
     "ops.unbind": Probe(function(ops.unbind, ROWS), {"dim": 1}),
     **{f"ops.{name}": Probe(function(getattr(ops, name), ROWS), LIMITS) for name in ("clamp", "clip")},
     "ops.isclose": Probe(
-        function(ops.isclose, np.ones(2, np.float32), np.float32([1, 1.01])), {"rtol": 0.1, "atol": 0.1}
+        function(ops.isclose, np.float32([1, 1, np.nan]), np.float32([1, 1.01, np.nan])),
+        {"rtol": 0.1, "atol": 0.1, "equal_nan": True},
     ),
     **{f"ops.{name}": Probe(function(getattr(ops, name), ROWS), {"alpha": 0.5}) for name in ("elu", "leaky_relu")},
     "ops.softplus": Probe(function(ops.softplus, ROWS), {"beta": 2, "threshold": 0.5}),

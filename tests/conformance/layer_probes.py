@@ -9,6 +9,7 @@ import numpy as np
 
 import mpiparallel as ms
 from mpiparallel import Tensor, nn
+from mpiparallel.errors import ConfigurationError
 from tests.conformance.argument_probe import CLASSES, LABELS, ROWS, Beside, Noted, Probe, Refused, cell, seen
 
 
@@ -26,6 +27,15 @@ def optimizer(kind: Callable[..., Any], *required: Any) -> Callable[..., Any]:
     return call
 
 
+def activation(**options: Any) -> Any:
+    """Return why there is no activation of this name."""
+    try:
+        return nn.get_activation("cube", **options)
+    except ConfigurationError as error:
+        return str(error)
+
+
+DOUBLES = ROWS.astype(np.float64)
 WEIGHTS: dict[str, Any] = {"weight": Tensor(np.array([1.0, 2, 3, 4], np.float32)), "reduction": "sum"}
 IMAGES = {"pad_mode": Beside("same", {"kernel_size": 3}), "data_format": Refused("NHWC")}
 
@@ -129,7 +139,15 @@ LAYERS: dict[str, Probe] = {
     "nn.ClipByNorm": Probe(cell(nn.ClipByNorm, x=(ROWS, np.float32(1))), {"axis": 0}),
     "nn.L1Loss": Probe(cell(nn.L1Loss, x=(ROWS, LABELS)), {"reduction": "sum"}),
     "nn.MSELoss": Probe(cell(nn.MSELoss, x=(ROWS, LABELS)), {"reduction": "sum"}),
-    "nn.BCEWithLogitsLoss": Probe(cell(nn.BCEWithLogitsLoss, x=(ROWS, LABELS)), {"reduction": "sum"}),
+    "nn.BCEWithLogitsLoss": Probe(
+        cell(nn.BCEWithLogitsLoss, x=(ROWS, LABELS)), {**WEIGHTS, "pos_weight": WEIGHTS["weight"]}
+    ),
+    "nn.GELU": Probe(cell(nn.GELU, x=(ROWS,)), {"approximate": Noted(False)}),
+    "nn.get_activation": Probe(activation, {"prim_name": "Block"}),
+    "nn.WithEvalCell": Probe(
+        lambda **options: seen(nn.WithEvalCell(nn.ReLU(), nn.MSELoss(), **options)(*map(Tensor, (DOUBLES, DOUBLES)))),
+        {"add_cast_fp32": True},
+    ),
     "nn.Momentum": Probe(
         optimizer(nn.Momentum, 0.1, 0.9), {"weight_decay": 0.1, "loss_scale": 2.0, "use_nesterov": True}
     ),
@@ -155,6 +173,7 @@ LAYERS: dict[str, Probe] = {
             "use_nesterov": True,
             "weight_decay": 0.1,
             "loss_scale": Beside(2.0, {"eps": 0.1}),
+            "use_amsgrad": Refused(True),
         },
     ),
     "nn.AdamWeightDecay": Probe(

@@ -93,8 +93,9 @@ OPERATORS: dict[str, Probe] = {
     },
     **{
         f"ops.{name}": Probe(operator(getattr(ops, name), ROWS, 1), REDUCTION)
-        for name in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+        for name in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
     },
+    "ops.ReduceSum": Probe(operator(ops.ReduceSum, ROWS, 1), {**REDUCTION, "skip_mode": Refused(True)}),
     **{
         f"ops.{name}": Probe(operator(getattr(ops, name), ROWS > 0, 1), REDUCTION)
         for name in ("ReduceAll", "ReduceAny")
@@ -124,7 +125,7 @@ OPERATORS: dict[str, Probe] = {
         },
     ),
     "ops.BiasAdd": Probe(operator(ops.BiasAdd, ROWS, MOVING[0]), {"data_format": Refused("NHWC")}),
-    "ops.Unstack": Probe(operator(ops.Unstack, ROWS), {"axis": 1}),
+    "ops.Unstack": Probe(operator(ops.Unstack, ROWS), {"axis": 1, "num": Refused(2)}),
     "ops.Concat": Probe(operator(ops.Concat, (ROWS, ROWS)), {"axis": 1}),
     "ops.Stack": Probe(operator(ops.Stack, (ROWS, ROWS)), {"axis": 1}),
     "ops.Split": Probe(operator(ops.Split, SQUARE), {"axis": Beside(1, {"output_num": 2}), "output_num": 2}),
@@ -195,7 +196,9 @@ OPERATORS: dict[str, Probe] = {
     "ops.range": Probe(function(ops.range, 0, 4, 1), {"maxlen": Refused(2)}),
     "ops.argmax": Probe(function(ops.argmax, ROWS), {"dim": 0, "keepdim": Beside(True, {"dim": 0})}),
     "ops.argmin": Probe(function(ops.argmin, ROWS), {"axis": 0, "keepdims": Beside(True, {"axis": 0})}),
-    "ops.clip_by_global_norm": Probe(function(ops.clip_by_global_norm, (Tensor(ROWS),)), {"clip_norm": 0.5}),
+    "ops.clip_by_global_norm": Probe(
+        function(ops.clip_by_global_norm, (Tensor(ROWS),)), {"clip_norm": 0.5, "use_norm": Refused(1.0)}
+    ),
     "ops.clip_by_norm": Probe(
         function(ops.clip_by_norm, ROWS, 0.5), {"norm_type": Refused(1.0), "error_if_nonfinite": Refused(True)}
     ),
@@ -211,7 +214,7 @@ OPERATORS: dict[str, Probe] = {
     "ops.split": Probe(function(ops.split, SQUARE, 2), {"axis": 1}),
     "ops.squeeze": Probe(function(ops.squeeze, ROWS[:1, :1]), {"axis": 0}),
     "ops.cumsum": Probe(function(ops.cumsum, ROWS, 0), CONSTANTS),
-    "ops.dropout": Probe(function(ops.dropout, ROWS), {"p": 0.9, "training": False}),
+    "ops.dropout": Probe(function(ops.dropout, ROWS), {"p": 0.9, "training": False, "seed": 5}),
     "ops.eye": Probe(function(ops.eye, 2), {"m": 3, **CONSTANTS}),
     "ops.full": Probe(function(ops.full, (2,), 3), CONSTANTS),
     "ops.ones": Probe(function(ops.ones, (2,)), CONSTANTS),
@@ -222,7 +225,7 @@ OPERATORS: dict[str, Probe] = {
         function(ops.layer_norm, ROWS, (4,)), {"weight": Tensor(MOVING[1]), "bias": Tensor(MOVING[1]), "eps": 0.1}
     ),
     "ops.log_softmax": Probe(function(ops.log_softmax, ROWS), AXIS),
-    "ops.softmax": Probe(function(ops.softmax, ROWS), AXIS),
+    "ops.softmax": Probe(function(ops.softmax, ROWS), {**AXIS, "dtype": ms.float64}),
     "ops.mean": Probe(function(ops.mean, ROWS), {"axis": 0, "keep_dims": True}),
     "ops.one_hot": Probe(function(ops.one_hot, CLASSES, 4), {"on_value": 2, "off_value": 3, "axis": 0}),
     "ops.pad": Probe(function(ops.pad, ROWS, (1, 1)), {"mode": Refused("reflect"), "value": 2.0}),

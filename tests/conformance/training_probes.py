@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -107,6 +108,11 @@ def trained(**options: Any) -> Any:
 def watched(callback: Callable[..., Any]) -> Callable[..., Any]:
     """Return what trains with a callback."""
     return lambda **options: trained(callbacks=callback(**options))[1].split("ms")[0]
+
+
+def watched_by_clock(**options: Any) -> Any:
+    """Return the words of what is printed of time."""
+    return re.findall("[a-z]+", trained(callbacks=train.TimeMonitor(**options))[1])
 
 
 def schedule(kind: Callable[..., Any], *required: Any) -> Callable[..., Any]:
@@ -225,6 +231,9 @@ TRAINING: dict[str, Probe] = {
     "nn.NaturalExpDecayLR": Probe(schedule(nn.NaturalExpDecayLR, 0.1, 0.9, 4), SCHEDULED),
     "nn.PolynomialDecayLR": Probe(schedule(nn.PolynomialDecayLR, 0.1, 0.01, 4, 0.5), {"update_decay_steps": True}),
     "nn.exponential_decay_lr": Probe(function(nn.exponential_decay_lr, 0.1, 0.9, 6, 2, 2), SCHEDULED),
+    "nn.polynomial_decay_lr": Probe(
+        function(nn.polynomial_decay_lr, 0.1, 0.01, 6, 1, 2, 0.5), {"update_decay_epoch": True}
+    ),
     "nn.SoftmaxCrossEntropyWithLogits": Probe(
         lambda **options: seen(nn.SoftmaxCrossEntropyWithLogits(**options)(Tensor(ROWS), Tensor(_labels(options)))),
         {"sparse": Beside(True, {"reduction": "mean"}), "reduction": "sum"},
@@ -266,8 +275,13 @@ TRAINING: dict[str, Probe] = {
     ),
     "Model.build": Probe(
         lambda **options: model().build(**{"train_dataset": data()} | options) is None,
-        {"sink_size": Noted(2), "epoch": Noted(2), "train_dataset": None},
+        {"sink_size": Noted(2), "epoch": Noted(2), "sink_mode": Noted(False), "train_dataset": None},
     ),
+    "Model.predict": Probe(
+        lambda **options: model().predict(Tensor(ROWS), **options),
+        {"backend": Refused("ge"), "config": Refused({})},
+    ),
+    "train.TimeMonitor": Probe(watched_by_clock, {"data_time": True}),
     "Model.infer_train_layout": Probe(
         lambda **options: model().infer_train_layout(data(), **options),
         {"dataset_sink_mode": Noted(False), "sink_size": Noted(2)},

@@ -11,6 +11,7 @@ from mpiparallel import ops
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.optimizer.optimizer import Optimizer
+from mpiparallel.refusal import only
 
 
 class Adam(Optimizer):
@@ -32,8 +33,10 @@ class Adam(Optimizer):
         use_nesterov: bool = False,
         weight_decay: float = 0.0,
         loss_scale: float = 1.0,
+        use_amsgrad: bool = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
+        only("Adam", "use_amsgrad", use_amsgrad, False)
         self.check("beta1", beta1, 0 < beta1 < 1, "above 0 and below 1")
         self.check("beta2", beta2, 0 < beta2 < 1, "above 0 and below 1")
         self.check("eps", eps, eps > 0, "above 0")

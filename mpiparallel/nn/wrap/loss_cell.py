@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 
@@ -26,14 +28,21 @@ class WithLossCell(Cell):
 
 
 class WithEvalCell(Cell):
-    """Loss, outputs and label of a network, as metrics need them."""
+    """Loss, outputs and label of a network, as metrics need them; with ``add_cast_fp32`` floats are cast to float32."""
 
-    def __init__(self, network: Cell, loss_fn: Cell) -> None:
+    def __init__(self, network: Cell, loss_fn: Cell, add_cast_fp32: bool = False) -> None:
         super().__init__(auto_prefix=False)
+        self.add_cast_fp32 = add_cast_fp32
         self._network = network
         self._loss_fn = loss_fn
 
     def construct(self, data: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss, the outputs of the network, and the label."""
         outputs = self._network(data)
+        if self.add_cast_fp32:
+            outputs, label = _as_float32(outputs), _as_float32(label)
         return self._loss_fn(outputs, label), outputs, label
+
+
+def _as_float32(x: Tensor) -> Tensor:
+    return x.astype(np.float32) if x.spec.dtype.kind == "f" else x

@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from mpiparallel.errors import ConfigurationError, NonFiniteError
+from mpiparallel.remark import no_effect
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
 
@@ -47,20 +48,39 @@ def _refuse_if_not_finite(parameters: CallbackParameters) -> None:
 class TimeMonitor(Callback):
     """Print the time of each epoch and of each of its steps, in milliseconds.
 
-    An epoch has the steps that the training counts; ``data_size`` is taken where it does not count them. Raises
-    ConfigurationError when it is not an integer of at least 1.
+    An epoch has the steps that the training counts; ``data_size`` is taken where it does not count them. With
+    ``data_time`` there is also the mean time from the end of a step, or the begin of the epoch, to the next step: that
+    of waiting for data and of callbacks. Where several steps are sunk at once it cannot be told, as a remark says.
+    Raises ConfigurationError when ``data_size`` is not an integer of at least 1, or ``data_time`` is not bool.
     """
 
-    def __init__(self, data_size: int | None = None) -> None:
+    def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:
+        if not isinstance(data_time, bool):
+            raise ConfigurationError(f"TimeMonitor: data_time {data_time!r} must be True or False")
         if data_size is not None and (not isinstance(data_size, int) or isinstance(data_size, bool) or data_size < 1):
             raise ConfigurationError(f"TimeMonitor: data_size {data_size!r} must be an integer of at least 1, or None")
-        self._data_size = data_size
-        self._start = 0.0
+        self._data_size, self._data_time = data_size, data_time
+        self._start = self._ended = self._waited = 0.0
+        self._step, self._is_sunk = 0, False
 
     def epoch_begin(self, run_context: RunContext) -> None:
-        self._start = time.perf_counter()
+        self._start = self._ended = time.perf_counter()
+        self._waited = 0.0
+
+    def step_begin(self, run_context: RunContext) -> None:
+        self._waited += time.perf_counter() - self._ended
+        self._step = run_context.original_args().cur_step_num
+
+    def step_end(self, run_context: RunContext) -> None:
+        self._is_sunk = run_context.original_args().cur_step_num > self._step + 1
+        self._ended = time.perf_counter()
 
     def epoch_end(self, run_context: RunContext) -> None:
         milliseconds = (time.perf_counter() - self._start) * 1000.0
         steps = run_context.original_args().batch_num or self._data_size or 1
-        print(f"epoch time: {milliseconds:.3f} ms, per step time: {milliseconds / steps:.3f} ms", flush=True)
+        line = f"epoch time: {milliseconds:.3f} ms, per step time: {milliseconds / steps:.3f} ms"
+        if self._data_time and self._is_sunk:
+            no_effect("TimeMonitor", "data_time", True, "steps that are sunk at once are not told apart")
+        elif self._data_time:
+            line += f" (data time: {self._waited * 1000.0 / steps:.3f} ms)"
+        print(line, flush=True)

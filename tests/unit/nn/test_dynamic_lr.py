@@ -18,6 +18,10 @@ EPOCH = np.arange(12) // 3
         (nn.exponential_decay_lr(0.1, 0.9, 12, 3, 2), 0.1 * 0.9 ** (EPOCH / 2)),
         (nn.exponential_decay_lr(0.1, 0.9, 12, 3, 2, True), 0.1 * 0.9 ** (EPOCH // 2)),
         (nn.cosine_decay_lr(0.01, 0.1, 12, 3, 4), 0.01 + 0.045 * (1 + np.cos(np.pi * EPOCH / 4))),
+        (
+            nn.polynomial_decay_lr(0.1, 0.01, 12, 3, 2, 0.5, True),
+            0.09 * (1 - EPOCH / (2 * np.maximum(np.ceil(EPOCH / 2), 1))) ** 0.5 + 0.01,
+        ),
         (nn.polynomial_decay_lr(0.1, 0.01, 12, 3, 2, 0.5), 0.09 * (1 - np.minimum(EPOCH, 2) / 2) ** 0.5 + 0.01),
         (nn.warmup_lr(0.1, 12, 3, 2), 0.1 * np.minimum(EPOCH, 2) / 2),
         (nn.piecewise_constant_lr([3, 12], [0.1, 0.2]), np.where(EPOCH < 1, 0.1, 0.2)),

@@ -22,6 +22,7 @@ WEIGHT = np.array([0.5, 2.0, 1.0])
 SIGMOID = 1 / (1 + np.exp(-X))
 SOFTPLUS = np.log1p(np.exp(X))
 D = abs(X - Y)
+GAPS = np.array([1.0, np.nan])
 
 ELEMENTWISE: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "silu": (ops.silu, X * SIGMOID),
@@ -200,6 +201,16 @@ NAMED: list[tuple[Callable[[], Any], Any]] = [
     (lambda: ops.isnan(X), np.isnan(X)),
     (lambda: ops.isfinite(X), np.isfinite(X)),
     (lambda: ops.isclose(X, X + 1e-9), np.ones(X.shape)),
+    (lambda: ops.isclose(GAPS, GAPS), ~np.isnan(GAPS)),
+    (lambda: ops.isclose(GAPS, GAPS, equal_nan=True), np.ones(2)),
+    (lambda: ops.div(X, Y, rounding_mode="floor"), np.floor(X / Y)),
+    (lambda: ops.div(X, Y, rounding_mode="trunc"), np.trunc(X / Y)),
+    (lambda: ops.div(np.array([-7, 7]), 2, rounding_mode="trunc"), np.array([-3, 3])),
+    (lambda: ops.norm(np.float16([300, 400]), dtype=np.float32), np.float32(500)),
+    (
+        lambda: nn.BCEWithLogitsLoss("none", Tensor(Y), Tensor(np.full(6, 3.0)))(Tensor(X), Tensor(Y)),
+        -Y * (3 * Y * np.log(SIGMOID) + (1 - Y) * np.log(1 - SIGMOID)),
+    ),
     (lambda: ops.logical_xor(X > 0, X > 1), (X > 0) ^ (X > 1)),
     (lambda: ops.mm(X, Y.T), X @ Y.T),
     (lambda: ops.bmm(X[None], Y.T[None]), (X @ Y.T)[None]),
