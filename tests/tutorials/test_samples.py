@@ -47,9 +47,12 @@ def cases() -> list[tuple[str, Path, Run]]:
 
 
 def write_sentences(path: Path, steps: int) -> Path:
-    """Write the pairs of sentences of so many steps of 32, each longer than the samples need."""
-    draw = np.random.default_rng(1)
-    pairs = [[[f"{kind}{word}" for word in draw.integers(0, 90, 14)] for kind in "ab"] for _ in range(32 * steps)]
+    """Write the pairs of sentences of so many steps of 32, each longer than the samples need.
+
+    Each word follows from the one before, so that there is something to learn in every epoch.
+    """
+    firsts = np.random.default_rng(1).integers(0, 90, 32 * steps)
+    pairs = [[[f"{kind}{(first + place) % 90}" for place in range(14)] for kind in "ab"] for first in firsts]
     path.write_text("".join(f"{' '.join(one)}\t{' '.join(other)}\n" for one, other in pairs), encoding="utf-8")
     return path
 
