@@ -17,6 +17,7 @@ from mpiparallel.dataset import vision
 from mpiparallel.errors import DatasetError
 from mpiparallel.graph.parameter import Parameter
 from tests.conformance.argument_probe import ROWS, Beside, Noted, Probe, Refused, seen
+from tests.conformance.cifar10_images import write_images
 
 
 def initial(kind: Callable[..., Any], *required: Any, shape: tuple[int, ...] = (8, 6)) -> Callable[..., Any]:
@@ -85,6 +86,7 @@ def _image(kind: Callable[..., Any], *required: Any) -> Callable[..., Any]:
     return call
 
 
+FILES = {"usage": "test", **ORDER, "num_samples": 1, "sampler": [1, 0], "cache": Noted("a cache")}
 PIXELS = np.arange(5 * 5 * 3, dtype=np.uint8).reshape(5, 5, 3)
 
 
@@ -97,6 +99,12 @@ def digits(**options: Any) -> Any:
             images.write_bytes(struct.pack(">4I", 0x803, count, 2, 2) + pixels)
             labels.write_bytes(struct.pack(">2I", 0x801, count) + bytes(range(count)))
         return rows_of(ds.MnistDataset, folder)(**options)
+
+
+def objects(**options: Any) -> Any:
+    """Return two epochs of a folder of CIFAR-10's files, of eight images each."""
+    with tempfile.TemporaryDirectory() as folder:
+        return rows_of(ds.Cifar10Dataset, write_images(Path(folder)))(**options)
 
 
 DATA: dict[str, Probe] = {
@@ -130,9 +138,8 @@ DATA: dict[str, Probe] = {
     "dataset.Dataset.create_dict_iterator": Probe(
         lambda **options: two_loops(NUMBERS.create_dict_iterator(**options)), ITERATED
     ),
-    "dataset.MnistDataset": Probe(
-        digits, {"usage": "test", **ORDER, "num_samples": 1, "sampler": [1, 0], "cache": Noted("a cache")}
-    ),
+    "dataset.MnistDataset": Probe(digits, FILES),
+    "dataset.Cifar10Dataset": Probe(objects, FILES),
     "dataset.vision.Resize": Probe(_image(vision.Resize, (4, 4)), {"interpolation": vision.Inter.NEAREST}),
     "dataset.vision.SlicePatches": Probe(
         lambda **options: seen(vision.SlicePatches(**{"num_width": 2} | options)(PIXELS)),

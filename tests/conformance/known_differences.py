@@ -24,13 +24,8 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "transform_checkpoints": dict.fromkeys(
         ("src_strategy_file", "dst_strategy_file", "process_num", "output_format"), _TRANSFORMED
     ),
-    "dataset.Cifar10Dataset": dict.fromkeys(
-        ("usage", "num_samples", "shuffle", "sampler", "num_shards", "shard_id"), "unit/dataset/test_cifar10.py"
-    )
-    | dict.fromkeys(("num_parallel_workers", "cache"), "unit/dataset/test_worker_arguments.py"),
     "nn.Embedding": {"use_one_hot": "unit/nn/test_layers.py"},
     "train.CheckpointConfig": dict.fromkeys(("integrated_save", "saved_network", "remove_redundancy"), _SAVED),
-    "train.ModelCheckpoint": dict.fromkeys(("prefix", "directory", "config"), _SAVED),
     "train.TimeMonitor": {"data_size": "unit/train/test_model.py"},
 }
 """The test below ``tests`` that tries an argument."""
