@@ -9,6 +9,8 @@ IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
 PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
 CUDA ?= cuda12x
 METADATA := setup.cfg pyproject.toml
+# Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi runs all of them after it.
+SAMPLED = $(EMPTY) or sample
 SOAKED := tests/reliability $(addprefix tests/unit/, train/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
@@ -23,7 +25,7 @@ test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.v
 test: export OPENBLAS_NUM_THREADS := 1
 test:
 	.venv/bin/python -m pytest -n auto --dist worksteal \
-		-m "(not mpi or sample) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples"
+		-m "(not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples"
 
 test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Open MPI and with MPICH, and let ranks die
 test-mpi: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
