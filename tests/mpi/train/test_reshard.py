@@ -32,4 +32,5 @@ def test_processes_that_are_started_join_a_training(mpi_run) -> None:
 def test_ranks_whose_programs_end_while_others_train_let_nobody_wait_and_cannot_be_called(mpi_run) -> None:
     output = mpi_run(4, Path(__file__).with_name("ended_ranks.py"))
     assert output.count("its program has ended, so it cannot train") >= 2, output
-    assert output.count("trained 12 steps.") == 2, output
+    # The last call comes after one that ended, and trains 3 epochs of 4 steps more.
+    assert output.count("trained 20 steps.") == 2, output
