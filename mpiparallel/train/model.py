@@ -89,8 +89,7 @@ class Model:
             auto_mixed_precision(network, amp_level, keep_batchnorm_fp32=keep_batchnorm_fp32)
         if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
             self._train_network, self._network, network = network, network.network, network.network
-        self._trains_itself = optimizer is None and loss_fn is None
-        self._steps = steps
+        self._trains_itself, self._steps = optimizer is None and loss_fn is None, steps
         self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
         self.step = 0
         self.has_trained = False
@@ -244,8 +243,7 @@ class Model:
         left this rank out, it waits here, asleep, until it is called or the training ends; an error that ends it on the
         ranks that train is raised here too. A signal of preemption, SIGUSR1 unless MPIPARALLEL_PREEMPTION_SIGNAL names
         others, lets the step end and the ModelCheckpoint save it, on all ranks, and raises ``Preempted``, a SystemExit
-        with code 85: see ``train.preemption``. Raises ConfigurationError for a wrong count, DatasetError for a dataset
-        without a batch.
+        with code 85: see ``train.preemption``. Raises ConfigurationError for a wrong count, DatasetError without batch.
         """
         check_counts(epoch, initial_epoch, sink_size)
         sunk = (None if sink_size == -1 else sink_size) if dataset_sink_mode else 1
@@ -305,8 +303,7 @@ class Model:
     ) -> dict[str, ParameterLayout]:
         """Compile for ``predict``, and return how each parameter is cut, as ``infer_train_layout`` does.
 
-        With ``skip_backend_compile``, or outside a world of ``device_num`` ranks, only the layouts are made. The
-        ``strategy_ckpt_save_file`` of the context is written: what it says of the parameters for inference.
+        With ``skip_backend_compile``, or outside a world of ``device_num`` ranks, only layouts and files are made.
         """
         configuration = current_configuration()
         with not_training(self._network) as network:
@@ -327,14 +324,12 @@ class Model:
     ) -> ShardedGraph | None:
         """Compile without a step, so that parameters can be loaded, and write the strategy and group files asked for.
 
-        Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the sharded training
-        graph.
+        Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the training graph.
         """
         remark_on_feeding("Model.build", sink_size=sink_size, epoch=epoch, sink_mode=sink_mode)
         sharded = None
-        for dataset in (train_dataset, valid_dataset):
-            if dataset is not None:
-                check_dataset("Model.build", dataset)
+        for dataset in (one for one in (train_dataset, valid_dataset) if one is not None):
+            check_dataset("Model.build", dataset)
         if train_dataset is not None:
             batch = first_batch(train_dataset)
             sharded = self.shard(batch)
@@ -357,9 +352,8 @@ class Model:
             write_strategy_file(configuration.strategy_save_file, sharded, configuration)
         if configuration.group_info_file:
             together = world.initialised() and _world_fits() and configuration.mode != ParallelMode.STAND_ALONE
-            path = configuration.group_info_file
-            own = group_file_of_rank(path, world.current()) if together else path
-            write_group_file(own, sharded, configuration.rank)
+            own = group_file_of_rank(configuration.group_info_file, world.current()) if together else None
+            write_group_file(own or configuration.group_info_file, sharded, configuration.rank)
         return sharded
 
     def eval(self, valid_dataset: Dataset, callbacks: Any = None, dataset_sink_mode: bool = True) -> dict[str, Any]:
