@@ -1,0 +1,1 @@
+"""In which order each stage computes: one function a schedule, pure; messages are added later."""

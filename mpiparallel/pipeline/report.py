@@ -1,0 +1,66 @@
+"""What a schedule is worth, said before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mpiparallel.pipeline.blocking import stuck_if_blocking
+from mpiparallel.pipeline.costs import Costs
+from mpiparallel.pipeline.rules import check_lists, held_activations
+from mpiparallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.timing import end_times
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a schedule that can run costs; times are in the unit of the costs.
+
+    ``step`` is the time of a step that all stages begin together, ``bubble`` what it takes beyond the work of the
+    busiest stage, ``idle`` how long each stage does nothing. ``peaks`` are the most activations that each stage holds
+    at once, where 1 is those of one micro-batch through all its chunks. ``messages`` counts those between stages.
+    ``stuck_if_blocking`` says who would wait for ever if sends blocked; with tagged non-blocking ones none does.
+    """
+
+    step: float
+    bubble: float
+    idle: tuple[float, ...]
+    peaks: tuple[float, ...]
+    messages: int
+    stuck_if_blocking: str
+
+    def __str__(self) -> str:
+        share = self.bubble / self.step if self.step else 0.0
+        peaks = " ".join(f"{peak:g}" for peak in self.peaks)
+        return "\n".join(
+            [
+                f"step {self.step:g}, bubble {self.bubble:g} ({share:.0%} of the step)",
+                f"activations held by each stage, at most: {peaks} micro-batches",
+                f"{self.messages} messages between stages",
+                f"if sends blocked: {self.stuck_if_blocking or 'it would end, too'}",
+            ]
+        )
+
+
+def check(schedule: Schedule, costs: Costs | None = None) -> Report:
+    """Return what ``schedule`` costs; raise ScheduleError, with stage, action and rule, for one that must not run.
+
+    It must be complete, each action after those that it needs, and no stage may wait for ever with tagged non-blocking
+    messages. ``costs`` default to 1 for forward, input gradient and weight gradient each, and 0 for messages.
+
+    >>> from mpiparallel.pipeline import make_schedule
+    >>> check(make_schedule("zb_h1", stages=4, micro_batches=8)).bubble
+    3.0
+    """
+    check_lists(schedule)
+    costs = costs or Costs.even(schedule.stages)
+    ends = end_times(schedule, costs)
+    step = max(times[-1] for times in ends)
+    work = [schedule.micro_batches * time for time in costs.work]
+    return Report(
+        step=step,
+        bubble=step - max(work),
+        idle=tuple(step - own for own in work),
+        peaks=tuple(held_activations(schedule, stage) for stage in range(schedule.stages)),
+        messages=sum(action.peer is not None for actions in schedule.actions for action in actions) // 2,
+        stuck_if_blocking=stuck_if_blocking(schedule),
+    )

@@ -1,0 +1,113 @@
+"""Time lines are drawn as they are, planned or measured, in text and as a picture that every viewer shows."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from mpiparallel.pipeline import (
+    SCHEDULES,
+    Action,
+    Costs,
+    Kind,
+    Panel,
+    TimedAction,
+    drawn_text,
+    make_schedule,
+    picture,
+    time_line,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def boxes(svg: str) -> list[tuple[str, float, float, float]]:
+    """Return colour, left, top and width of each box of an action."""
+    groups = [group for group in ElementTree.fromstring(svg).iter(f"{SVG}g") if group.get("stroke")]
+    return [
+        (group.get("fill", ""), float(box.get("x", "")), float(box.get("y", "")), float(box.get("width", "")))
+        for group in groups
+        for box in group
+    ]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_each_computation_is_a_box_as_long_as_it_takes_in_the_row_of_its_stage(name: str) -> None:
+    schedule = make_schedule(name, 4, 8)
+    drawn = boxes(picture([Panel.planned(name, schedule, Costs.even(4, 1, 2, 3))]))
+    chunks = len(schedule.placement.parts[0])
+    shares = {width: sum(box[3] == width for box in drawn) for width in {box[3] for box in drawn}}
+    assert len(drawn) == 3 * 8 * 4 * chunks
+    assert len({top for _, _, top, _ in drawn}) == 4
+    assert len({colour for colour, *_ in drawn}) == 3 * chunks
+    for times in (1, 2, 3):
+        scale = sum(box[3] for box in drawn) / (4 * 8 * 6)
+        assert sum(count for width, count in shares.items() if abs(width - times * scale / chunks) < 0.2) == 32 * chunks
+
+
+def test_boxes_of_one_stage_never_lie_over_each_other() -> None:
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for _, left, top, width in boxes(picture([Panel.planned("ZB-V", make_schedule("zb_v", 4, 8))])):
+        rows.setdefault(top, []).append((left, left + width))
+    for row in rows.values():
+        row.sort()
+        assert all(one[1] <= other[0] + 0.21 for one, other in pairwise(row))
+
+
+def test_measured_times_in_any_order_are_drawn_like_planned_ones() -> None:
+    planned = Panel.planned("1F1B", make_schedule("1f1b", 3, 4))
+    measured = list(planned.actions)
+    random.Random(0).shuffle(measured)
+    shuffled = Panel(planned.title, planned.note, measured)
+    assert sorted(boxes(picture([shuffled]))) == sorted(boxes(picture([planned])))
+    assert drawn_text(shuffled, 80) == drawn_text(planned, 80)
+
+
+def test_messages_reduce_and_update_are_drawn_where_they_took_time() -> None:
+    waits = [
+        TimedAction(0, Action(Kind.SEND_ACTIVATIONS, 0, 0, 1), 0.5, 1.0),
+        TimedAction(1, Action(Kind.RECEIVE_ACTIVATIONS, 0, 0, 0), 0.0, 1.0),
+        TimedAction(0, Action(Kind.REDUCE), 1.0, 2.0),
+        TimedAction(1, Action(Kind.UPDATE), 1.0, 2.0),
+    ]
+    panel = Panel("measured", "2 s", waits)
+    svg = picture([panel])
+    assert len({colour for colour, *_ in boxes(svg)}) == 4
+    for kind in (Kind.SEND_ACTIVATIONS, Kind.RECEIVE_ACTIVATIONS, Kind.REDUCE, Kind.UPDATE):
+        assert f">{kind.words}</text>" in svg
+    assert drawn_text(panel).splitlines()[-1] == "R reduce, U update, . idle"
+
+
+def test_colours_are_hexadecimal_which_every_viewer_shows() -> None:
+    svg = picture([Panel.planned(name, make_schedule(name, 2, 4)) for name in SCHEDULES])
+    colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', svg))
+    assert all(re.fullmatch(r"#[0-9A-F]{6}|white", colour) for colour in colours)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_text_keeps_to_its_width_and_says_what_its_letters_are(name: str, width: int) -> None:
+    head, *rows, legend = drawn_text(Panel.planned("this", make_schedule(name, 4, 16)), width).splitlines()
+    assert head.startswith("this: step ")
+    assert [row.split()[:2] for row in rows] == [["stage", str(stage)] for stage in range(4)]
+    assert max(map(len, rows)) <= width
+    assert legend.startswith("F forward, I input gradient, W weight gradient, ")
+
+
+def test_what_text_shows_at_a_time_is_what_is_done_then() -> None:
+    schedule = make_schedule("zb_h1", 4, 8)
+    rows = drawn_text(Panel.planned("ZB-H1", schedule), 120).splitlines()[1:-1]
+    for timed in time_line(schedule):
+        if timed.end > timed.begin:
+            # Nine characters of label, three for each unit of time.
+            assert rows[timed.stage][9 + round(3 * timed.begin) :].startswith(str(timed.action))
+
+
+def test_nothing_is_drawn_of_nothing_and_titles_may_hold_any_character() -> None:
+    nothing = Panel('<a & "b">', "", [])
+    assert ElementTree.fromstring(picture([nothing])).tag == f"{SVG}svg"
+    assert drawn_text(nothing).splitlines() == ['<a & "b">: ', ". idle"]

@@ -1,0 +1,142 @@
+"""Bubble, peak and messages of each schedule are those that its authors and the literature state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mpiparallel.pipeline import SCHEDULES, Costs, Report, check, make_schedule
+
+SIZES = [
+    (stages, micro_batches) for stages in range(2, 9) for micro_batches in {stages, stages + 1, 2 * stages, 5 * stages}
+]
+# Forward, input gradient, weight gradient; whole numbers, so that the sums are exact.
+COSTS = [(12, 12, 12), (12, 24, 12), (24, 36, 12), (12, 12, 6), (12, 24, 36)]
+
+
+def report(
+    name: str, stages: int, micro_batches: int, times: tuple[int, int, int], chunks: int | None = None
+) -> Report:
+    """Return what the checker says; an input gradient that is followed by its weight gradient leaves after that."""
+    split = name in ("zb_h1", "zb_v", "v_half")
+    schedule = make_schedule(name, stages, micro_batches, chunks, merged_backward=not split)
+    return check(schedule, Costs.even(stages, *times))
+
+
+@pytest.mark.parametrize("times", COSTS)
+@pytest.mark.parametrize("name", ["gpipe", "1f1b"])
+def test_the_bubble_of_gpipe_and_1f1b_is_that_of_one_micro_batch_in_all_other_stages(
+    name: str, times: tuple[int, int, int]
+) -> None:
+    for stages, micro_batches in SIZES:
+        assert report(name, stages, micro_batches, times).bubble == (stages - 1) * sum(times)
+
+
+@pytest.mark.parametrize("times", COSTS)
+@pytest.mark.parametrize("chunks", [2, 3, 4])
+def test_interleaving_divides_the_bubble_by_the_chunks(chunks: int, times: tuple[int, int, int]) -> None:
+    for stages, micro_batches in SIZES:
+        if micro_batches % stages == 0:
+            found = report("interleaved_1f1b", stages, micro_batches, times, chunks)
+            assert found.bubble == (stages - 1) * sum(times) / chunks
+
+
+@pytest.mark.parametrize("times", [one for one in COSTS if one[2] <= min(one[:2])])
+def test_zb_h1_takes_a_weight_gradient_a_stage_out_of_the_bubble(times: tuple[int, int, int]) -> None:
+    forward, input_gradient, weight_gradient = times
+    for stages, micro_batches in SIZES:
+        found = report("zb_h1", stages, micro_batches, times)
+        assert found.bubble == (stages - 1) * (forward + input_gradient - weight_gradient)
+
+
+def test_the_bubble_of_zb_v_is_half_a_forward_pass_a_stage_where_all_passes_take_as_long() -> None:
+    for stages, micro_batches in SIZES:
+        if micro_batches >= 2 * stages - 1:
+            assert report("zb_v", stages, micro_batches, (12, 12, 12)).bubble == (stages - 1) * 12 / 2
+
+
+def test_at_4_stages_and_8_micro_batches_zero_bubbles_keep_what_is_promised() -> None:
+    one = report("1f1b", 4, 8, (12, 12, 12))
+    for name, most in (("zb_h1", 0.4), ("zb_v", 0.25)):
+        found = report(name, 4, 8, (12, 12, 12))
+        assert found.bubble <= most * 3 * 36
+        assert max(found.peaks) <= max(one.peaks)
+
+
+def interleaved_peak(stages: int, micro_batches: int, stage: int) -> float:
+    return min(2 * micro_batches, stages + 2 * (stages - 1 - stage) + 1) / 2
+
+
+PEAKS: dict[str, Callable[[int, int, int], float]] = {
+    "gpipe": lambda stages, micro_batches, stage: micro_batches,
+    "1f1b": lambda stages, micro_batches, stage: min(micro_batches, stages - stage),
+    "interleaved_1f1b": interleaved_peak,
+    "zb_h1": lambda stages, micro_batches, stage: stages,
+    "zb_v": lambda stages, micro_batches, stage: stages,
+}
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_each_stage_holds_the_activations_of_the_formula(name: str) -> None:
+    for stages, micro_batches in SIZES:
+        if (name == "interleaved_1f1b" and micro_batches % stages) or (
+            name == "zb_v" and micro_batches < 2 * stages - 1
+        ):
+            continue
+        expected = [PEAKS[name](stages, micro_batches, stage) for stage in range(stages)]
+        assert list(report(name, stages, micro_batches, (1, 1, 1)).peaks) == expected
+
+
+def test_v_half_holds_about_half_of_what_1f1b_holds() -> None:
+    for stages in range(2, 17):
+        for micro_batches in (2 * stages, 64):
+            assert max(report("v_half", stages, micro_batches, (1, 1, 1)).peaks) == (stages + 2) // 2
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_each_border_between_stages_is_crossed_once_a_micro_batch_and_direction(name: str) -> None:
+    parts = {"interleaved_1f1b": 2, "zb_v": 2, "v_half": 2}.get(name, 1)
+    for stages in (2, 3, 4, 8):
+        micro_batches = 2 * stages
+        # In a V the last stage hands over to itself.
+        borders = parts * (stages - 1) if name in ("zb_v", "v_half") else parts * stages - 1
+        assert report(name, stages, micro_batches, (1, 1, 1)).messages == 2 * micro_batches * borders
+
+
+@pytest.mark.parametrize("name", ["gpipe", "1f1b", "interleaved_1f1b"])
+def test_an_input_gradient_that_leaves_before_the_weight_gradient_only_helps(name: str) -> None:
+    for stages, micro_batches in SIZES:
+        if name == "interleaved_1f1b" and micro_batches % stages:
+            continue
+        for times in COSTS:
+            costs = Costs.even(stages, *times)
+            at_once, merged = (
+                check(make_schedule(name, stages, micro_batches, merged_backward=later), costs)
+                for later in (False, True)
+            )
+            assert at_once.step <= merged.step
+            assert at_once.peaks == merged.peaks
+
+
+@pytest.mark.parametrize(
+    ("name", "chunks", "even", "uneven", "late"),
+    [
+        ("gpipe", None, 33, 33, 33.6),
+        ("1f1b", None, 33, 33, 34.6),
+        ("interleaved_1f1b", 2, 28.5, 28.5, 29.9),
+        ("interleaved_1f1b", 4, 26.25, 26.25, 29.25),
+        ("zb_h1", None, 27, 28.2, 28.2),
+        ("zb_v", None, 25.5, 25.8, 26.8),
+        ("v_half", None, 30, 31.1, None),
+    ],
+)
+def test_steps_take_as_long_as_in_another_simulation(
+    name: str, chunks: int | None, even: float, uneven: float, late: float | None
+) -> None:
+    merged = name not in ("zb_h1", "zb_v", "v_half")
+    schedule = make_schedule(name, 4, 8, chunks, merged_backward=merged)
+    assert check(schedule).step == even
+    assert check(schedule, Costs.even(4, 1, 1.2, 0.8)).step == pytest.approx(uneven)
+    if late is not None:
+        assert check(schedule, Costs.even(4, message=0.1)).step == pytest.approx(late)
