@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
-import os
+import io
 import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from mpiparallel.cluster.exit_codes import REFUSED, SIGNALLED
+from mpiparallel.cluster.exit_codes import FAILED, REFUSED, SIGNALLED
+from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import MpiParallelError
-from mpiparallel.launch import postmortem, run
+from mpiparallel.launch import completion, docs, examples, postmortem, run, show
 from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import command as doctor
+from mpiparallel.launch.job.console import Console, discard, flush_or_discard
+from mpiparallel.launch.job.standard_output import StandardOutput
+from mpiparallel.launch.parser import Parser
 from mpiparallel.launch.plan import command as plan
 from mpiparallel.launch.ranktable import command as ranktable
 from mpiparallel.launch.slurm import command as slurm
+from mpiparallel.launch.unusable_path import unusable
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    import argparse
+
+    from mpiparallel.launch.parser import Subparsers
 
 
 class Command(Protocol):
@@ -36,41 +42,95 @@ class Command(Protocol):
         """Do what the parsed ``arguments`` ask for; return the exit code."""
 
 
-COMMANDS: tuple[Command, ...] = (run, demo, plan, ckpt, ranktable, slurm, doctor, postmortem)
+_EXAMPLES = ("mpiparallel doctor", "mpiparallel demo", "mpiparallel run -n 4 train.py --epochs 3")
+COMMANDS: tuple[Command, ...] = (
+    run,
+    demo,
+    plan,
+    ckpt,
+    ranktable,
+    slurm,
+    doctor,
+    postmortem,
+    show,
+    examples,
+    docs,
+    completion,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the subcommand that ``argv`` (default: the process's arguments) names; return the exit code.
 
     What mpiparallel refuses ends with code 2 and one message on stderr, and with its traceback after ``--debug``.
-    Ctrl-C ends with code 130.
+    Ctrl-C ends with code 130, a reader that goes with 141, and output that cannot be written with 1.
     """
-    arguments = _parser().parse_args(argv)
+    output = StandardOutput.taken()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path need not be UTF-8: its bytes leave as they came.
+        sys.stdout.reconfigure(errors="surrogateescape")
+    try:
+        try:
+            return _executed(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except OSError:
+        if output.error is None:
+            raise
+        return _unprinted(output.error)
+    finally:
+        flush_or_discard(sys.stderr)
+
+
+def _unprinted(error: OSError) -> int:
+    discard(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        # Who read the output has seen enough, as head has.
+        return SIGNALLED + signal.SIGPIPE
+    Console().say(f"error: stdout: {error.strerror}; what this prints is not all there")
+    return FAILED
+
+
+def _executed(words: Sequence[str]) -> int:
+    arguments = _parsed(words)
     commands = {command.NAME: command for command in COMMANDS}
     try:
-        code = commands[arguments.command].execute(arguments)
-        sys.stdout.flush()
-        return code
+        return commands[arguments.command].execute(arguments)
     except MpiParallelError as error:
         if arguments.debug:
             raise
-        print(f"mpiparallel: error: {error}", file=sys.stderr)
+        Console().say(f"error: {error}")
+        return REFUSED
+    except OSError as error:
+        if arguments.debug or error.filename is None:
+            raise
+        Console().say(f"error: {unusable(error, arguments)}")
         return REFUSED
     except KeyboardInterrupt:
         if arguments.debug:
             raise
         return SIGNALLED + signal.SIGINT
-    except BrokenPipeError:
-        # Who read the output has gone, as head does; Python would complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SIGNALLED + signal.SIGPIPE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mpiparallel", description="Train one network on many MPI ranks.")
-    parser.add_argument("--version", action="version", version=f"mpiparallel {VERSION}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error of mpiparallel itself")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    parser = command_line()
+    for word in words:
+        if "\0" in word:
+            parser.error(f"{shown(word)} has a NUL, which no argument and no path can have")
+    return parser.parse_args(words)
+
+
+def command_line() -> Parser:
+    """Return the parser of ``mpiparallel``, with those of all its subcommands."""
+    parser = Parser(
+        prog="mpiparallel",
+        description="Train one network on many MPI ranks.",
+        epilog="mpiparallel COMMAND --help tells more of each.",
+        examples=_EXAMPLES,
+    )
+    parser.set_defaults(debug=False)
+    parser.add_argument("--version", action="version", version=f"mpiparallel {VERSION}", help="print the version")
+    commands = parser.add_commands("command", "COMMAND")
     for command in COMMANDS:
-        command.add_parser(subparsers)
+        command.add_parser(commands)
     return parser

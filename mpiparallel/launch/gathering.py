@@ -17,6 +17,7 @@ from pathlib import Path
 from mpiparallel.cluster.exit_codes import COMPLETED
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import MpiParallelError
+from mpiparallel.launch.job.host_room import check_host
 from mpiparallel.launch.job.installation import find_installation
 from mpiparallel.launch.job.mpirun_command import Job, build
 from mpiparallel.launch.job.placement import Placement, place
@@ -56,7 +57,9 @@ def run(arguments: argparse.Namespace) -> str:
     folder = Path(tempfile.mkdtemp(prefix="mpiparallel-"))
     try:
         job = _job(arguments, folder)
-        command = build(job, find_installation(), _variables(os.environ, job.placement))
+        installation = find_installation()
+        command = build(job, installation, _variables(os.environ, job.placement))
+        check_host(job.placement, installation.vendor, command.environment)
         terms = Terms(spans_hosts=job.placement.spans_hosts, keeps_logs=False)
         outcome = supervise(command, job.ranks, folder, terms)
         return "" if outcome.code == COMPLETED else outcome.message

@@ -15,10 +15,12 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.flight.diagnosis import diagnose
 from mpiparallel.flight.recorder import spans
 from mpiparallel.flight.recording import Call, Recording
+from mpiparallel.launch.argument_types import file_path
+from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_folder import RankFolder
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "postmortem"
 _LAST_CALLS = 3
@@ -30,8 +32,9 @@ def add_parser(subparsers: Subparsers) -> None:
         NAME,
         help="say who waited for whom in a job that hung or died",
         description="Say from the flight recorders of a job which rank waited for which, and where each was.",
+        examples=("mpiparallel postmortem .", "mpiparallel postmortem logs --calls 10"),
     )
-    parser.add_argument("directory", type=Path, help="the job's log directory, with its device<rank>/ folders")
+    parser.add_argument("directory", type=file_path, help="the job's log directory, with its device<rank>/ folders")
     parser.add_argument("--calls", type=int, default=_LAST_CALLS, metavar="N", help="show each rank's last N calls")
     parser.add_argument("--json", action="store_true", help="print all that is recorded, as JSON")
 
@@ -43,10 +46,10 @@ def execute(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(recording) for recording in recordings], indent=2))
         return 0
     for line in _summary(arguments.directory, recordings):
-        print(line)
+        print(printable(line))
     print()
     for recording in recordings:
-        print("\n".join(_described(recording, arguments.calls)))
+        print(printable("\n".join(_described(recording, arguments.calls))))
     return 0
 
 
@@ -77,7 +80,7 @@ def _summary(directory: Path, recordings: Sequence[Recording]) -> Iterator[str]:
         diagnosis = diagnose(recordings)
         yield diagnosis.sentence if diagnosis else "no rank waited for another one"
         if first is not None:
-            yield f"rank {first.rank} failed first, at {_clock(first.time)}: {first.exception.splitlines()[-1]}"
+            yield f"rank {first.rank} failed first, at {_clock(first.time)}: {first.summary}"
     there = {recording.rank for recording in recordings}
     lacking = [rank for rank in range(recordings[0].size) if rank not in there]
     if lacking:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Sequence
@@ -15,17 +17,22 @@ from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.exit_codes import COMPLETED, REQUEUE
 from mpiparallel.cluster.fault_plan import FaultPlan
 from mpiparallel.cluster.hostfile import Hostfile
+from mpiparallel.cluster.job_start import JOB_VARIABLE
 from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, RankTableError
-from mpiparallel.launch.argument_types import rank_count, seconds
+from mpiparallel.flight.watchdog import watchdog_seconds
+from mpiparallel.launch.argument_types import file_path, rank_count, seconds
 from mpiparallel.launch.job import msrun
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.host_room import check_host
 from mpiparallel.launch.job.installation import LAUNCHERS, Installation, find_installation
-from mpiparallel.launch.job.mapping import mapping
+from mpiparallel.launch.job.mapping import mapping, places
 from mpiparallel.launch.job.mpirun_command import Command, Job, build
 from mpiparallel.launch.job.on_failure import ABORT, SHRINK, OnFailure
 from mpiparallel.launch.job.placement import allocated_ranks, place
+from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_settings import CHAOS_VARIABLE, rank_settings
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.job.shown import Shown
@@ -33,14 +40,15 @@ from mpiparallel.launch.rank import ranked
 from mpiparallel.launch.rank.starter import Starter
 from mpiparallel.launch.watching.attempts import Attempts
 from mpiparallel.launch.watching.outcome import Outcome
-from mpiparallel.launch.watching.supervise import supervise
+from mpiparallel.launch.watching.supervise import LAUNCHER_LOG, supervise
 from mpiparallel.launch.watching.terms import START_SECONDS, Terms
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "run"
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
+_JOB_BYTES = 8
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -48,19 +56,31 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         NAME,
         help="run a script on many ranks",
+        usage=f"mpiparallel {NAME} [options] script.py [arguments of the script]",
         description="Run a script on many ranks. Each prints to device<rank>/train.log<rank>, rank 0 also here.",
-        allow_abbrev=False,
+        examples=(
+            "mpiparallel run -n 4 train.py --epochs 3",
+            "mpiparallel run -n 4 --tee -m package.train",
+            "mpiparallel run --rank-table rank_table_8pcs.json --log-dir logs train.py",
+            "mpiparallel run -n 16 --hostfile hosts --on-failure restart:2 train.py",
+            "mpiparallel run -n 4 --dry-run train.py",
+        ),
     )
     parser.add_argument(
         "-n", "--ranks", type=rank_count, metavar="N", help="how many ranks (default: those of the rank table)"
     )
-    parser.add_argument("--rank-table", type=Path, metavar="FILE", help="HCCL rank table (default: $RANK_TABLE_FILE)")
     parser.add_argument(
-        "--hostfile", type=Path, metavar="FILE", help="hosts and their slots, in any dialect; see hostfiles/README.md"
+        "--rank-table", type=file_path, metavar="FILE", help="HCCL rank table (default: $RANK_TABLE_FILE)"
+    )
+    parser.add_argument(
+        "--hostfile",
+        type=file_path,
+        metavar="FILE",
+        help="hosts and their slots, in any dialect; see hostfiles/README.md",
     )
     parser.add_argument("--mpi", choices=sorted(LAUNCHERS), help="refuse any other MPI than this")
     parser.add_argument(
-        "--log-dir", type=Path, default=Path(), metavar="DIR", help="where device<rank>/ goes (default: here)"
+        "--log-dir", type=file_path, default=Path(), metavar="DIR", help="where device<rank>/ goes (default: here)"
     )
     parser.add_argument("--timeout", type=seconds, metavar="S", help="stop the job after S seconds, with exit code 124")
     parser.add_argument(
@@ -76,6 +96,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="print which rank runs where, the command and its environment, and start nothing",
     )
+    parser.add_argument("--json", action="store_true", help="with --dry-run: print that as JSON")
     msrun.add_arguments(parser)
     Script.add_arguments(parser)
 
@@ -86,8 +107,8 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watchdog",
         metavar="S",
-        help="end a job whose ranks wait in one collective for longer than S seconds, with exit code 86 (default: 600; "
-        "off)",
+        help="end a job whose ranks wait in one collective for longer than S seconds, or do not leave so long after "
+        "their scripts have ended, with exit code 86 (default: 600; off)",
     )
     parser.add_argument(
         "--on-failure",
@@ -98,6 +119,11 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
         "--preemption-signal",
         metavar="NAME",
         help="on this signal ranks commit and the job ends with exit code 85 (default: USR1; off)",
+    )
+    parser.add_argument(
+        "--keep-children",
+        action="store_true",
+        help="let processes that ranks have started go on after them (default: they are ended)",
     )
     parser.add_argument("--chaos", metavar="PLAN", help="strike the job with faults on purpose: kill@3:418, or seed=7")
 
@@ -110,31 +136,56 @@ def execute(arguments: argparse.Namespace) -> int:
     starter = Starter.of(os.environ)
     if starter:
         return ranked.execute(arguments, starter)
+    console = Console()
     for line in msrun.adopt(arguments, os.environ):
-        _say(line)
+        console.say(line)
     if not msrun.starts_here(arguments):
         return COMPLETED
+    if arguments.json and not arguments.dry_run:
+        raise LaunchError("--json: goes with --dry-run; what a job prints is its script's")
+    job = _job(arguments, console)
     on_failure = OnFailure.parse(arguments.on_failure or os.environ.get(_ON_FAILURE_VARIABLE) or ABORT)
-    job = _job(arguments)
     installation = _installation(arguments)
     if on_failure.kind == SHRINK and installation.vendor != "openmpi":
-        _say(f"warning: {installation.library} ends the job with its first rank; a failure restarts the job instead")
+        console.say(
+            f"warning: {installation.library} ends the job with its first rank; a failure restarts the job instead"
+        )
         on_failure = on_failure.without_shrinking()
     settings = {**job.settings, _ON_FAILURE_VARIABLE: on_failure.kind}
     job = replace(job, survives_deaths=on_failure.kind == SHRINK, settings=settings)
     command = build(job, installation, os.environ)
     if arguments.dry_run:
-        table = RankTable.load(job.rank_table) if job.rank_table else None
-        print(mapping(job.ranks, job.placement, table), command, sep="\n\n")
+        _show_plan(job, installation, command, arguments.json)
         return COMPLETED
-    _say(_summary(job, installation, command))
-    outcome = _supervised(job, command, on_failure, arguments)
+    for warning in check_host(job.placement, installation.vendor, command.environment):
+        console.say(f"warning: {warning}")
+    console.say(_summary(job, installation, command))
+    outcome = _supervised(job, command, on_failure, arguments, console)
     if outcome.message:
-        _say(f"error: {outcome.message}" if outcome.code not in (COMPLETED, REQUEUE) else outcome.message)
+        console.say(f"error: {outcome.message}" if outcome.code not in (COMPLETED, REQUEUE) else outcome.message)
+    console.close(job.log_dir / LAUNCHER_LOG)
     return outcome.code
 
 
-def _supervised(job: Job, command: Command, on_failure: OnFailure, arguments: argparse.Namespace) -> Outcome:
+def _show_plan(job: Job, installation: Installation, command: Command, as_json: bool) -> None:
+    table = RankTable.load(job.rank_table) if job.rank_table else None
+    if not as_json:
+        print(printable(mapping(job.ranks, job.placement, table)), command, sep="\n\n")
+        return
+    told = {
+        "mpi": installation.vendor,
+        "ranks": [place._asdict() for place in places(job.ranks, job.placement, table)],
+        "command": list(command.argv),
+        "environment": dict(command.settings),
+        "hostfile": None if command.hostfile is None else str(command.hostfile[0]),
+        "hosts": [{"name": host.name, "slots": host.slots} for host in job.placement.hosts],
+    }
+    print(json.dumps(told))
+
+
+def _supervised(
+    job: Job, command: Command, on_failure: OnFailure, arguments: argparse.Namespace, console: Console
+) -> Outcome:
     preemption = preemption_signals(command.environment)
     terms = Terms(
         timeout=arguments.timeout,
@@ -143,14 +194,16 @@ def _supervised(job: Job, command: Command, on_failure: OnFailure, arguments: ar
         spans_hosts=job.placement.spans_hosts,
         survives_deaths=job.survives_deaths,
         preemption=preemption,
+        watchdog=watchdog_seconds(command.environment),
     )
     begin = time.monotonic()
+    named = command.with_variables({JOB_VARIABLE: secrets.token_hex(_JOB_BYTES)})
 
     def start(attempt: int) -> Outcome:
         spent = time.monotonic() - begin
-        return supervise(command, job.ranks, job.log_dir, replace(terms, attempt=attempt, spent=spent))
+        return supervise(named, job.ranks, job.log_dir, replace(terms, attempt=attempt, spent=spent), console)
 
-    return Attempts(on_failure.restarts, _say, preemption).run(start)
+    return Attempts(on_failure.restarts, console.say, preemption).run(start)
 
 
 def _shown(arguments: argparse.Namespace, ranks: int) -> Shown:
@@ -166,20 +219,20 @@ def _installation(arguments: argparse.Namespace) -> Installation:
     return find_installation(arguments.mpi)
 
 
-def _job(arguments: argparse.Namespace) -> Job:
+def _job(arguments: argparse.Namespace, console: Console) -> Job:
     script = Script.parsed(arguments)
     script.check()
     path = arguments.rank_table or (Path(os.environ["RANK_TABLE_FILE"]) if os.environ.get("RANK_TABLE_FILE") else None)
     table = RankTable.load(path) if path else None
+    hostfile = Hostfile.load(arguments.hostfile) if arguments.hostfile else None
     ranks = _rank_count(arguments.ranks, table, path)
     for warning in device_warnings(table) if table else ():
-        _say(f"warning: {path}: {warning}")
-    hostfile = Hostfile.load(arguments.hostfile) if arguments.hostfile else None
+        console.say(f"warning: {path}: {warning}")
     _shown(arguments, ranks)
     settings = rank_settings(arguments, os.environ)
     chaos = settings.get(CHAOS_VARIABLE) or os.environ.get(CHAOS_VARIABLE)
     if chaos:
-        _say(FaultPlan.parse(chaos).words(ranks))
+        console.say(FaultPlan.parse(chaos).words(ranks))
     return Job(
         ranks=ranks,
         script=script,
@@ -189,6 +242,7 @@ def _job(arguments: argparse.Namespace) -> Job:
         cores=len(os.sched_getaffinity(0)),
         core_type=read_core_type(os.environ),
         debug=arguments.debug,
+        keeps_children=arguments.keep_children,
         rank_table=path.absolute() if path else None,
         settings=settings,
     )
@@ -216,7 +270,3 @@ def _summary(job: Job, installation: Installation, command: Command) -> str:
 
 def _told(command: Command) -> Sequence[str]:
     return [name for name in ("OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE") if name in command.environment]
-
-
-def _say(words: str) -> None:
-    print(f"mpiparallel: {words}", file=sys.stderr, flush=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from mpiparallel.launch.job.console import discard
 
 
 def answer(told: Any, lines: Iterable[str], as_json: bool) -> None:
@@ -24,7 +25,7 @@ def answer(told: Any, lines: Iterable[str], as_json: bool) -> None:
         print(text, flush=True)
     except BrokenPipeError:
         # The reader, like head, has seen enough; nothing may be flushed to it at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
 
 
 _PLAIN = str.maketrans({"│": "|", "├": "|", "└": "`", "─": "-", "·": "."})

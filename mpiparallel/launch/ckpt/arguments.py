@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from fnmatch import fnmatchcase
-from pathlib import Path
 
-from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.argument_types import count, file_path, path_text
 
 Bounds = tuple[tuple[int | None, int | None], ...]
 
@@ -16,30 +15,30 @@ _STATE = f"{_CHECKPOINT}; or a file of arrays"
 
 def ls(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``ls`` needs."""
-    parser.add_argument("folder", metavar="DIR", type=Path, help="folder of checkpoints")
+    parser.add_argument("folder", metavar="DIR", type=file_path, help="folder of checkpoints")
 
 
 def show(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``show`` needs."""
-    parser.add_argument("state", metavar="CHECKPOINT", help=_STATE)
+    parser.add_argument("state", metavar="CHECKPOINT", type=path_text, help=f"{_STATE}, a strategy or a group file")
     _add_pattern(parser)
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw who holds which part into this .svg file")
+    parser.add_argument("--svg", type=file_path, metavar="FILE", help="draw who holds which part into this .svg file")
 
 
 def verify(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``verify`` needs."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=_CHECKPOINT)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=path_text, help=_CHECKPOINT)
 
 
 def diff(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``diff`` needs."""
-    parser.add_argument("first", metavar="A", help=_STATE)
-    parser.add_argument("second", metavar="B", help="the same")
+    parser.add_argument("first", metavar="A", type=path_text, help=_STATE)
+    parser.add_argument("second", metavar="B", type=path_text, help="the same")
 
 
 def cat(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``cat`` needs."""
-    parser.add_argument("state", metavar="CHECKPOINT", help=_STATE)
+    parser.add_argument("state", metavar="CHECKPOINT", type=path_text, help=_STATE)
     parser.add_argument("tensor", metavar="NAME", help="of the tensor")
     parser.add_argument(
         "--box",
@@ -47,14 +46,16 @@ def cat(parser: argparse.ArgumentParser) -> None:
         metavar="0:2,3:5",
         help="of the whole tensor: start:stop of its dims, the first ones first",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write a .npy file instead")
+    parser.add_argument("-o", "--output", type=file_path, metavar="FILE", help="write a .npy file instead")
 
 
 def transform(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``transform`` needs."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=_CHECKPOINT)
-    parser.add_argument("target", metavar="TARGET_DIR", type=Path, help="folder for the new checkpoint")
-    parser.add_argument("--strategy", metavar="FILE", help="strategy file that says how it is cut: protobuf or .json")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=path_text, help=_CHECKPOINT)
+    parser.add_argument("target", metavar="TARGET_DIR", type=file_path, help="folder for the new checkpoint")
+    parser.add_argument(
+        "--strategy", metavar="FILE", type=path_text, help="strategy file that says how it is cut: protobuf or .json"
+    )
     parser.add_argument("-n", "--ranks", type=count, metavar="N", help="instead: a simple cut over N ranks")
     parser.add_argument(
         "--cut",
@@ -72,16 +73,16 @@ def transform(parser: argparse.ArgumentParser) -> None:
 
 def merge(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``merge`` needs."""
-    parser.add_argument("state", metavar="CHECKPOINT", help=_STATE)
-    parser.add_argument("path", metavar="FILE.h5", type=Path, help="file to write")
+    parser.add_argument("state", metavar="CHECKPOINT", type=path_text, help=_STATE)
+    parser.add_argument("path", metavar="FILE.h5", type=file_path, help="file to write")
     _add_pattern(parser)
     parser.set_defaults(format="h5")
 
 
 def export(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``export`` needs."""
-    parser.add_argument("state", metavar="CHECKPOINT", help=_STATE)
-    parser.add_argument("path", metavar="FILE", type=Path, help="file to write: .h5, .ckpt, .safetensors or .npz")
+    parser.add_argument("state", metavar="CHECKPOINT", type=path_text, help=_STATE)
+    parser.add_argument("path", metavar="FILE", type=file_path, help="file to write: .h5, .ckpt, .safetensors or .npz")
     _add_pattern(parser)
     parser.add_argument(
         "--format", choices=["h5", "ckpt", "safetensors", "npz"], help="default: what the name of FILE says"
@@ -90,12 +91,12 @@ def export(parser: argparse.ArgumentParser) -> None:
 
 def recover(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``recover`` needs."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=_CHECKPOINT)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=path_text, help=_CHECKPOINT)
 
 
 def prune(parser: argparse.ArgumentParser) -> None:
     """Let ``parser`` take what ``prune`` needs."""
-    parser.add_argument("folder", metavar="DIR", type=Path, help="folder of checkpoints")
+    parser.add_argument("folder", metavar="DIR", type=file_path, help="folder of checkpoints")
     parser.add_argument("--keep", type=count, metavar="N", help="keep the newest N checkpoints, delete the others")
     parser.add_argument("--prefix", metavar="PREFIX", help="of this prefix only; otherwise N of each")
     parser.add_argument(

@@ -8,8 +8,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.held_tensor import HeldSlice, HeldTensor
+from mpiparallel.launch.output_file import write_output
 from mpiparallel.launch.plan.report import amount
 
 _PANELS: Final = 12
@@ -34,10 +34,7 @@ def draw(path: Path, title: str, tensors: Sequence[HeldTensor], ranks: int, prob
 
     Tensors that are cut alike share a panel. Raises ConfigurationError where it cannot be written.
     """
-    try:
-        path.write_text(picture(title, tensors, ranks, problems), encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise ConfigurationError(f"--svg {path}: cannot be written ({error}); give a file that can") from error
+    write_output("--svg", path, picture(title, tensors, ranks, problems).encode(errors="backslashreplace"))
 
 
 def picture(title: str, tensors: Sequence[HeldTensor], ranks: int, problems: Mapping[int, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.argument_types import count, path_text
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     data = parser.add_argument_group("data")
     data.add_argument(
         "--file_path",
-        default="",
+        type=path_text,
         metavar="FILE",
         help="English<TAB>French lines, or newstest2014-fren-ref.en.sgm with the .fr.sgm beside it "
         "(default: text of installed packages)",
@@ -36,7 +36,8 @@ def size_words(arguments: argparse.Namespace) -> list[str]:
     """Return ``arguments`` as words for a parser that was made by `add_size_arguments`."""
     known = argparse.ArgumentParser()
     add_size_arguments(known)
-    return [f"--{name}={getattr(arguments, name)}" for name in vars(known.parse_args([]))]
+    given = {name: getattr(arguments, name) for name in vars(known.parse_args([]))}
+    return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
 
 def _add_counts(group: argparse._ArgumentGroup, defaults: dict[str, int]) -> None:

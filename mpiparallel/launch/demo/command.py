@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.errors import DatasetError, LaunchError
-from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.argument_types import count, file_path
 from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
 from mpiparallel.launch.demo.picture import can_draw, draw
 from mpiparallel.launch.demo.report import Report
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.host_room import check_host
 from mpiparallel.launch.job.installation import Installation, find_installation
 from mpiparallel.launch.job.mpirun_command import Job, build
 from mpiparallel.launch.job.placement import place
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.watching.supervise import supervise
+from mpiparallel.launch.watching.supervise import LAUNCHER_LOG, supervise
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "demo"
 _JOB = "mpiparallel.launch.demo.job"
@@ -42,11 +44,15 @@ def add_parser(subparsers: Subparsers) -> None:
         help="train on eight ranks, go on with four, in place",
         description="Train a translation Transformer on 8 ranks, save it, move its state live to 4 ranks and train on; "
         "show that every loss is that of one rank. Ends with code 1 if it is not.",
-        allow_abbrev=False,
+        examples=(
+            "mpiparallel demo",
+            "mpiparallel demo --dtype float64 --dir results",
+            "mpiparallel demo --dp 2 --mp 2 --target_dp 1 --target_mp 2",
+        ),
     )
     parser.add_argument(
         "--dir",
-        type=Path,
+        type=file_path,
         default=Path("mpiparallel_demo"),
         metavar="DIR",
         help="where the results go (default: %(default)s)",
@@ -89,6 +95,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot be before anything is started."""
+    if arguments.file_path and not Path(arguments.file_path).exists():
+        raise DatasetError(
+            f"--file_path {arguments.file_path}: there is no such file; give English<TAB>French lines or a newstest "
+            ".sgm file, or leave --file_path out to use the text of installed packages"
+        )
     source, target = _rank_counts(arguments)
     if arguments.ranks not in (None, source):
         raise LaunchError(
@@ -99,11 +110,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise LaunchError(
             f"--target_dp {arguments.target_dp} x --target_mp {arguments.target_mp} needs {target} ranks, "
             f"but the job has {source}; give a target of at most {source}"
-        )
-    if arguments.file_path and not Path(arguments.file_path).exists():
-        raise DatasetError(
-            f"--file_path {arguments.file_path}: there is no such file; give English<TAB>French lines or a newstest "
-            ".sgm file, or leave --file_path out to use the text of installed packages"
         )
     try:
         arguments.dir.mkdir(parents=True, exist_ok=True)
@@ -138,9 +144,14 @@ class _Runner:
         )
         # Products of this size gain nothing from a second thread, and on a busy machine they lose much.
         variables = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
-        outcome = supervise(build(job, self.installation, variables), ranks, folder)
+        command = build(job, self.installation, variables)
+        for warning in check_host(job.placement, self.installation.vendor, command.environment):
+            _say(f"warning: {warning}")
+        console = Console()
+        outcome = supervise(command, ranks, folder, console=console)
         if outcome.message:
-            _say_error(outcome.message)
+            console.say(f"error: {outcome.message}")
+        console.close(folder / LAUNCHER_LOG)
         return outcome.code
 
 
@@ -201,4 +212,4 @@ def _say(words: str) -> None:
 
 
 def _say_error(words: str) -> None:
-    print(f"mpiparallel: error: {words}", file=sys.stderr, flush=True)
+    Console().say(f"error: {words}")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import context
+from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.communication import init, world
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import config
@@ -216,7 +217,7 @@ def main() -> None:
     arguments = make_parser().parse_args()
     report = run(arguments)
     if world.current().rank == 0:
-        (arguments.out / "report.json").write_text(json.dumps(report), encoding="utf-8")
+        write_durably(arguments.out / "report.json", json.dumps(report).encode())
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiparallel.launch.demo.report import Corners, Report
+from mpiparallel.launch.output_file import write_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +50,9 @@ def draw(report: Report, paths: Sequence[Path]) -> None:
         left.suptitle("Same program, any cut: the losses lie on each other", fontweight="bold")
         _draw_slices(right, report)
         for path in paths:
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=110, metadata=metadata)
+            drawn, kind = BytesIO(), path.suffix.removeprefix(".")
+            figure.savefig(drawn, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+            write_output("--dir", path, drawn.getvalue())
 
 
 def _draw_curves(axes: Axes, report: Report) -> None:

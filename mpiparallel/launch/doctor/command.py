@@ -7,10 +7,10 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.argument_types import rank_count
+from mpiparallel.launch.argument_types import file_path, rank_count
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "doctor"
 _DESCRIPTION = """
@@ -26,11 +26,15 @@ Exit codes: 0 no errors, though there may be warnings; 1 errors, with which jobs
 def add_parser(subparsers: Subparsers) -> None:
     """Add the parser of ``mpiparallel doctor``."""
     parser = subparsers.add_parser(
-        NAME, help="look at what would hinder a job", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
+        NAME,
+        help="look at what would hinder a job",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        examples=("mpiparallel doctor", "mpiparallel doctor --hostfile hosts -n 8", "mpiparallel doctor --json"),
     )
     hosts = parser.add_mutually_exclusive_group()
-    hosts.add_argument("--hostfile", type=Path, metavar="FILE", help="look at its hosts too, over ssh")
-    hosts.add_argument("--rank-table", type=Path, metavar="FILE", help="look at its servers too, over ssh")
+    hosts.add_argument("--hostfile", type=file_path, metavar="FILE", help="look at its hosts too, over ssh")
+    hosts.add_argument("--rank-table", type=file_path, metavar="FILE", help="look at its servers too, over ssh")
     parser.add_argument(
         "-n",
         "--ranks",
@@ -39,10 +43,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="ranks that this host is to run (default: its slots, or cores)",
     )
     parser.add_argument(
-        "--log-dir", type=Path, default=Path(), metavar="DIR", help="where logs are to go (default: here)"
+        "--log-dir", type=file_path, default=Path(), metavar="DIR", help="where logs are to go (default: here)"
     )
     parser.add_argument(
-        "--checkpoint-dir", type=Path, metavar="DIR", help="where checkpoints are to go (default: where logs go)"
+        "--checkpoint-dir", type=file_path, metavar="DIR", help="where checkpoints are to go (default: where logs go)"
     )
     parser.add_argument("--fix-hints", action="store_true", help="show the mending lines of notes, too")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

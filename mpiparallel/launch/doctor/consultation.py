@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 import time
 
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED
@@ -16,7 +17,9 @@ from mpiparallel.launch.doctor.facts import facts_of
 from mpiparallel.launch.doctor.hosts import examine_hosts, is_here
 from mpiparallel.launch.doctor.machine import Machine
 from mpiparallel.launch.doctor.registry import CHECKS
-from mpiparallel.launch.doctor.report import report
+from mpiparallel.launch.doctor.report import coloured, report
+from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.progress import progress_bar
 
 
 def consult(arguments: argparse.Namespace) -> int:
@@ -24,13 +27,16 @@ def consult(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     hosts = _hosts(arguments)
     machine = _machine(arguments, hosts)
-    findings = examine(machine, CHECKS)
+    with progress_bar("checking this machine", str) as progress:
+        findings = examine(machine, CHECKS, progress=progress)
     if hosts:
-        findings += examine_hosts(hosts, machine)
+        with progress_bar(f"looking at {len(hosts)} hosts"):
+            findings += examine_hosts(hosts, machine)
     if arguments.json:
         print(document(findings, facts_of(machine), machine.ranks, time.monotonic() - start))
     else:
-        print(report(findings, shutil.get_terminal_size().columns, arguments.fix_hints))
+        text = printable(report(findings, shutil.get_terminal_size().columns, arguments.fix_hints))
+        print(coloured(text, sys.stdout))
     return FAILED if any(finding.state == "error" for finding in findings) else COMPLETED
 
 

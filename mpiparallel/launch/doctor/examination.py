@@ -17,18 +17,31 @@ SECONDS = 60.0
 _REPORT = "mpiparallel --debug doctor tells more; please report it"
 
 
-def examine(machine: Machine, checks: Sequence[Check], seconds: float = SECONDS) -> list[Finding]:
+def examine(
+    machine: Machine,
+    checks: Sequence[Check],
+    seconds: float = SECONDS,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Finding]:
     """Return what ``checks`` find on ``machine``, in their order; each of the two turns takes at most ``seconds``.
 
     Checks that measure (``alone``) come after the others. A check that fails, or takes too long, is a finding itself.
+    ``progress`` is told how many checks have ended, and how many there are.
     """
     found: dict[str, list[Finding]] = {}
+
+    def tell(ended: int) -> None:
+        if progress is not None:
+            progress(len(found) + ended, len(checks))
+
     for alone in (False, True):
-        found |= _side_by_side(machine, [check for check in checks if check.alone == alone], seconds)
+        found |= _side_by_side(machine, [check for check in checks if check.alone == alone], seconds, tell)
     return [replace(finding, group=check.group) for check in checks for finding in found[check.name]]
 
 
-def _side_by_side(machine: Machine, checks: Sequence[Check], seconds: float) -> dict[str, list[Finding]]:
+def _side_by_side(
+    machine: Machine, checks: Sequence[Check], seconds: float, tell: Callable[[int], None]
+) -> dict[str, list[Finding]]:
     done: queue.SimpleQueue[tuple[str, list[Finding]]] = queue.SimpleQueue()
     for check in checks:
         _begin(partial(_answer, machine, check, done))
@@ -40,6 +53,7 @@ def _side_by_side(machine: Machine, checks: Sequence[Check], seconds: float) -> 
         except queue.Empty:
             break
         found[name] = findings
+        tell(len(found))
     late = Finding("", "warning", f"has not ended within {seconds:g} s", _REPORT)
     return {check.name: found.get(check.name, [replace(late, subject=check.name)]) for check in checks}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import IO
 
 from mpiparallel.launch.doctor.finding import STATES, Finding
 from mpiparallel.launch.doctor.hosts import GROUP
+from mpiparallel.launch.job.colour import Colour, painted
 
 _WIDEST = 100
 _NARROWEST = 60
@@ -14,6 +17,8 @@ _SUBJECT = 14
 # Under the subject, so that most commands stay on one line and can be copied.
 _MEND = " " * 11 + "-> "
 _ALONE = 8
+_COLOURS = {"ok": Colour.GREEN, "warning": Colour.YELLOW, "ERROR": Colour.RED}
+_STATE = re.compile(rf"(?<=^  )({'|'.join(_COLOURS)})\b", re.MULTILINE)
 
 
 def report(findings: Sequence[Finding], width: int, all_mends: bool = False) -> str:
@@ -49,6 +54,16 @@ def summary(findings: Sequence[Finding]) -> str:
     first = worst[0]
     which = "it" if len(worst) == 1 else f"the {first.state} first" if counts[first.state] == 1 else "this first"
     return f"{told}; mend {which}: {f'on {first.host}, ' if first.host else ''}{first.mend}"
+
+
+def coloured(text: str, stream: IO[str]) -> str:
+    """Return a report with its states in the colours of ``stream``, where that shows any.
+
+    >>> import io
+    >>> coloured("  ok       Python", io.StringIO())
+    '  ok       Python'
+    """
+    return _STATE.sub(lambda found: painted(found[0], _COLOURS[found[0]], stream), text)
 
 
 def _shown(findings: Sequence[Finding]) -> Iterator[Finding]:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.job.home import home_setting
 
 LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "mpich": ("mpiexec.hydra", "mpiexec", "mpirun")}
 _NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -66,9 +68,19 @@ def library_text() -> str:
 
     Raises LaunchError where mpi4py of this Python loads none.
     """
-    probe = subprocess.run(
-        [sys.executable, "-c", _PROBE], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS
-    )
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_PROBE_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LaunchError(
+            f"mpi4py of {sys.executable} cannot load MPI ({error}); mpiparallel doctor looks why"
+        ) from error
     # Open MPI's text ends in a NUL.
     text = probe.stdout.replace("\0", "").strip()
     if probe.returncode or not text:
@@ -92,9 +104,10 @@ def _launcher(vendor: str, library: str) -> str:
     others = []
     for path in _candidates(vendor):
         text = _version(path)
-        if vendor_of(text) == vendor:
+        found = vendor_of(text)
+        if found == vendor:
             return path
-        others.append(f"{path} is {_NAMES.get(vendor_of(text) or '', 'another launcher')}")
+        others.append(f"{path} {f'is {_NAMES[found]}' if found else f'says {shown(text)}'}")
     found = "; ".join(others) or "no mpirun or mpiexec is found"
     raise LaunchError(
         f"mpi4py of {sys.executable} loads {library}, but {found}; put the launcher of {_NAMES[vendor]} first in PATH, "
@@ -112,9 +125,19 @@ def _candidates(vendor: str) -> Iterator[str]:
 
 
 def _version(path: str) -> str:
+    """Return what a launcher says of its version, or, in words that name no vendor, of why it cannot."""
     try:
-        return subprocess.run(
-            [path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_PROBE_SECONDS
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+        asked = subprocess.run(
+            [path, "--version"],
+            env={**os.environ, **home_setting(os.environ)},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_PROBE_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"nothing: {type(error).__name__}"
+    if asked.returncode:
+        return f"nothing but exit code {asked.returncode}"
+    return " ".join(asked.stdout.split())

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.launch.job.placement import Placement
 
 _HERE = "localhost"
+
+
+class Place(NamedTuple):
+    """Where a rank runs: its host, and the number of its device there."""
+
+    rank: int
+    host: str
+    device: int
 
 
 def mapping(ranks: int, placement: Placement, table: RankTable | None) -> str:
@@ -18,15 +28,18 @@ def mapping(ranks: int, placement: Placement, table: RankTable | None) -> str:
     0     localhost  0
     1     localhost  1
     """
-    rows = [("rank", "host", "device")]
-    hosts = _hosts(ranks, placement)
-    for rank in range(ranks):
-        host, local_rank = hosts[rank]
-        device = table.device_of(rank).device_id if table else local_rank
-        rows.append((str(rank), host, str(device)))
+    rows = [Place._fields, *(tuple(map(str, place)) for place in places(ranks, placement, table))]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = ("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def places(ranks: int, placement: Placement, table: RankTable | None) -> list[Place]:
+    """Return where each of ``ranks`` ranks runs, by rank."""
+    found = []
+    for rank, (host, local_rank) in sorted(_hosts(ranks, placement).items()):
+        found.append(Place(rank, host, table.device_of(rank).device_id if table else local_rank))
+    return found
 
 
 def _hosts(ranks: int, placement: Placement) -> dict[int, tuple[str, int]]:

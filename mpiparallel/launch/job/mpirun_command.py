@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
+from mpiparallel.launch.job.home import home_setting
 from mpiparallel.launch.job.installation import Installation
 from mpiparallel.launch.job.placement import Placement
 from mpiparallel.launch.job.remote_shell import ssh_settings
@@ -47,7 +48,8 @@ class Job:
     """All that a job is made of; ``cores`` and ``core_type`` are those of the host that starts it.
 
     ``settings`` are variables that each rank gets. Where it ``survives_deaths``, its MPI is told to let ranks go on
-    when others have died (Open MPI with ULFM). Unless it ``has_worker``, mpirun starts the script itself.
+    when others have died (Open MPI with ULFM). Where it ``keeps_children``, what ranks have started may outlive them.
+    Unless it ``has_worker``, mpirun starts the script itself.
     """
 
     ranks: int
@@ -60,6 +62,7 @@ class Job:
     rank_table: Path | None = None
     debug: bool = False
     survives_deaths: bool = False
+    keeps_children: bool = False
     has_worker: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -99,7 +102,9 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
 
     Threads, core type and MCA parameters that ``variables`` set already are left as they are.
     """
-    defaults = _defaults(job) | (_openmpi_defaults(job) if installation.vendor == "openmpi" else {})
+    defaults = _defaults(job)
+    if installation.vendor == "openmpi":
+        defaults |= _openmpi_defaults(job) | home_setting(variables)
     if "SLURM_STEP_ID" in variables:
         # mpirun's own srun would wait for processors that the shell it is called from, a step itself, keeps.
         defaults["SLURM_OVERLAP"] = "1"
@@ -206,4 +211,6 @@ def _worker(job: Job) -> list[str]:
         words += ["--rank-order", str(job.placement.order)]
     if job.debug:
         words.append("--debug")
+    if job.keeps_children:
+        words.append("--keep-children")
     return [*words, *job.script.argv]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.argument_types import rank_count, seconds
+from mpiparallel.launch.argument_types import file_path, rank_count, seconds
 
 _ALL_RANKS = "-1"
 
@@ -46,8 +45,8 @@ def _is_false(value: str) -> bool:
 
 ALIASES = (
     Alias("worker_num", "-n", "ranks", rank_count),
-    Alias("log_dir", "--log-dir", "log_dir", Path),
-    Alias("rank_table_file", "--rank-table", "rank_table", Path),
+    Alias("log_dir", "--log-dir", "log_dir", file_path),
+    Alias("rank_table_file", "--rank-table", "rank_table", file_path),
     Alias("tail_worker_log", "--tee-ranks", "tee_ranks"),
     Alias("local_worker_num", note="how many ranks run on each host is up to --hostfile, --rank-table or SLURM"),
     Alias(

@@ -12,38 +12,48 @@ ATTEMPT_VARIABLE = "MPIPARALLEL_RESTART_COUNT"
 """The environment variable that counts the starts of a job before this one."""
 
 _LONGEST_TEXT = 64 * 1024
+_END_OF_TIME = 1e11
+_LONGEST_SUMMARY = 1000
+_LARGEST_STATUS = 0xFFFF
 _EXIT = "SystemExit"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a rank failed: seconds since 1970 by its host's clock, one line, the traceback, and its exit code."""
+    """How a rank failed: seconds since 1970 by its host's clock, one line, the traceback, and its exit code.
+
+    Of an error that many ranks raise about one of them, ``origin`` is that one.
+    """
 
     rank: int
     time: float
     exception: str
     traceback: str
     exit_code: int
+    origin: int | None = None
 
     @classmethod
     def parsed(cls, rank: int, fields: Mapping[str, Any]) -> Failure | None:
         """Return the failure of ``rank`` that ``fields`` describe, its texts cut to 64 KiB, or None if they do not."""
         moment, code = fields.get("time"), fields.get("exit_code")
         texts = [fields.get("exception"), fields.get("traceback")]
-        if not (isinstance(moment, int | float) and isinstance(code, int) and 0 < code < 256):
+        if not (isinstance(moment, int | float) and 0 <= moment < _END_OF_TIME):
+            return None
+        if not (isinstance(code, int) and not isinstance(code, bool) and 0 < code < 256):
             return None
         if not all(isinstance(text, str) for text in texts):
             return None
         exception, traceback = (str(text)[-_LONGEST_TEXT:] for text in texts)
-        return cls(rank, float(moment), exception, traceback, code)
+        origin = fields.get("origin")
+        return cls(rank, float(moment), exception, traceback, code, origin if isinstance(origin, int) else None)
 
     @property
     def summary(self) -> str:
-        """The last line of the exception: its class and its message; of ``sys.exit``, what it was given."""
-        last = (self.exception.strip().splitlines() or [f"exit code {self.exit_code}"])[-1]
+        """The first line of the exception: its class and its message; of ``sys.exit``, what it was given."""
+        first = (self.exception.strip().splitlines() or [f"exit code {self.exit_code}"])[0][:_LONGEST_SUMMARY]
         if not self.is_exit:
-            return last
-        given = last.removeprefix(_EXIT).removeprefix(": ")
+            return first
+        given = first.removeprefix(_EXIT).removeprefix(": ")
         return f"it left with exit code {self.exit_code}" if not given or given.isdecimal() else given
 
     @property
@@ -56,10 +66,11 @@ class Failure:
 class RankFolder:
     """The folder of one rank under the log directory, laid out as by the tutorial's ``run.sh``.
 
-    ``train.log<rank>`` is all the rank printed, ``env<rank>.log`` its environment. ``completed`` is there only if it
-    ended well, ``preempted`` only if it was told to end and had committed, ``failure.json`` only if it ended by an
-    exception or a non-zero exit. ``stack<rank>.log`` says where it was when it was told to end, ``flight<rank>.bin``
-    what it did last. Those of earlier attempts of a restarted job have ``.attempt0``, ``.attempt1`` after their names.
+    ``train.log<rank>`` is all the rank printed, ``env<rank>.log`` its environment, for its user alone, without secrets.
+    ``completed`` is there only if it ended well, ``preempted`` only if it was told to end and had committed,
+    ``failure.json`` only if it ended by an exception or a non-zero exit, ``wait_status`` if its process did not end
+    well. ``stack<rank>.log`` says where it was when it was told to end, ``flight<rank>.bin`` what it did last.
+    Those of earlier attempts of a restarted job have ``.attempt0``, ``.attempt1`` after their names.
     """
 
     log_dir: Path
@@ -105,6 +116,11 @@ class RankFolder:
         """The record of a rank that failed."""
         return self.path / "failure.json"
 
+    @property
+    def wait_status(self) -> Path:
+        """When the process of the rank ended, and how, as wait(2) tells it to the parent, if it did not end well."""
+        return self.path / "wait_status"
+
     def begin(self, attempt: int) -> None:
         """Make room for attempt number ``attempt`` (from 0) of a job.
 
@@ -128,13 +144,23 @@ class RankFolder:
                 kept.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[Path]:
-        yield from (self.log, self.environment, self.stack, self.flight, self.completed, self.preempted, self.failure)
+        yield from (self.log, self.environment, self.stack, self.flight)
+        yield from (self.completed, self.preempted, self.failure, self.wait_status)
 
     def write_failure(self, failure: Failure) -> None:
         """Write ``failure``; a reader sees all of it or nothing."""
         partial = self.failure.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(failure), indent=2) + "\n", encoding="utf-8")
         partial.replace(self.failure)
+
+    def read_wait_status(self) -> tuple[float, int] | None:
+        """Return when the rank was seen to end, and its status of wait(2); None where nobody wrote it down."""
+        try:
+            moment, status = self.wait_status.read_text(encoding="ascii", errors="replace").split()
+            found = float(moment), int(status)
+        except (OSError, ValueError):
+            return None
+        return found if 0 <= found[0] < _END_OF_TIME and 0 <= found[1] <= _LARGEST_STATUS else None
 
     def read_failure(self) -> Failure | None:
         """Return the failure of the rank, or None if it left none."""

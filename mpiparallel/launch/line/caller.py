@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from mpiparallel.cluster.preemption_signal import FIT_SIGNALS
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.line.address import LineAddress, connect
-from mpiparallel.launch.line.keepalive import keep_alive
-from mpiparallel.launch.line.message import ALL_READY, HELLO, READY, SIGNAL, WELCOME, Inbox, encode
+from mpiparallel.launch.line.address import LineAddress
+from mpiparallel.launch.line.call import Call
+from mpiparallel.launch.line.message import ALL_READY, READY, SIGNAL
 
-_CONNECT_SECONDS = 3.0
 _TRYING_SECONDS = 10.0
 _NAP_SECONDS = 0.2
-_READ_BYTES = 65536
-_HIGH_NUMBER = 960
 
 
 class Caller:
     """Calls the launcher from a thread of its own, so that the script starts meanwhile, and listens to it.
 
-    ``on_lost`` is called in that thread when the launcher is gone, also where a launcher of this machine is gone
-    already; ``on_unreachable`` with the reason when it could never be reached: then `say` does nothing, and the rank's
-    files alone tell how it ended.
+    ``about`` says which ``rank`` this is, its ``process`` for mpirun, its ``host``, and its ``pid``. ``on_lost`` is
+    called in that thread when the launcher is gone, also where a launcher of this machine is gone already;
+    ``on_unreachable`` with the reason when it could never be reached: then `say` does nothing, and the rank's files
+    alone tell how it ended. Nothing is believed of what listens at the launcher's address until it has proven that it
+    knows the token, and nothing afterwards that has not its seal.
     """
 
     def __init__(
@@ -42,7 +40,7 @@ class Caller:
         self._about = about
         self._on_lost = on_lost
         self._on_unreachable = on_unreachable
-        self._connection: socket.socket | None = None
+        self._call: Call | None = None
         self._settled = threading.Event()
         self._all_are_ready = threading.Event()
         self._sending = threading.Lock()
@@ -54,10 +52,11 @@ class Caller:
         """Say ``word`` to the launcher, after waiting for the connection if it is not there yet."""
         self._settled.wait(_TRYING_SECONDS)
         with self._sending:
-            if self._connection is not None:
+            if self._call is not None:
                 try:
-                    self._connection.sendall(encode(word, **fields))
-                except OSError:
+                    self._call = self._kept(self._call)
+                    self._call.say(word, **fields)
+                except (OSError, LaunchError):
                     # The thread that listens sees the same, and says so.
                     return
 
@@ -67,27 +66,43 @@ class Caller:
         self._all_are_ready.wait()
 
     def _serve(self) -> None:
-        inbox = Inbox()
-        connection = self._call(inbox)
-        if connection is None:
+        call = self._reach()
+        if call is None:
             return
-        while content := _read(connection):
-            try:
-                for message in inbox.add(content):
+        while call is not None:
+            with suppress(LaunchError):
+                for message in call.heard():
                     self._obey(message)
-            except LaunchError:
-                break
+            call = self._replacement(call)
         self._on_lost()
 
-    def _call(self, inbox: Inbox) -> socket.socket | None:
-        """Return a connection whose other end has proven to be the launcher, or None after some time."""
+    def _replacement(self, ended: Call) -> Call | None:
+        """Return the call in place of one that the script has closed, None where the launcher has ended it."""
+        with self._sending, suppress(OSError, LaunchError):
+            if self._call is ended:
+                self._call = self._kept(ended)
+        return None if self._call is ended else self._call
+
+    def _kept(self, call: Call) -> Call:
+        """Return ``call``, or another one where the script has closed it."""
+        if not call.is_taken:
+            return call
+        call.forget()
+        for host in self._address.nearest_first:
+            with suppress(OSError, LaunchError):
+                return Call.greeted(self._address, host, self._about)
+        raise LaunchError("the launcher cannot be reached again")
+
+    def _reach(self) -> Call | None:
+        """Return a call whose other end has proven to be the launcher, or None after some time."""
         deadline = time.monotonic() + _TRYING_SECONDS
         reason = "no address"
+        hosts = self._address.nearest_first
         while time.monotonic() < deadline:
-            for host in self._address.hosts:
+            for host in hosts:
                 try:
-                    self._connection = _closed_first(self._greet(host, inbox))
-                except ConnectionRefusedError as error:
+                    self._call = Call.greeted(self._address, host, self._about)
+                except (ConnectionRefusedError, FileNotFoundError) as error:
                     if self._address.is_local:
                         # It listened before this rank was started: it has died since.
                         self._on_lost()
@@ -98,59 +113,20 @@ class Caller:
                     reason = f"{host}: {error}"
                     continue
                 self._settled.set()
-                return self._connection
+                return self._call
             time.sleep(_NAP_SECONDS)
         self._settled.set()
         self._on_unreachable(reason)
         return None
 
-    def _greet(self, host: str, inbox: Inbox) -> socket.socket:
-        connection = connect(host, self._address.port, _CONNECT_SECONDS)
-        try:
-            keep_alive(connection)
-            connection.sendall(encode(HELLO, token=self._address.token, **self._about))
-            # Another program may listen there: only the launcher welcomes.
-            messages = list(inbox.add(connection.recv(_READ_BYTES)))
-            if not messages or messages[0]["word"] != WELCOME:
-                raise LaunchError("what listens there is not the launcher")
-            for message in messages:
-                self._obey(message)
-            connection.settimeout(None)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
     def _obey(self, message: Mapping[str, Any]) -> None:
-        if message["word"] == SIGNAL and isinstance(message.get("number"), int):
-            os.kill(os.getpid(), signal.Signals(message["number"]))
+        number = message.get("number")
+        if message["word"] == SIGNAL and type(number) is int and number in FIT_SIGNALS:
+            os.kill(os.getpid(), number)
         elif message["word"] == ALL_READY:
             self._all_are_ready.set()
 
     def _leave(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def _closed_first(connection: socket.socket) -> socket.socket:
-    """Return ``connection`` under a high number: of a dying process Linux closes the files of high numbers first.
-
-    MPICH's launcher kills the other ranks as soon as it sees its own connection closed, and on a busy machine they were
-    gone before the line of the first one was.
-    """
-    try:
-        number = fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, _HIGH_NUMBER)
-    except OSError:
-        # The limit of open files is lower.
-        return connection
-    connection.close()
-    return socket.socket(fileno=number)
-
-
-def _read(connection: socket.socket) -> bytes:
-    """Return what comes next; nothing when the other side is gone."""
-    try:
-        return connection.recv(_READ_BYTES)
-    except OSError:
-        return b""
+        if self._call is not None:
+            self._call.close()
+            self._call = None

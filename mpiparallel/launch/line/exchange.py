@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hmac
 import os
 import selectors
 import socket
@@ -11,51 +10,50 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.job.loss import Loss
 from mpiparallel.launch.job.rank_folder import Failure
 from mpiparallel.launch.line.address import LOCAL, LineAddress, own_addresses
+from mpiparallel.launch.line.introduction import Introduction
 from mpiparallel.launch.line.keepalive import keep_alive
-from mpiparallel.launch.line.message import ALL_READY, HELLO, LONGEST, READY, SIGNAL, WELCOME, Inbox, encode
+from mpiparallel.launch.line.message import ALL_READY, READY, SIGNAL, WELCOME
+from mpiparallel.launch.line.private_socket import PrivateSocket
 from mpiparallel.launch.line.roll import Roll
+from mpiparallel.launch.line.visitor import Visitor
 
 _LOOPBACK = "127.0.0.1"
-_TOKEN_BYTES = 16
-_NAME_BYTES = 8
+_TOKEN_BYTES = 32
 _MOST_STRANGERS = 64
+_MOST_AT_ONCE = 64
 _STRANGER_SECONDS = 5.0
-_LONGEST_HELLO = 4096
+# One that has shown that it knows the token may be slow.
+_GUEST_SECONDS = 60.0
 _READ_BYTES = 65536
 _BACKLOG = 4096
 _CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
-@dataclass(eq=False, slots=True)
-class _Connection:
-    """One that called: a stranger until it has given the token, then a rank."""
-
-    stream: socket.socket
-    since: float
-    rank: int | None = None
-    inbox: Inbox = field(default_factory=lambda: Inbox(_LONGEST_HELLO))
-
-
 class Exchange:
     """Listens for the ranks of one job until it is closed, which tells them that the launcher is gone.
 
-    It listens within this machine alone unless the job ``spans_hosts``. Who does not give the token within some seconds
-    is hung up on, and of such strangers few are kept at a time.
+    It listens within this machine alone unless the job ``spans_hosts``; there, the kernel keeps other users out. Who
+    does not show within some seconds that it knows the token is hung up on, and of such strangers few are kept at a
+    time; nothing else that they say is heard.
     """
 
     def __init__(self, roll: Roll, spans_hosts: bool) -> None:
         self._roll = roll
+        self._private: PrivateSocket | None = None
         self._listeners: list[socket.socket] = []
-        self._strangers: list[_Connection] = []
-        self._ranks: dict[int, _Connection] = {}
+        self._strangers: list[Visitor] = []
+        self._guests: list[Visitor] = []
+        self._ranks: dict[int, Visitor] = {}
+        self._nonces: set[str] = set()
         self._held: list[int] = []
+        self._due: list[int] = []
         self._selector = selectors.DefaultSelector()
         self.address = self._open(spans_hosts)
 
@@ -65,9 +63,11 @@ class Exchange:
         if sys.platform == "linux":
             # The kernel tells the end of such a connection at once; over TCP, on a busy machine, the death of a rank
             # was seen to be told after those that it caused.
-            name = f"mpiparallel-{os.urandom(_NAME_BYTES).hex()}"
-            hosts = (f"{LOCAL}{name}",)
-            self._listen_at(_local_listener(name))
+            with suppress(OSError):
+                self._private = PrivateSocket()
+        if self._private is not None:
+            hosts = (f"{LOCAL}{self._private.folder}",)
+            self._listen_at(self._private.listener)
         if spans_hosts or not hosts:
             listener = _listener(spans_hosts)
             port = listener.getsockname()[1]
@@ -76,6 +76,7 @@ class Exchange:
         return LineAddress(hosts, port, os.urandom(_TOKEN_BYTES).hex())
 
     def _listen_at(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
         self._listeners.append(listener)
         self._selector.register(listener, selectors.EVENT_READ, listener)
 
@@ -94,113 +95,142 @@ class Exchange:
 
     def listen(self, seconds: float) -> None:
         """Tell the roll what ranks say, for at most ``seconds``; return sooner when something was said."""
+        while self._due:
+            number = self._due.pop(0)
+            self._held.append(number)
+            self._tell_all(SIGNAL, number=number)
         for key, _ in self._selector.select(seconds):
-            if isinstance(key.data, _Connection):
+            if isinstance(key.data, Visitor):
                 self._read(key.data)
             else:
                 self._accept(key.data)
-        for stranger in [one for one in self._strangers if time.monotonic() > one.since + _STRANGER_SECONDS]:
-            self._hang_up(stranger)
+        now = time.monotonic()
+        for one in [one for one in self._strangers if now > one.since + _STRANGER_SECONDS]:
+            self._hang_up(one)
+        for one in [one for one in self._guests if now > one.since + _GUEST_SECONDS]:
+            self._hang_up(one)
 
     def pass_signal(self, number: int) -> None:
-        """Tell all ranks to take signal ``number``: those on the line now, the others when they call."""
-        self._held.append(int(number))
-        self._tell_all(encode(SIGNAL, number=int(number)))
+        """Tell all ranks to take signal ``number``: those on the line when `listen` is next, the others when they call.
+
+        A handler of signals may call it, which can interrupt anything that is being said.
+        """
+        self._due.append(int(number))
 
     def close(self) -> None:
         """Hang up on all."""
-        for connection in [*self._strangers, *self._ranks.values()]:
-            connection.stream.close()
+        for visitor in [*self._strangers, *self._guests, *self._ranks.values()]:
+            visitor.stream.close()
         self._ranks.clear()
+        self._guests.clear()
         self._strangers.clear()
         for listener in self._listeners:
             listener.close()
+        if self._private is not None:
+            self._private.close()
         self._selector.close()
 
-    def _tell_all(self, content: bytes) -> None:
-        for connection in self._ranks.values():
-            with suppress(OSError):
-                connection.stream.send(content)
+    def _tell_all(self, word: str, **fields: Any) -> None:
+        for visitor in list(self._ranks.values()):
+            try:
+                visitor.tell(word, **fields)
+            except OSError:
+                self._hang_up(visitor)
 
     def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                stream, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                # It has hung up already, or there are too many open files, of which strangers shall have none.
+                if self._strangers:
+                    self._hang_up(self._strangers[0])
+                return
+            self._admit(stream)
+
+    def _admit(self, stream: socket.socket) -> None:
         try:
-            stream, _ = listener.accept()
+            stranger = Visitor.admitted(stream)
         except OSError:
-            # It has hung up already, or there are too many open files; its files tell how the rank ended.
+            stream.close()
             return
-        stream.setblocking(False)
-        stranger = _Connection(stream, time.monotonic())
         self._selector.register(stream, selectors.EVENT_READ, stranger)
         self._strangers.append(stranger)
+        # What a rank says first is mostly there already, so that no crowd behind it can push it out.
+        self._read(stranger)
         if len(self._strangers) > _MOST_STRANGERS:
             self._hang_up(self._strangers[0])
 
-    def _read(self, connection: _Connection) -> None:
-        if connection.stream.fileno() < 0:
+    def _read(self, visitor: Visitor) -> None:
+        if visitor.stream.fileno() < 0:
             # Hung up on since it was seen to have something to say.
             return
         try:
-            content = connection.stream.recv(_READ_BYTES)
+            content = visitor.stream.recv(_READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
-            self._hang_up(connection, error.errno in _CUT)
+            self._hang_up(visitor, error.errno in _CUT)
             return
         if not content:
-            self._hang_up(connection)
+            self._hang_up(visitor)
             return
         try:
-            for message in connection.inbox.add(content):
-                self._hear(connection, message)
+            for message in visitor.inbox.add(content):
+                self._hear(visitor, message)
         except (LaunchError, OSError):
-            self._hang_up(connection)
+            self._hang_up(visitor)
 
-    def _hear(self, connection: _Connection, message: Mapping[str, Any]) -> None:
-        if connection.rank is None:
-            self._welcome(connection, message)
+    def _hear(self, visitor: Visitor, message: Mapping[str, Any]) -> None:
+        if visitor.introduction is None:
+            self._meet(visitor, message)
+        elif visitor.rank is None:
+            self._welcome(visitor, visitor.introduction, message)
         elif message["word"] == READY:
-            if self._roll.be_ready(connection.rank):
-                self._tell_all(encode(ALL_READY))
+            if self._roll.be_ready(visitor.rank):
+                self._tell_all(ALL_READY)
         else:
-            self._roll.hear(connection.rank, message["word"], _failure(connection.rank, message))
+            loss = Loss.parsed(message.get("lost"))
+            self._roll.hear(visitor.rank, message["word"], _failure(visitor.rank, message), loss)
 
-    def _welcome(self, connection: _Connection, message: Mapping[str, Any]) -> None:
-        token, rank, process = message.get("token"), message.get("rank"), message.get("process")
-        if message["word"] != HELLO or not hmac.compare_digest(
-            str(token).encode(errors="replace"), self.address.token.encode()
-        ):
-            raise LaunchError("a stranger called")
-        if not (_is_rank(rank, self._roll.size) and _is_rank(process, self._roll.size)):
-            raise LaunchError("a rank of another job called")
-        keep_alive(connection.stream)
-        connection.stream.send(encode(WELCOME))
-        connection.rank = int(str(rank))
-        connection.inbox.longest = LONGEST
-        self._strangers.remove(connection)
-        earlier = self._ranks.pop(connection.rank, None)
+    def _meet(self, visitor: Visitor, message: Mapping[str, Any]) -> None:
+        said = visitor.introduced(message, self.address.token, self._roll.size)
+        if said.nonce in self._nonces:
+            raise LaunchError("somebody repeats what a rank has said")
+        self._nonces.add(said.nonce)
+        visitor.challenge(said, self.address.token)
+        self._strangers.remove(visitor)
+        self._guests.append(visitor)
+
+    def _welcome(self, visitor: Visitor, introduction: Introduction, message: Mapping[str, Any]) -> None:
+        visitor.be_rank(introduction, message)
+        self._guests.remove(visitor)
+        rank = introduction.rank
+        earlier = self._ranks.pop(rank, None)
         if earlier:
             self._hang_up(earlier)
-        if self._roll.entries[connection.rank].called_at is None:
-            for number in self._held:
-                connection.stream.send(encode(SIGNAL, number=number))
-        self._ranks[connection.rank] = connection
-        self._roll.call(connection.rank, int(str(process)), str(message.get("host"))[:255], message.get("pid"))
+        has_called = self._roll.entries[rank].called_at is not None
+        self._ranks[rank] = visitor
+        self._roll.call(rank, introduction.process, visitor.host, visitor.pid, visitor.starter)
+        keep_alive(visitor.stream)
+        visitor.tell(WELCOME)
+        for number in () if has_called else self._held:
+            visitor.tell(SIGNAL, number=number)
 
-    def _hang_up(self, connection: _Connection, is_unreachable: bool = False) -> None:
-        self._selector.unregister(connection.stream)
-        connection.stream.close()
-        if connection.rank is None:
-            self._strangers.remove(connection)
-        elif self._ranks.get(connection.rank) is connection:
-            del self._ranks[connection.rank]
-            self._roll.lose(connection.rank, is_unreachable)
-
-
-def _local_listener(name: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(f"\0{name}")
-    listener.listen(_BACKLOG)
-    return listener
+    def _hang_up(self, visitor: Visitor, is_unreachable: bool = False) -> None:
+        if visitor.stream.fileno() < 0:
+            return
+        self._selector.unregister(visitor.stream)
+        visitor.stream.close()
+        if visitor in self._strangers:
+            self._strangers.remove(visitor)
+        elif visitor in self._guests:
+            self._guests.remove(visitor)
+        elif visitor.rank is not None and self._ranks.get(visitor.rank) is visitor:
+            del self._ranks[visitor.rank]
+            self._roll.lose(visitor.rank, is_unreachable)
 
 
 def _listener(spans_hosts: bool) -> socket.socket:
@@ -209,10 +239,6 @@ def _listener(spans_hosts: bool) -> socket.socket:
     if socket.has_dualstack_ipv6():
         return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
     return socket.create_server(("", 0), backlog=_BACKLOG)
-
-
-def _is_rank(value: object, size: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < size
 
 
 def _failure(rank: int, message: Mapping[str, Any]) -> Failure | None:

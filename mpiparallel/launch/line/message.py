@@ -7,15 +7,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.line.seal import Seal
 
-HELLO, WELCOME = "hello", "welcome"
+HELLO, CHALLENGE, ANSWER, WELCOME = "hello", "challenge", "answer", "welcome"
+"""A rank calls, the launcher proves who it is, the rank does, and each knows the other: all that follows is sealed."""
+RANK, LAUNCHER = "rank", "launcher"
+"""Whose seal it is."""
+SCRIPT_ENDED = "script ended"
+"""What a rank says when its script has ended, but may have threads, exit handlers and MPI to end yet."""
 COMPLETED, PREEMPTED, FAILED = "completed", "preempted", "failed"
+FAILING = "failing"
+"""A rank says it as soon as it fails, and FAILED once it can tell how."""
 SIGNAL = "signal"
 READY, ALL_READY = "ready", "all ready"
 """A rank says the one; when all have, each is told the other."""
 LAST_WORDS = (COMPLETED, PREEMPTED, FAILED)
 
 LONGEST = 256 * 1024
+LONGEST_OF_STRANGER = 1024
 
 
 def encode(word: str, **fields: Any) -> bytes:
@@ -23,11 +32,17 @@ def encode(word: str, **fields: Any) -> bytes:
     return json.dumps({"word": word, **fields}).encode() + b"\n"
 
 
+def encode_sealed(seal: Seal, word: str, **fields: Any) -> bytes:
+    """Return a message that shows by ``seal`` who has said it."""
+    return seal.closed(encode(word, **fields).rstrip(b"\n")) + b"\n"
+
+
 class Inbox:
-    """Puts the bytes that come in together to messages of at most ``longest`` bytes."""
+    """Puts the bytes that come in together to messages of at most ``longest`` bytes; each must have the ``seal``."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self.longest = longest
+        self.seal: Seal | None = None
         self._pending = bytearray()
 
     def add(self, content: bytes) -> Iterator[Mapping[str, Any]]:
@@ -44,7 +59,7 @@ class Inbox:
         if len(line) > self.longest:
             raise LaunchError(f"a message on the line has more than {self.longest} bytes")
         try:
-            message = json.loads(line)
+            message = json.loads(self.seal.opened(line) if self.seal else line)
         except (ValueError, RecursionError) as error:
             raise LaunchError("a message on the line is no JSON") from error
         if not (isinstance(message, dict) and isinstance(message.get("word"), str)):

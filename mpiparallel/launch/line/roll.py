@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mpiparallel.launch.job.loss import Loss
 from mpiparallel.launch.job.rank_folder import Failure
-from mpiparallel.launch.line.message import COMPLETED, FAILED, LAST_WORDS, PREEMPTED
+from mpiparallel.launch.line.message import COMPLETED, FAILED, FAILING, LAST_WORDS, PREEMPTED, SCRIPT_ENDED
 
 
 @dataclass(slots=True)
@@ -15,20 +16,34 @@ class Entry:
     """One rank: the MPI process it is, where it runs, its last word, and when it was lost.
 
     Times are in seconds since 1970 by the launcher's clock; None is what has not happened. ``process`` is the number
-    that mpirun calls it by. It ``is_unreachable`` where the network to it, not the process, was seen to end.
+    that mpirun calls it by, and ``starter`` the process that mpirun started for it, ``pid`` itself unless there is a
+    guard between the two. It ``is_unreachable`` where the network to it, not the process, was seen to end, and
+    ``has_called_again`` where it has lost a connection that the launcher still had. Since ``failing_at`` it fails, at
+    first by no more than what ``failing`` says. ``lost`` is what it could not print.
     """
 
     rank: int
     process: int | None = None
     host: str = ""
     pid: int | None = None
+    starter: int | None = None
     called_at: float | None = None
     last_word: str | None = None
+    failing: Failure | None = None
+    failing_at: float | None = None
     failure: Failure | None = None
+    lost: Loss = field(default_factory=Loss)
     said_at: float | None = None
     lost_at: float | None = None
     is_unreachable: bool = False
     is_ready: bool = False
+    script_has_ended: bool = False
+    has_called_again: bool = False
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a guard stands between what mpirun started and the rank."""
+        return self.starter != self.pid
 
     @property
     def is_over(self) -> bool:
@@ -66,19 +81,26 @@ class Roll:
         """Whether any rank has begun."""
         return any(entry.called_at is not None for entry in self.entries)
 
-    def call(self, rank: int, process: int, host: str, pid: object) -> None:
+    def call(self, rank: int, process: int, host: str, pid: int | None, starter: int | None = None) -> None:
         """Note that ``rank`` is on the line."""
         entry = self.entries[rank]
-        entry.process, entry.host = process, host
-        entry.pid = pid if isinstance(pid, int) else None
-        entry.called_at = time.time()
+        entry.process, entry.host, entry.pid, entry.starter = process, host, pid, starter or pid
+        entry.has_called_again = entry.called_at is not None
+        entry.called_at = entry.called_at or time.time()
 
-    def hear(self, rank: int, word: str, failure: Failure | None) -> None:
-        """Note a last word of ``rank``; its first one counts."""
+    def hear(self, rank: int, word: str, failure: Failure | None, lost: Loss | None = None) -> None:
+        """Note that the script of ``rank`` has ended, that it begins to fail, or its last word; the first counts."""
         entry = self.entries[rank]
-        if word not in LAST_WORDS or entry.last_word is not None or (word == FAILED) != (failure is not None):
+        entry.script_has_ended = entry.script_has_ended or word == SCRIPT_ENDED
+        is_failure = word in (FAILING, FAILED)
+        if entry.last_word is not None or is_failure != (failure is not None):
             return
-        entry.last_word, entry.failure, entry.said_at = word, failure, time.time()
+        if word == FAILING and entry.failing_at is None:
+            entry.failing, entry.failing_at = failure, time.time()
+        if word in LAST_WORDS:
+            entry.last_word, entry.said_at = word, time.time()
+            entry.failure = failure
+            entry.lost = lost or Loss()
 
     def be_ready(self, rank: int) -> bool:
         """Note that ``rank`` is ready for what all must be ready for; return whether all are now."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.argument_types import count, file_path, path_text
+from mpiparallel.launch.job.console import discard
 from mpiparallel.launch.plan.picture import draw
 from mpiparallel.launch.plan.report import report
+from mpiparallel.launch.progress import progress_bar
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "plan"
 _DESCRIPTION = """
@@ -41,13 +42,19 @@ def add_parser(subparsers: Subparsers) -> None:
         help="say what a reshard would move, without starting anything",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,
+        examples=(
+            "mpiparallel plan saved 4",
+            "mpiparallel plan src_strategy.json dst_strategy.json --moments 2",
+            "mpiparallel plan saved -n 16 --ranks-per-host 8 --bandwidth 25 --json",
+        ),
     )
-    parser.add_argument("source", metavar="SRC", help="strategy file or checkpoint folder")
-    parser.add_argument("target", metavar="DST", nargs="?", help="the same, or a number of ranks")
+    parser.add_argument("source", metavar="SRC", type=path_text, help="strategy file or checkpoint folder")
+    parser.add_argument("target", metavar="DST", type=path_text, nargs="?", help="the same, or a number of ranks")
     parser.add_argument("-n", "--ranks", type=count, metavar="N", help="instead of DST: the same strategy on N ranks")
     state = parser.add_argument_group("state")
-    state.add_argument("--shapes", metavar="FILE", help=".json strategy file or checkpoint that knows the shapes")
+    state.add_argument(
+        "--shapes", metavar="FILE", type=path_text, help=".json strategy file or checkpoint that knows the shapes"
+    )
     state.add_argument(
         "--dtype",
         choices=["float16", "bfloat16", "float32", "float64"],
@@ -84,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print JSON, sizes in bytes, instead of text")
-    output.add_argument("--picture", type=Path, metavar="FILE", help="draw who sends to whom: .png or .svg")
+    output.add_argument("--picture", type=file_path, metavar="FILE", help="draw who sends to whom: .png or .svg")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -93,7 +100,8 @@ def execute(arguments: argparse.Namespace) -> int:
     # Loads NumPy, which the other subcommands do without.
     from mpiparallel.launch.plan.job import make_forecast
 
-    forecast = make_forecast(arguments)
+    with progress_bar("working out who sends what to whom"):
+        forecast = make_forecast(arguments)
     if arguments.picture is not None:
         draw(forecast, arguments.picture)
     told = forecast.as_json() if arguments.json else report(forecast, sys.stdout.encoding, arguments.picture)
@@ -101,12 +109,15 @@ def execute(arguments: argparse.Namespace) -> int:
         print(told, flush=True)
     except BrokenPipeError:
         # The reader, like head, has seen enough; nothing may be flushed to it at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot be before anything is read."""
+    for name, path in (("SRC", arguments.source), ("--shapes", arguments.shapes)):
+        if path is not None and not Path(path).exists():
+            raise ConfigurationError(f"{name} {path}: cannot be read (No such file or directory); give a strategy file")
     if (arguments.target is None) == (arguments.ranks is None):
         raise ConfigurationError("plan: give either DST or --ranks N, as in `mpiparallel plan src.json dst.json`")
     picture: Path | None = arguments.picture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.launch.output_file import write_output
 from mpiparallel.launch.plan.forecast import Forecast
 from mpiparallel.launch.plan.report import amount, title
 
@@ -38,10 +39,9 @@ def draw(forecast: Forecast, path: Path) -> None:
             f"{amount(forecast.stays)} stay",
             fontweight="bold",
         )
-        try:
-            figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except OSError as error:
-            raise ConfigurationError(f"--picture {path}: {error.strerror}; give a file that can be written") from error
+        drawn, kind = BytesIO(), path.suffix.removeprefix(".")
+        figure.savefig(drawn, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+    write_output("--picture", path, drawn.getvalue())
 
 
 def _draw_matrix(figure: Figure, axes: Axes, forecast: Forecast) -> None:

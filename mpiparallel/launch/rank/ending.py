@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from mpiparallel.flight import format as flight_format
 from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.flight.watchdog import Watchdog
+from mpiparallel.launch.job.loss import Loss, lost_in_words
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.line import message
 from mpiparallel.launch.line.caller import Caller
+from mpiparallel.launch.rank.last_words import print_last_words
 from mpiparallel.launch.rank.unwatched import Unwatched
 
 
@@ -26,27 +29,56 @@ class Ending:
     caller: Caller | None = None
     unwatched: Unwatched | None = None
     word: str = message.COMPLETED
+    lost: Loss = field(default_factory=Loss)
+    watchdog: Watchdog | None = None
+    is_failing: bool = False
+
+    def leave(self) -> None:
+        """Say that the script has ended; threads, exit handlers and MPI may have to end yet."""
+        if self.caller:
+            self.caller.say(message.SCRIPT_ENDED)
 
     def say(self) -> None:
-        """Say that the rank ends well."""
+        """Say that the rank ends well, unless it has begun to fail."""
+        if self.is_failing:
+            return
         self.recorder.change_state(flight_format.ENDED)
         mark = self.folder.preempted if self.word == message.PREEMPTED else self.folder.completed
         with suppress(OSError):
             # On a full disk the line alone tells it.
             mark.write_text(f"{time.time()}\n")
         if self.caller:
-            self.caller.say(self.word)
+            self.caller.say(self.word, lost=asdict(self.lost))
+        elif self.unwatched and self.lost:
+            self.unwatched.say(f"warning: rank {self.folder.rank}: {lost_in_words(self.lost, self.folder.path)}")
 
-    def fail(self, failure: Failure) -> NoReturn:
-        """Say that the rank fails, and leave without a word to MPI."""
-        self.recorder.change_state(flight_format.FAILED)
-        with suppress(OSError):
-            self.folder.write_failure(failure)
+    def begin_to_fail(self, failure: Failure) -> None:
+        """Say that the rank fails, by what is known at once: to put it in words may take long, or come to nothing."""
+        self.is_failing = True
+        self.recorder.change_state(flight_format.FAILING)
+        if self.watchdog:
+            self.watchdog.stop()
         if self.caller:
-            self.caller.say(message.FAILED, failure=asdict(failure))
-        if self.unwatched:
-            said = f"rank {failure.rank} of {self.size} failed: {failure.summary}"
-            if not failure.is_exit:
-                said = f"{said}\n{failure.traceback.rstrip()}"
-            self.unwatched.fail(f"mpiparallel: error: {said}\n  its log: {self.folder.log}", failure.exit_code)
-        os._exit(failure.exit_code)
+            self.caller.say(message.FAILING, failure=asdict(failure))
+
+    def fail(self, failure: Failure, last_words: str = "") -> NoReturn:
+        """Say that the rank fails, print ``last_words``, and leave without a word to MPI.
+
+        The launcher is told first: files may be on a disk that is full, or hangs.
+        """
+        self.is_failing = True
+        try:
+            if self.caller:
+                self.caller.say(message.FAILED, failure=asdict(failure), lost=asdict(self.lost))
+            self.recorder.change_state(flight_format.FAILED)
+            with suppress(OSError):
+                self.folder.write_failure(failure)
+            if last_words:
+                print_last_words(last_words, self.folder.log)
+            if self.unwatched:
+                said = f"rank {failure.rank} of {self.size} failed: {failure.summary}"
+                if not failure.is_exit:
+                    said = f"{said}\n{failure.traceback.rstrip()}"
+                self.unwatched.fail(f"error: {said}\n  its log: {self.folder.log}", failure.exit_code)
+        finally:
+            os._exit(failure.exit_code)

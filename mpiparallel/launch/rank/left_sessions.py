@@ -24,9 +24,9 @@ def remove_left_sessions(folder: Path | None = None, host: str | None = None) ->
     with that number while it is there: "The PMIx server's listener thread failed to start" (openpmix issue 4022). A
     folder that names another host is left alone, as it may be shared with it.
     """
-    sessions = Path(tempfile.gettempdir()) if folder is None else folder
     name = os.uname().nodename if host is None else host
     with suppress(OSError):
+        sessions = Path(tempfile.gettempdir()) if folder is None else folder
         return [path for path in sorted(sessions.iterdir()) if _is_left(path, name) and _is_deleted(path)]
     return []
 

@@ -18,6 +18,7 @@ from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, MpiParallelError
 from mpiparallel.launch.job import msrun
+from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.installation import library_text, shortened, vendor_of
 from mpiparallel.launch.job.on_failure import ABORT
 from mpiparallel.launch.job.rank_settings import rank_settings
@@ -74,7 +75,7 @@ def execute(arguments: argparse.Namespace, starter: Starter) -> int:
 def _assignment(arguments: argparse.Namespace, starter: Starter, environment: Environment) -> Assignment:
     for line in msrun.adopt(arguments, os.environ):
         if environment.rank == 0:
-            _say(line)
+            Console().say(line)
     _check_options(arguments, starter)
     library = library_text()
     starter.check(library, environment.size)
@@ -89,7 +90,7 @@ def _assignment(arguments: argparse.Namespace, starter: Starter, environment: En
     os.environ.update(rank_settings(arguments, os.environ))
     log_dir = arguments.log_dir.absolute()
     if environment.rank == 0:
-        _say(f"{environment.size} ranks by {starter}, {shortened(library)}, logs in {log_dir}/device<rank>/")
+        Console().say(f"{environment.size} ranks by {starter}, {shortened(library)}, logs in {log_dir}/device<rank>/")
     return Assignment(
         ranks=environment.size,
         log_dir=log_dir,
@@ -98,6 +99,7 @@ def _assignment(arguments: argparse.Namespace, starter: Starter, environment: En
         order=_order(table, starter, environment),
         debug=arguments.debug,
         unwatched=_unwatched(arguments, environment),
+        keeps_children=arguments.keep_children,
     )
 
 
@@ -166,7 +168,3 @@ def _order(table: RankTable | None, starter: Starter, environment: Environment) 
         return None
     order = task_order(table, os.environ, environment)
     return None if order.is_identity else order
-
-
-def _say(words: str) -> None:
-    print(f"mpiparallel: {words}", file=sys.stderr, flush=True)

@@ -126,11 +126,14 @@ def _passing_to(process: int) -> Any:
 def _failure(rank: int, process: int, last: Message | None) -> Failure | None:
     if last is not None and last.word == ENDED:
         return None
-    if last is not None and last.word == FAILED:
-        fields = last.fields
-        return Failure(rank, time.time(), fields["summary"], fields["traceback"], int(fields["code"]))
-    words = f"process {process} was killed, or left by os._exit"
-    return Failure(rank, time.time(), words, "", SIGNALLED + signal.SIGKILL)
+    killed = Failure(
+        rank, time.time(), f"process {process} was killed, or left by os._exit", "", SIGNALLED + signal.SIGKILL
+    )
+    if last is None or last.word != FAILED:
+        return killed
+    told = last.fields
+    fields = {"exception": told.get("summary"), "traceback": told.get("traceback"), "exit_code": told.get("code")}
+    return Failure.parsed(rank, {"time": killed.time, **fields}) or killed
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiparallel.launch.job.growing_log import GrowingLog
+from mpiparallel.launch.job.printable import printable
 
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 5.0
@@ -37,14 +38,18 @@ class Unwatched:
             self._thread.start()
             atexit.register(self._end)
 
+    def say(self, words: str) -> None:
+        """Say ``words`` on the original stderr."""
+        with suppress(OSError):
+            os.write(self._stderr, f"mpiparallel: {printable(words.rstrip())}\n".encode(errors="backslashreplace"))
+
     def fail(self, words: str, code: int) -> NoReturn:
-        """Say ``words`` on the original stderr and end the whole job with exit code ``code``.
+        """`say` ``words`` and end the whole job with exit code ``code``.
 
         A rank that MPI runs on aborts it: a task that only exits does not end the others under ``srun --mpi=pmi2``.
         """
         self._end()
-        with suppress(OSError):
-            os.write(self._stderr, f"{words.rstrip()}\n".encode(errors="backslashreplace"))
+        self.say(words)
         # srun drops what is still on its way from another node when a job is aborted.
         time.sleep(_LAST_WORDS_SECONDS)
         aborting = threading.Thread(target=_abort, args=(code,), daemon=True)

@@ -12,17 +12,16 @@ import os
 import signal
 import sys
 import time
-import traceback
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from mpiparallel.cluster.environment import Environment
 from mpiparallel.cluster.exit_codes import FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED
 from mpiparallel.cluster.preemption_signal import heed_preemption
-from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import LaunchError, MpiParallelError
@@ -30,15 +29,21 @@ from mpiparallel.flight import format as flight_format
 from mpiparallel.flight.diagnosis import Diagnosis
 from mpiparallel.flight.recorder import FILE_VARIABLE, FlightRecorder
 from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.environment_log import write_environment
+from mpiparallel.launch.job.loss import Loss
 from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, Failure, RankFolder
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.line import message
 from mpiparallel.launch.line.address import VARIABLE, LineAddress
 from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.rank.ending import Ending
+from mpiparallel.launch.rank.failing import fail
+from mpiparallel.launch.rank.guard import stand_guard
+from mpiparallel.launch.rank.identity import identity, name_rank
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
+from mpiparallel.launch.rank.log_stream import print_to_log
 from mpiparallel.launch.rank.parent_death import die_with_parent
-from mpiparallel.launch.rank.traceback_report import report
 from mpiparallel.launch.rank.unwatched import Unwatched
 
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
@@ -49,7 +54,7 @@ class Assignment:
     """What one rank of a job has to do: ``script``, as one of ``ranks`` ranks that write under ``log_dir``.
 
     ``order`` says which rank each MPI process is, None where their numbers are the same. ``unwatched`` is there where
-    no launcher watches the job.
+    no launcher watches the job. Where it ``keeps_children``, what the script has started may outlive the rank.
     """
 
     ranks: int
@@ -59,6 +64,7 @@ class Assignment:
     order: RankOrder | None = None
     debug: bool = False
     unwatched: Unwatched | None = None
+    keeps_children: bool = False
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -69,7 +75,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         script = Script.parsed(arguments)
     except MpiParallelError as error:
         _refuse(error)
-    run_rank(Assignment(arguments.ranks, arguments.log_dir, script, arguments.rank_table, order, arguments.debug))
+    run_rank(
+        Assignment(
+            arguments.ranks,
+            arguments.log_dir,
+            script,
+            arguments.rank_table,
+            order,
+            arguments.debug,
+            keeps_children=arguments.keep_children,
+        )
+    )
 
 
 def run_rank(assignment: Assignment) -> None:
@@ -86,8 +102,12 @@ def run_rank(assignment: Assignment) -> None:
     caller = None
     try:
         heed_preemption()
-        environment, process = _identity(assignment)
-        caller = _call(line, environment.rank, process) if line else None
+        environment, process = identity(assignment.ranks, assignment.order)
+        starter = os.getpid()
+        if not assignment.keeps_children:
+            folder = RankFolder(assignment.log_dir, environment.rank)
+            stand_guard(folder, partial(_remark, assignment, folder))
+        caller = _call(line, environment.rank, process, starter) if line else None
         ending = _prepare(assignment, environment, caller)
     except MpiParallelError as error:
         _refuse(error, caller, assignment.unwatched)
@@ -99,21 +119,21 @@ def run_rank(assignment: Assignment) -> None:
             if not line:
                 raise
         elif end.code not in (None, 0):
-            _fail(ending, end, _exit_code(end), assignment.debug)
+            fail(ending, end, _exit_code(end), assignment.debug)
     except BaseException as error:
         code = SIGNALLED + signal.SIGINT if isinstance(error, KeyboardInterrupt) else FAILED
-        _fail(ending, error, code, assignment.debug)
+        fail(ending, error, code, assignment.debug)
+    ending.leave()
 
 
 def _refuse(error: MpiParallelError, caller: Caller | None = None, unwatched: Unwatched | None = None) -> NoReturn:
     """Say why this rank cannot begin, and leave: the others would wait for it in MPI_Init."""
-    words = f"mpiparallel: error: {error}"
     if caller:
-        failure = Failure(0, time.time(), str(error), words, REFUSED)
+        failure = Failure(0, time.time(), str(error), f"mpiparallel: error: {error}", REFUSED)
         caller.say(message.FAILED, failure=asdict(failure))
     if unwatched:
-        unwatched.fail(words, REFUSED)
-    print(words, file=sys.stderr, flush=True)
+        unwatched.fail(f"error: {error}", REFUSED)
+    Console().say(f"error: {error}")
     sys.exit(REFUSED)
 
 
@@ -124,21 +144,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rank-table", type=Path)
     parser.add_argument("--rank-order", help="ranks in the order of MPI's processes, where they differ: 4-7,0-3")
     parser.add_argument("--debug", action="store_true")
+    parser.add_argument("--keep-children", action="store_true")
     Script.add_arguments(parser)
     return parser.parse_args(argv)
 
 
-def _identity(assignment: Assignment) -> tuple[Environment, int]:
-    """Return who this rank is, and the number that MPI's launcher calls it by."""
-    environment = Environment.read()
-    if environment.size != assignment.ranks:
-        raise LaunchError(
-            f"this rank is one of {environment.size}, the job has {assignment.ranks}: mpirun and the MPI library of "
-            "mpi4py do not belong together; install one MPI only"
-        )
-    if assignment.order:
-        return in_order(environment, assignment.order), environment.rank
-    return environment, environment.rank
+def _remark(assignment: Assignment, folder: RankFolder, words: str) -> None:
+    """Say ``words`` of a rank that has ended."""
+    if assignment.unwatched:
+        os.write(2, f"{words}\n".encode(errors="replace"))
+    with folder.log.open("a", errors="replace") as log:
+        log.write(f"{words}\n")
 
 
 def _prepare(assignment: Assignment, environment: Environment, caller: Caller | None) -> Ending:
@@ -148,31 +164,36 @@ def _prepare(assignment: Assignment, environment: Environment, caller: Caller | 
     folder = RankFolder(assignment.log_dir, environment.rank)
     try:
         _fill(folder)
-        stack = _keep_output(folder)
+        lost, stack = _keep_output(folder)
     except OSError as error:
         raise LaunchError(
             f"--log-dir {assignment.log_dir} on {os.uname().nodename}: {error.strerror}; give a folder that every host "
-            "can write"
+            "can write, with room in it"
         ) from error
     if environment.local_rank == 0:
         remove_left_sessions()
     if assignment.unwatched:
         assignment.unwatched.begin(folder.log)
-    ending = Ending(folder, environment.size, _recorder(folder, environment), caller, assignment.unwatched)
-    watchdog = _watch(ending, seconds, stack)
-    _say_at_exit(ending, watchdog)
+    recorder = _recorder(folder, environment)
+    ending = Ending(folder, environment.size, recorder, caller, assignment.unwatched, lost=lost)
+    ending.watchdog = _watch(ending, seconds, stack)
+    _say_at_exit(ending, ending.watchdog)
     return ending
 
 
 def _fill(folder: RankFolder) -> None:
     """Make the folder of this rank, and write down its environment there."""
     folder.path.mkdir(parents=True, exist_ok=True)
-    attempt = os.environ.get(ATTEMPT_VARIABLE, "0")
-    folder.begin(int(attempt) if attempt.isascii() and attempt.isdigit() else 0)
+    told = os.environ.get(ATTEMPT_VARIABLE, "0")
+    attempt = int(told) if told.isascii() and told.isdigit() else 0
+    folder.begin(attempt)
     os.environ[FILE_VARIABLE] = str(folder.flight)
-    folder.environment.write_text(
-        "".join(f"{name}={value}\n" for name, value in sorted(os.environ.items())), errors="surrogateescape"
-    )
+    try:
+        write_environment(folder.environment, os.environ)
+    except OSError:
+        # A restart goes on where the disk has become full meanwhile.
+        if not attempt:
+            raise
 
 
 def _recorder(folder: RankFolder, environment: Environment) -> FlightRecorder:
@@ -190,9 +211,12 @@ def _watch(ending: Ending, seconds: float | None, stack: int) -> Watchdog:
     peers = {other: RankFolder(log_dir, other).flight for other in range(ending.size) if other != rank}
 
     def end_hang(diagnosis: Diagnosis) -> None:
+        if ending.is_failing:
+            return
+        last_words = ""
         if not ending.caller:
-            os.write(2, f"mpiparallel: the job hangs: {diagnosis.sentence}\n".encode())
-        ending.fail(Failure(rank, time.time(), diagnosis.sentence, "", HUNG))
+            last_words = f"mpiparallel: the job hangs: {diagnosis.sentence}\n"
+        ending.fail(Failure(rank, time.time(), diagnosis.sentence, "", HUNG), last_words)
 
     survives = os.environ.get(_ON_FAILURE_VARIABLE) == "shrink"
     watchdog = Watchdog(ending.recorder, seconds, end_hang, stack, peers, deaths_are_survived=survives)
@@ -200,57 +224,34 @@ def _watch(ending: Ending, seconds: float | None, stack: int) -> Watchdog:
     return watchdog
 
 
-def _call(line: str, rank: int, process: int) -> Caller:
-    about = {"rank": rank, "process": process, "pid": os.getpid(), "host": os.uname().nodename}
+def _call(line: str, rank: int, process: int, starter: int) -> Caller:
+    about = {"rank": rank, "process": process, "pid": os.getpid(), "starter": starter, "host": os.uname().nodename}
 
     def leave() -> None:
-        os.write(2, f"mpiparallel: the launcher of the job is gone, so rank {rank} ends\n".encode())
-        os._exit(FAILED)
+        try:
+            os.write(2, f"mpiparallel: the launcher of the job is gone, so rank {rank} ends\n".encode())
+        finally:
+            os._exit(FAILED)
 
     def go_on(reason: str) -> None:
-        os.write(2, f"mpiparallel: the launcher cannot be reached ({reason}); rank {rank} goes on\n".encode())
+        with suppress(OSError):
+            os.write(2, f"mpiparallel: the launcher cannot be reached ({reason}); rank {rank} goes on\n".encode())
 
     return Caller(LineAddress.parse(line), about, leave, go_on)
 
 
-def in_order(environment: Environment, order: RankOrder) -> Environment:
-    """Return the ``environment`` of an MPI process as that of the rank which it is by ``order``.
-
-    Raises LaunchError where the order is of another number of ranks.
-    """
-    if len(order.ranks) != environment.size:
-        raise LaunchError(
-            f"the rank order {order} has {len(order.ranks)} ranks, the job {environment.size}; start the job anew"
-        )
-    return replace(environment, rank=order.ranks[environment.rank])
-
-
-def name_rank(variables: MutableMapping[str, str], environment: Environment, table: RankTable | None) -> None:
-    """Set in ``variables`` what MindSpore's scripts read: ``RANK_ID``, ``RANK_SIZE`` and ``DEVICE_ID``.
-
-    The device is that of the rank table, or the local rank. MPI's world is made in the order of ``RANK_ID``.
-    ``OPENBLAS_CORETYPE`` is set for this host's processor, as the host that started the job may have another.
-    """
-    device_id = table.device_of(environment.rank).device_id if table else environment.local_rank
-    variables.update(RANK_ID=str(environment.rank), RANK_SIZE=str(environment.size), DEVICE_ID=str(device_id))
-    core_type = read_core_type(variables)
-    if core_type:
-        variables["OPENBLAS_CORETYPE"] = core_type
-
-
-def _keep_output(folder: RankFolder) -> int:
-    """Let all that is printed go to the log; return where stacks go."""
+def _keep_output(folder: RankFolder) -> tuple[Loss, int]:
+    """Let all that is printed go to the log; return what is lost of it, and where stacks go."""
     log = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(log, sys.stdout.fileno())
-    os.dup2(log, sys.stderr.fileno())
-    os.close(log)
-    for stream in (sys.stdout, sys.stderr):
-        # Line by line, so that nothing said before a crash is lost and rank 0 can be read live.
-        stream.reconfigure(line_buffering=True, encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    for number in (1, 2):
+        os.dup2(log, number)
+    if log > 2:
+        os.close(log)
+    lost = print_to_log()
     faulthandler.enable()
     stack = os.open(folder.stack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     faulthandler.register(signal.SIGTERM, file=stack, all_threads=True, chain=True)
-    return stack
+    return lost, stack
 
 
 def _say_at_exit(ending: Ending, watchdog: Watchdog) -> None:
@@ -267,20 +268,6 @@ def _say_at_exit(ending: Ending, watchdog: Watchdog) -> None:
 
 def _exit_code(end: SystemExit) -> int:
     return (end.code & 0xFF or 1) if isinstance(end.code, int) else 1
-
-
-def _fail(ending: Ending, error: BaseException, code: int, debug: bool) -> NoReturn:
-    moment = time.time()
-    text = report(error, debug)
-    summary = "".join(traceback.format_exception_only(type(error), error)).strip()
-    if not isinstance(error, SystemExit):
-        sys.stderr.write(text)
-    elif isinstance(error.code, str):
-        print(error.code, file=sys.stderr)
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    ending.fail(Failure(ending.folder.rank, moment, summary, text, code))
 
 
 if __name__ == "__main__":

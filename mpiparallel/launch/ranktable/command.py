@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpiparallel.launch.argument_types import file_path
+
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "ranktable"
 _DESCRIPTION = """
@@ -31,12 +32,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="make, merge, show and check rank tables",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,
+        examples=(
+            'mpiparallel ranktable make --device-num "[0,8)" -o table.json',
+            "mpiparallel ranktable check table.json",
+        ),
     )
-    inner = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
-    _add_make(
-        inner.add_parser("make", help="write a table of hosts and devices", description=_MAKE, allow_abbrev=False)
-    )
+    inner = parser.add_commands("subcommand", "SUBCOMMAND")
+    _add_make(inner)
     _add_merge(inner)
     _add_show(inner)
     _add_check(inner)
@@ -48,9 +50,19 @@ def execute(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _add_make(parser: argparse.ArgumentParser) -> None:
+def _add_make(inner: Subparsers) -> None:
+    parser = inner.add_parser(
+        "make",
+        help="write a table of hosts and devices",
+        description=_MAKE,
+        examples=(
+            'mpiparallel ranktable make --device-num "[0,8)" -o table.json',
+            "mpiparallel ranktable make --hostfile hosts --sort",
+            'mpiparallel ranktable make --slurm "node[01-03,7]" --tasks-per-node 8',
+        ),
+    )
     hosts = parser.add_argument_group("hosts").add_mutually_exclusive_group()
-    hosts.add_argument("--hostfile", type=Path, metavar="FILE", help="hosts and slots, in any dialect")
+    hosts.add_argument("--hostfile", type=file_path, metavar="FILE", help="hosts and slots, in any dialect")
     hosts.add_argument(
         "--slurm",
         nargs="?",
@@ -80,7 +92,7 @@ def _add_make(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hccn",
-        type=Path,
+        type=file_path,
         metavar="FILE",
         help="where address_0=... give this machine's device_ip (default: /etc/hccn.conf, if it is there)",
     )
@@ -92,9 +104,9 @@ def _add_merge(inner: Subparsers) -> None:
         "merge",
         help="join the tables of several hosts",
         description="Join rank tables into one. Ranks are numbered anew, server by server, as the files are given.",
-        allow_abbrev=False,
+        examples=("mpiparallel ranktable merge host1.json host2.json -o table.json",),
     )
-    parser.add_argument("tables", nargs="+", type=Path, metavar="FILE", help="rank tables, each of other hosts")
+    parser.add_argument("tables", nargs="+", type=file_path, metavar="FILE", help="rank tables, each of other hosts")
     _add_output(parser)
 
 
@@ -102,7 +114,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", action="store_true", help="number ranks in the order of server_id, as HCCL wants them"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write here (default: to stdout)")
+    parser.add_argument("-o", "--output", type=file_path, metavar="FILE", help="write here (default: to stdout)")
 
 
 def _add_show(inner: Subparsers) -> None:
@@ -110,10 +122,10 @@ def _add_show(inner: Subparsers) -> None:
         "show",
         help="show hosts, devices and ranks",
         description="Show which rank owns which device of which host.",
-        allow_abbrev=False,
+        examples=("mpiparallel ranktable show table.json", "mpiparallel ranktable show table.json --svg table.svg"),
     )
-    parser.add_argument("table", type=Path, metavar="FILE", help="a rank table")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw it into this file as well")
+    parser.add_argument("table", type=file_path, metavar="FILE", help="a rank table")
+    parser.add_argument("--svg", type=file_path, metavar="FILE", help="draw it into this file as well")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -122,8 +134,8 @@ def _add_check(inner: Subparsers) -> None:
         "check",
         help="say everything that is wrong with tables",
         description="Say everything that is wrong with rank tables, and where HCCL would refuse what runs here.",
-        allow_abbrev=False,
+        examples=("mpiparallel ranktable check table.json --strict",),
     )
-    parser.add_argument("tables", nargs="+", type=Path, metavar="FILE", help="rank tables")
+    parser.add_argument("tables", nargs="+", type=file_path, metavar="FILE", help="rank tables")
     parser.add_argument("--strict", action="store_true", help="count as a fault what HCCL would refuse, too")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

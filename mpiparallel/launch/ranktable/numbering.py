@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from mpiparallel.cluster.device_rules import device_warnings, placeholders
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.output_file import write_output
 
 
 class Owned(NamedTuple):
@@ -37,13 +37,11 @@ def numbered(hosts: Iterable[Owned], by_name: bool) -> RankTable:
 
 def write(table: RankTable, output: Path | None) -> None:
     """Write ``table`` to the file ``output``, or to stdout; say on stderr what HCCL would not like about it."""
+    console = Console()
     for warning in (*device_warnings(table), *placeholders(table)):
-        print(f"mpiparallel: warning: {warning}", file=sys.stderr)
+        console.say(f"warning: {warning}")
     if output is None:
         print(table.to_json(), end="", flush=True)
         return
-    try:
-        output.write_text(table.to_json())
-    except OSError as error:
-        raise ConfigurationError(f"--output {output}: {error.strerror}; give a file that can be written") from error
-    print(f"mpiparallel: {output}: {table.summary}", file=sys.stderr)
+    write_output("--output", output, table.to_json().encode())
+    console.say(f"{output}: {table.summary}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.rank_table import RankTable
-from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer
+from mpiparallel.launch.output_file import write_output
 from mpiparallel.launch.ranktable.boxes import boxes
 from mpiparallel.launch.ranktable.drawing import draw
 
@@ -19,7 +18,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Show the table that ``arguments`` name; return 0."""
     table = RankTable.load(arguments.table)
     if arguments.svg is not None:
-        _write(draw(table), arguments.svg)
+        write_output("--svg", arguments.svg, draw(table).encode())
     plain = not (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
     lines = [f"{arguments.table}: {table.summary}", *boxes(table, plain)]
     lines += [f"warning: {warning}" for warning in device_warnings(table)]
@@ -39,10 +38,3 @@ def _told(table: RankTable) -> dict[str, Any]:
         for server in table.servers
     ]
     return {"ranks": table.rank_count, "servers": servers, "warnings": list(device_warnings(table))}
-
-
-def _write(text: str, path: Path) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"--svg {path}: {error.strerror}; give a file that can be written") from error

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.argument_types import count, file_path
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.slurm.batch_script import LAUNCHERS
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.subparsers import Subparsers
+    from mpiparallel.launch.parser import Subparsers
 
 NAME = "slurm"
 _MAKE = """
 Write a batch script for a job. Without a script.py it takes one from sbatch's command line, as those in launchers/ do.
 """
+_EXAMPLES = (
+    "mpiparallel slurm make --nodes 2 --ntasks-per-node 8 -o job.sh train.py",
+    "mpiparallel slurm make --time 12:00:00 --requeue -o job.sh train.py --epochs 9",
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the parser of ``mpiparallel slurm``."""
-    parser = subparsers.add_parser(NAME, help="make batch scripts for SLURM", allow_abbrev=False)
-    inner = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
-    make = inner.add_parser("make", help="write a batch script for a job", description=_MAKE, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        NAME, help="make batch scripts for SLURM", description="Make batch scripts for SLURM.", examples=_EXAMPLES[:1]
+    )
+    inner = parser.add_commands("subcommand", "SUBCOMMAND")
+    make = inner.add_parser(
+        "make",
+        usage="mpiparallel slurm make [options] [script.py [arguments of the script]]",
+        help="write a batch script for a job",
+        description=_MAKE,
+        examples=_EXAMPLES,
+    )
     _add_allocation(make)
     make.add_argument(
         "--launcher",
@@ -44,7 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
     make.add_argument(
         "--requeue", action="store_true", help="let the job come again after a preemption or the loss of a node"
     )
-    make.add_argument("-o", "--output", type=Path, metavar="FILE", help="write here (default: to stdout)")
+    make.add_argument("-o", "--output", type=file_path, metavar="FILE", help="write here (default: to stdout)")
     Script.add_arguments(make)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.installation import mpi_library, vendor_of
 from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.output_file import EXECUTABLE, write_output
 from mpiparallel.launch.slurm.batch_script import BatchScript
 
 _PMI = {"openmpi": "pmix", "mpich": "pmi2"}
@@ -34,11 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.write(text)
         return 0
-    try:
-        arguments.output.write_text(text)
-        arguments.output.chmod(0o755)
-    except OSError as error:
-        raise LaunchError(f"{arguments.output}: {error.strerror}; give -o a file that can be written") from error
+    write_output("--output", arguments.output, os.fsencode(text), EXECUTABLE)
     return 0
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
-from mpiparallel.launch.watching.exit_statuses import exit_statuses, fatal_signal, of_wait
+from mpiparallel.launch.watching.exit_statuses import OF_MPIRUN, exit_statuses, fatal_signal, of_wait
 from mpiparallel.launch.watching.fate import Fate
 from mpiparallel.launch.watching.host_loss import killed_process, lost_host, lost_some_host
 from mpiparallel.launch.watching.signals import name_of
@@ -16,11 +17,15 @@ _SAME_MOMENT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The rank that died first, its exit code where anybody told it, and all ranks of its host where that was lost."""
+    """The rank that died first, its exit code where anybody told it, and all ranks of its host where that was lost.
+
+    ``is_explained`` is whether mpirun or the network told how it came: a signal that mpirun itself sends is no news.
+    """
 
     fate: Fate
     status: int | None = None
     of_host: tuple[Fate, ...] = ()
+    is_explained: bool = True
 
     @classmethod
     def of(cls, cause: Fate, fates: Sequence[Fate], output: str) -> Death:
@@ -38,26 +43,25 @@ class Death:
         lost = _all_of(named, together, fates) or (_all_of(cause.host, together, fates) if _is_cut_off(cause) else ())
         if lost:
             return cls(lost[0], None, lost)
+        cause = _first_on_its_host(cause, together)
         killed = killed_process(output)
-        # Where mpiexec lists how all have ended, on one host, this is as often one of those that it ended itself.
-        if killed and cause.process not in statuses:
+        # Where mpiexec lists how all have ended, on one host, this is as often one of those that it ended itself; so it
+        # is where a guard outlives the rank, whose end is then first on the line.
+        if killed and cause.process not in statuses and not cause.entry.is_guarded:
             for fate in together:
-                if (fate.host, fate.entry.pid) == (killed.host, killed.pid) and fate.host == cause.host:
+                if (fate.host, fate.entry.starter) == (killed.host, killed.pid) and fate.host == cause.host:
                     return cls(fate, of_wait(killed.status))
         status = _status(cause, statuses)
-        if status == 0:
+        if status in (0, *OF_MPIRUN):
             for fate in fates:
-                # Killed while MPI was finalizing, after its last word; that took the others along.
-                if fate.ended_well and statuses.get(fate.process, 0) > SIGNALLED:
+                # It died while MPI was finalizing, after its last word; that took the others along.
+                if fate.ended_well and statuses.get(fate.process) and _left_before(fate, cause):
                     return cls(fate, statuses[fate.process])
         if status is None and lost_some_host(output) and not killed:
-            return cls(cause, None, _all_of(cause.host, together, fates))
-        return cls(cause, status)
-
-    @property
-    def is_explained(self) -> bool:
-        """Whether mpirun or the network told how it came, not the line alone."""
-        return self.status is not None or bool(self.of_host)
+            of_host = _all_of(cause.host, together, fates)
+            return cls(cause, None, of_host, is_explained=bool(of_host))
+        is_mpiruns = status in OF_MPIRUN and not killed and not statuses.get(cause.process)
+        return cls(cause, status, is_explained=status is not None and not is_mpiruns)
 
     @property
     def code(self) -> int:
@@ -74,11 +78,25 @@ class Death:
         return f"rank {self.fate.rank} of {size} died first: {_how(self.status)}"
 
 
+def _first_on_its_host(cause: Fate, together: Sequence[Fate]) -> Fate:
+    """Return who of those missed together on the host of ``cause`` died first, as the parents of all of them saw it."""
+    ends = [(fate.folder.read_wait_status(), fate) for fate in (cause, *together) if fate.host == cause.host]
+    if ends[0][0] is None:
+        return cause
+    return min(((told[0], fate) for told, fate in ends if told is not None), key=itemgetter(0))[1]
+
+
 def _is_silent(fate: Fate, until: float) -> bool:
-    """Return whether the rank died before ``until``, or was there and has not been missed yet."""
+    """Return whether the rank died before ``until``, or was there and has not been missed yet, or by the network."""
     if fate.ended_well or fate.failure or not fate.entry.called_at:
         return False
-    return fate.entry.lost_at is None or fate.time <= until
+    # The connections of a host that is cut off end one after the other, a second or two apart.
+    return fate.entry.lost_at is None or fate.entry.is_unreachable or fate.time <= until
+
+
+def _left_before(fate: Fate, other: Fate) -> bool:
+    left, then = fate.entry.lost_at, other.entry.lost_at
+    return left is not None and then is not None and left <= then
 
 
 def _is_cut_off(cause: Fate) -> bool:
@@ -93,7 +111,8 @@ def _all_of(host: str | None, silent: Sequence[Fate], fates: Sequence[Fate]) -> 
 
 
 def _status(cause: Fate, statuses: Mapping[int, int]) -> int | None:
-    status = statuses.get(cause.process)
+    told = cause.folder.read_wait_status()
+    status = statuses.get(cause.process) if told is None else of_wait(told[1])
     if status is None:
         # Open MPI names one of several that died at the same moment.
         status = fatal_signal(cause.folder) or next((code for code in statuses.values() if code), None)

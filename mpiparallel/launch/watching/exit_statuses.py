@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 
 from mpiparallel.cluster.exit_codes import SIGNALLED
@@ -22,6 +23,9 @@ _FATAL_SIGNALS = {
     "Segmentation fault": 11,
 }
 _TAIL_BYTES = 64 * 1024
+
+OF_MPIRUN = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
+"""How processes end that mpirun ends."""
 
 
 def exit_statuses(output: str, size: int) -> Mapping[int, int]:

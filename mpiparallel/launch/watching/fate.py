@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mpiparallel.errors import MISMATCH
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
@@ -32,9 +32,10 @@ class Fate:
     def of(cls, folder: RankFolder, entry: Entry) -> Fate:
         """Return the fate of the rank of ``folder`` and ``entry``."""
         preempted = entry.last_word == "preempted" or folder.preempted.is_file()
-        ended_well = preempted or entry.ended_well or folder.completed.is_file()
-        failure = None if ended_well else entry.failure or folder.read_failure()
-        moments = [entry.said_at, entry.lost_at, failure.time if failure else None]
+        has_failed = entry.failing is not None or entry.failure is not None
+        ended_well = not has_failed and (preempted or entry.ended_well or folder.completed.is_file())
+        failure = None if ended_well else entry.failure or folder.read_failure() or entry.failing
+        moments = [entry.failing_at, entry.said_at, entry.lost_at, failure.time if failure else None]
         time = next((moment for moment in moments if moment is not None), float("inf"))
         return cls(folder, entry, ended_well, preempted, failure, time)
 
@@ -51,7 +52,7 @@ class Fate:
     @property
     def host(self) -> str:
         """Its host, empty where it never said it."""
-        return self.entry.host
+        return " ".join(self.entry.host.split())
 
     @property
     def has_died(self) -> bool:
@@ -66,16 +67,33 @@ class Fate:
     @property
     def is_consequence(self) -> bool:
         """Whether its exception is one that the end of another rank causes."""
-        summary = self.failure.summary if self.failure else ""
+        if self.failure is None or self.failure.origin is not None:
+            return False
+        summary = self.failure.summary
         return MISMATCH not in summary and any(name in summary for name in _OF_OTHERS)
+
+    def blamed(self, teller: Fate) -> Fate:
+        """Return this fate of the rank whose problem ``teller`` told, in the teller's words where it has none left."""
+        if self.ended_well:
+            return teller
+        has_words = self.failure is not None and self.failure is not self.entry.failing and not self.is_consequence
+        return self if has_words else replace(self, failure=teller.failure, time=teller.time)
 
 
 def first_cause(fates: Sequence[Fate], ended_at: float, survives_deaths: bool = False) -> Fate | None:
     """Return the rank that failed or died first, if one did before the launcher ended the job at ``ended_at``.
 
+    Where that tells of the problem of another rank, as all do that agree on an error, it is that other rank.
     An error of communication shortly before another rank is seen to end for a reason of its own is taken as caused by
     that. Where deaths are survived, a rank that failed for a reason of its own comes before those that died.
     """
+    first = _first(fates, ended_at, survives_deaths)
+    if first is None or first.failure is None:
+        return first
+    return next((fate.blamed(first) for fate in fates if fate.rank == first.failure.origin), first)
+
+
+def _first(fates: Sequence[Fate], ended_at: float, survives_deaths: bool = False) -> Fate | None:
     bad = sorted(
         (fate for fate in fates if (fate.failure or fate.has_died) and fate.time <= ended_at),
         key=lambda fate: fate.time,

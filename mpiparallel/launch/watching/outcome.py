@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.line.roll import Roll
+from mpiparallel.launch.watching.abort import Abort
 from mpiparallel.launch.watching.death import Death
-from mpiparallel.launch.watching.exit_statuses import exit_statuses
+from mpiparallel.launch.watching.exit_statuses import OF_MPIRUN, exit_statuses
 from mpiparallel.launch.watching.fate import Fate, first_cause
 from mpiparallel.launch.watching.launch import Launch
 from mpiparallel.launch.watching.signals import name_of
@@ -51,9 +52,14 @@ def judge(folders: Sequence[RankFolder], launch: Launch, roll: Roll | None = Non
 
 
 def _judged(fates: Sequence[Fate], launch: Launch) -> Outcome:
-    if launch.survives_deaths and _survived(fates):
+    if launch.survives_deaths and not launch.sentence and _survived(fates):
         return _good_end(fates, launch)
     cause = first_cause(fates, launch.ended_at, launch.survives_deaths)
+    has_completed = launch.code == 0 and all(fate.ended_well for fate in fates)
+    abort = None if has_completed else Abort.of(fates, launch)
+    if abort and not (cause and cause.failure and cause.rank != (abort.fate and abort.fate.rank)):
+        summary = Summary(abort.headline(len(fates)), fates, launch)
+        return Outcome(abort.code, summary.of_death(abort.fate) if abort.fate else summary.of_job())
     if cause and cause.failure:
         return _failed(cause, fates, launch)
     if launch.sentence and launch.signal_number is None:
@@ -89,6 +95,8 @@ def _good_end(fates: Sequence[Fate], launch: Launch) -> Outcome:
     dead = [fate for fate in fates if not fate.ended_well]
     if dead:
         return Outcome(COMPLETED, Summary("", fates, launch).of_survival(dead))
+    if launch.ended_at < float("inf") and launch.signal_number is None:
+        return Outcome(COMPLETED, f"all {len(fates)} ranks completed; mpirun did not end after them, so it was ended")
     return Outcome(COMPLETED)
 
 
@@ -126,7 +134,7 @@ def _died(cause: Fate, fates: Sequence[Fate], launch: Launch) -> Outcome:
 
 
 def _incomplete(fates: Sequence[Fate], launch: Launch) -> Outcome:
-    code = _exit_code(launch, len(fates))
+    code = _exit_code(fates, launch)
     missing = [fate for fate in fates if not fate.ended_well]
     unborn = [fate for fate in missing if not fate.has_begun]
     if len(unborn) == len(fates):
@@ -135,6 +143,8 @@ def _incomplete(fates: Sequence[Fate], launch: Launch) -> Outcome:
         headline = f"{_ranks(unborn, fates)} had not begun"
     elif missing:
         headline = f"{_ranks(missing, fates)} did not complete, and left no exception"
+    elif late := _failed_at_last(fates, launch):
+        headline = f"rank {late.rank} of {len(fates)} {_end(code)} after its script had ended, before MPI was finalized"
     else:
         headline = f"all {len(fates)} ranks completed, but mpirun then ended with exit code {code}"
     return Outcome(code, Summary(headline, fates, launch).of_job(), has_begun=len(unborn) < len(fates))
@@ -144,8 +154,25 @@ def _ranks(some: Sequence[Fate], fates: Sequence[Fate]) -> str:
     return f"rank{'s' * (len(some) > 1)} {', '.join(str(fate.rank) for fate in some)} of {len(fates)}"
 
 
-def _exit_code(launch: Launch, size: int) -> int:
-    told = [code for code in exit_statuses(launch.output, size).values() if code]
+def _failed_at_last(fates: Sequence[Fate], launch: Launch) -> Fate | None:
+    """Return the rank that was the only one to end badly of its own, by what mpirun says, which kills the others."""
+    statuses = exit_statuses(launch.output, len(fates))
+    bad = [fate for fate in fates if statuses.get(fate.process)]
+    own = [fate for fate in bad if statuses[fate.process] not in OF_MPIRUN]
+    found = own or bad
+    return found[0] if len(found) == 1 else None
+
+
+def _end(code: int) -> str:
+    return f"was ended by {name_of(code - SIGNALLED)}" if code > SIGNALLED else f"left with exit code {code}"
+
+
+def _exit_code(fates: Sequence[Fate], launch: Launch) -> int:
+    statuses = exit_statuses(launch.output, len(fates))
+    late = _failed_at_last(fates, launch)
+    if late:
+        return statuses[late.process]
+    told = [code for code in statuses.values() if code]
     if told:
         return told[0]
     if launch.code < 0:

@@ -22,7 +22,6 @@ _FRAME = re.compile(r'File ".*')
 _NO_SIGN = "gave no sign"
 _FATAL = "Fatal Python error:"
 _NOT_THE_USERS = ("<frozen runpy>", str(Path(__file__).parents[1]))
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\t\u00a0-\uffff]")
 
 
 class Summary:
@@ -70,7 +69,8 @@ class Summary:
         return f"{_ranks(dead)} of {len(self._fates)} died; the others went on and completed"
 
     def _block(self, cause: Fate, details: Sequence[str], elsewhere: str) -> str:
-        is_shown = cause.rank in self._launch.shown
+        # Of a log that is full, or on another host, nothing was shown.
+        is_shown = cause.rank in self._launch.shown and (not details or _has(cause.folder.log, details[-1]))
         body = [f"  {elsewhere}"] if is_shown else [f"    {line}" for line in details]
         return "\n".join([self._headline, *body, *self._facts(cause)])
 
@@ -101,17 +101,11 @@ class Summary:
 
 
 def last_lines(path: Path) -> list[str]:
-    """Return the last ten lines of the file, safe to show on a terminal; none where it cannot be read.
+    """Return the last ten lines of the file; none where it cannot be read.
 
     Of what Python says of a fatal signal they are the first, and of its frames only the user's.
     """
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - _TAIL_BYTES))
-            text = stream.read().decode(errors="replace")
-    except OSError:
-        return []
-    lines = text.rstrip().splitlines()
+    lines = end_of_log(path).rstrip().splitlines()
     fatal = next((number for number, line in enumerate(lines) if line.startswith(_FATAL)), None)
     if fatal is None:
         last = lines[-_LAST_LINES:]
@@ -119,7 +113,21 @@ def last_lines(path: Path) -> list[str]:
         last = [line for line in lines[fatal:] if line and not any(name in line for name in _NOT_THE_USERS)][
             :_LAST_LINES
         ]
-    return [_UNPRINTABLE.sub("?", line)[:_LONGEST_LINE] for line in last]
+    return [line[:_LONGEST_LINE] for line in last]
+
+
+def end_of_log(path: Path) -> str:
+    """Return the last 16 KiB of the file; nothing where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - _TAIL_BYTES))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _has(log: Path, line: str) -> bool:
+    return line in end_of_log(log)
 
 
 def _places(missing: Iterable[Fate]) -> list[str]:

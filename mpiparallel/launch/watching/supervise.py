@@ -5,32 +5,41 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.errors import LaunchError
+from mpiparallel.flight.recorder import spans
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.loss import Loss, lost_in_words
 from mpiparallel.launch.job.mpirun_command import Command
 from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.line.address import VARIABLE
 from mpiparallel.launch.line.exchange import Exchange
-from mpiparallel.launch.line.roll import Roll
+from mpiparallel.launch.line.roll import Entry, Roll
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.parent_death import die_with_parent
 from mpiparallel.launch.watching.hang_check import HangCheck
 from mpiparallel.launch.watching.launch import Launch
+from mpiparallel.launch.watching.mpirun_output import MpirunOutput
 from mpiparallel.launch.watching.outcome import Outcome, judge
 from mpiparallel.launch.watching.terms import Terms
 from mpiparallel.launch.watching.watch import Watch
 
+LAUNCHER_LOG = "launcher.log"
+"""The file in the log directory that has what mpirun says."""
 
-def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None = None) -> Outcome:
+
+def supervise(
+    command: Command, ranks: int, log_dir: Path, terms: Terms | None = None, console: Console | None = None
+) -> Outcome:
     """Run ``command`` to its end on ``terms`` and return how the job of ``ranks`` ranks ended.
 
-    What the shown ranks print appears on stdout as it comes. SIGINT and SIGTERM end the job, the preemption signal is
-    passed on to the ranks.
+    What the shown ranks print appears on ``console`` as it comes. SIGINT and SIGTERM end the job, the preemption signal
+    is passed on to the ranks.
 
     Raises
     ------
@@ -38,6 +47,7 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
         ``log_dir`` cannot be written, or another job is using it.
     """
     agreed = terms or Terms()
+    console = console or Console()
     folders = [RankFolder(log_dir, rank) for rank in range(ranks)]
     roll = Roll(ranks)
     with _reserved(log_dir), Exchange(roll, agreed.spans_hosts) as exchange:
@@ -45,37 +55,40 @@ def supervise(command: Command, ranks: int, log_dir: Path, terms: Terms | None =
             folder.begin(agreed.attempt)
         _write_hostfile(command)
         remove_left_sessions()
-        output = log_dir / "launcher.log"
         started_at = time.time()
-        with output.open("wb") as stream:
+        with MpirunOutput(log_dir / LAUNCHER_LOG) as output:
             variables = {VARIABLE: str(exchange.address), ATTEMPT_VARIABLE: str(agreed.attempt)}
-            process = _start(command.with_variables(variables), stream.fileno())
-            watch = Watch(process, folders, agreed, exchange, roll, HangCheck(folders, agreed.survives_deaths).look)
+            process = _start(command.with_variables(variables), output.descriptor)
+            hangs = HangCheck(folders, agreed.watchdog, agreed.survives_deaths)
+            watch = Watch(process, folders, agreed, exchange, roll, hangs, console, output)
             watch.to_end()
+            said, unwritten = output.text(), output.lost
         launch = Launch(
             watch.process.returncode,
-            output.read_text(errors="replace"),
+            said,
             timeout=agreed.timeout if watch.timed_out else None,
             signal_number=watch.signal_number,
             started_at=started_at,
             ended_at=watch.ended_at,
             over_at=watch.over_at,
             sentence=watch.sentence,
-            shown=frozenset(agreed.shown.ranks if _is_read_together() else ()),
+            shown=frozenset(agreed.shown.ranks if console.is_read_together else ()),
             survives_deaths=agreed.survives_deaths,
             keeps_logs=agreed.keeps_logs,
         )
+        losers = [entry for entry in roll if entry.lost]
+        if losers:
+            console.say(f"warning: {_loss_in_words(losers, log_dir)}")
+        if unwritten:
+            console.say(f"warning: mpirun: {lost_in_words(unwritten, log_dir)}")
         watch.segments.remove()
         remove_left_sessions()
         return judge(folders, launch, roll)
 
 
-def _is_read_together() -> bool:
-    """Return whether stdout and stderr go to one place, so that what was shown is not to be said again."""
-    try:
-        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
-    except (OSError, ValueError):
-        return False
+def _loss_in_words(losers: Sequence[Entry], log_dir: Path) -> str:
+    total = Loss(sum(entry.lost.size for entry in losers), losers[0].lost.reason)
+    return f"rank{'s' * (len(losers) > 1)} {spans([entry.rank for entry in losers])}: {lost_in_words(total, log_dir)}"
 
 
 @contextmanager
@@ -105,7 +118,7 @@ def _write_hostfile(command: Command) -> None:
         return
     path, text = command.hostfile
     try:
-        path.write_text(text)
+        write_durably(path, text.encode())
     except OSError as error:
         raise LaunchError(f"{path}: {error.strerror}; give a --log-dir that can be written") from error
 

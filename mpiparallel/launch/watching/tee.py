@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
+from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.growing_log import GrowingLog
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.job.shown import Shown
 
 
 class Tee:
-    """Copies the growing logs of ranks to stdout: one rank's as it is, several line by line behind ``[rank]``."""
+    """Shows the growing logs of ranks on ``console``: one rank's as it is, several line by line behind ``[rank]``."""
 
-    def __init__(self, shown: Shown, folders: Sequence[RankFolder]) -> None:
+    def __init__(self, shown: Shown, folders: Sequence[RankFolder], console: Console) -> None:
+        self._console = console
         self._logs = [
             GrowingLog(folders[rank].log, f"[{rank}] ".encode() if shown.is_prefixed else b"") for rank in shown.ranks
         ]
@@ -25,15 +26,7 @@ class Tee:
         self._logs.append(log)
 
     def show(self, is_last: bool = False) -> None:
-        """Write what was added to the logs since the last call; with ``is_last`` also lines without an end."""
-        # As bytes: a terminal that cannot show a character must not end the job.
+        """Show what was added to the logs since the last call; with ``is_last`` also lines without an end."""
         content = b"".join([log.added(is_last) for log in self._logs])
-        if not content:
-            return
-        try:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            # Who read it has gone, as head does; the job goes on, and its logs have it all.
-            self._logs.clear()
+        if content:
+            self._console.show(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field
 
+from mpiparallel.flight.watchdog import SECONDS
 from mpiparallel.launch.job.shown import Shown
 
 START_SECONDS = 120.0
@@ -17,7 +18,8 @@ class Terms:
     After ``timeout`` seconds it is stopped, and ``start_timeout`` seconds after its first rank has begun if others
     have not. The signals ``preemption`` are passed on to the ranks. Where it ``survives_deaths``, a rank that dies
     ends only itself; where it ``spans_hosts``, other hosts may call the launcher. ``attempt`` counts the starts of
-    the job, from 0; those before took ``spent`` seconds of its time. Where it ``keeps_logs``, users are told where.
+    the job, from 0; those before took ``spent`` seconds of its time. Where it ``keeps_logs``, users are told where. A
+    process may go on for ``watchdog`` seconds after the scripts of all ranks have ended, None for any time.
     """
 
     timeout: float | None = None
@@ -29,3 +31,4 @@ class Terms:
     spent: float = 0.0
     start_timeout: float = START_SECONDS
     keeps_logs: bool = True
+    watchdog: float | None = SECONDS

@@ -7,13 +7,19 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
 
+from mpiparallel.flight.process_state import state_of
+from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.line.exchange import Exchange
 from mpiparallel.launch.line.roll import Entry, Roll
+from mpiparallel.launch.rank.children import children_of, kill_children
+from mpiparallel.launch.watching.hang_check import HangCheck
+from mpiparallel.launch.watching.leaving import Leaving
+from mpiparallel.launch.watching.mpirun_output import MpirunOutput
 from mpiparallel.launch.watching.shared_segments import LeftSegments
 from mpiparallel.launch.watching.tee import Tee
 from mpiparallel.launch.watching.terms import Terms
@@ -23,11 +29,13 @@ _LOOK_SECONDS = 0.5
 _TIMEOUT_GRACE_SECONDS = 5.0
 # mpirun ends the other ranks when one has failed; Open MPI's was seen not to when all fail at one moment.
 _FAILURE_GRACE_SECONDS = 2.0
+# How long a rank that has begun to fail may take to put it in words.
+_FAILING_SECONDS = 10.0
 _KILL_GRACE_SECONDS = 1.0
 _SIGNAL_GRACE_SECONDS = 2.0
 _LAST_WORDS_SECONDS = 1.0
 _OVER_GRACE_SECONDS = 5.0
-_FINALIZING_SECONDS = 60.0
+_LAST_GRACE_SECONDS = 15.0
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -41,7 +49,9 @@ class Watch:
         terms: Terms,
         exchange: Exchange,
         roll: Roll,
-        find_hang: Callable[[], str | None],
+        hangs: HangCheck,
+        console: Console,
+        output: MpirunOutput,
     ) -> None:
         self.process = process
         self.timed_out = False
@@ -54,14 +64,17 @@ class Watch:
         self._exchange = exchange
         self.segments = LeftSegments()
         self._roll = roll
-        self._find_hang = find_hang
+        self._hangs = hangs
+        self._leaving = Leaving(roll, terms.watchdog)
         self._host = socket.gethostname()
-        self._tee = Tee(terms.shown, folders)
+        self._output = output
+        self._tee = Tee(terms.shown, folders, console)
         self._followed = terms.shown.ranks[0]
         self._failed_at: float | None = None
-        self._all_over_at: float | None = None
+        self._stage, self._staged_at = 0, 0.0
         self._next_look = 0.0
         self._is_ending = False
+        self._is_held_up = False
         self._was_told = 0
         self._deadline = time.monotonic() + (float("inf") if terms.timeout is None else terms.timeout - terms.spent)
 
@@ -74,6 +87,7 @@ class Watch:
         try:
             while self.process.poll() is None:
                 self._tee.show()
+                self._output.copy()
                 self._follow_survivor()
                 self._look()
                 self._exchange.listen(_POLL_SECONDS)
@@ -84,6 +98,7 @@ class Watch:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
         self._hear_last_words()
+        self._output.copy()
         self._tee.show(is_last=True)
 
     def _look(self) -> None:
@@ -109,7 +124,8 @@ class Watch:
         return self._failed_at
 
     def _is_failure(self, entry: Entry) -> bool:
-        return entry.failure is not None or (entry.has_died and not self._terms.survives_deaths)
+        is_stuck = entry.failing_at is not None and time.time() > entry.failing_at + _FAILING_SECONDS
+        return entry.failure is not None or is_stuck or (entry.has_died and not self._terms.survives_deaths)
 
     def _look_closely(self, now: float) -> None:
         """Look at what is not said on the line: records of failures, and whether somebody waits for ever."""
@@ -117,12 +133,21 @@ class Watch:
         self.segments.note(entry.pid for entry in own if entry.pid is not None)
         if self._failed_at is None and any(folder.failure.exists() for folder in self._folders):
             self._failed_at = now
-        if self._failed_at is None and self._some_have_ended():
-            self.sentence = self._find_hang()
-            if self.sentence:
-                self._end(signal.SIGTERM, _KILL_GRACE_SECONDS)
+        if self._failed_at is None:
+            self.sentence = self._hang(now)
+        self._is_held_up = all(entry.ended_well for entry in self._roll) and self._has_stopped()
+        if self._failed_at is None and not self._is_held_up:
+            self.sentence = self.sentence or self._leaving.sentence(now)
+        if self.sentence:
+            self._end(signal.SIGTERM, _KILL_GRACE_SECONDS)
         if self._some_never_begin():
             self._end(signal.SIGTERM, _KILL_GRACE_SECONDS)
+
+    def _hang(self, now: float) -> str | None:
+        """Return who waits for whom for ever, and that mpirun is stopped if it is: MPI does not start without it."""
+        found = self._hangs.look() if self._some_have_ended() else None
+        found = found or self._hangs.look_for_overdue(now)
+        return f"mpirun is stopped by a signal; {found}" if found and self._has_stopped() else found
 
     def _some_never_begin(self) -> bool:
         """Return whether ranks are so late that they must have ended before they could call; MPICH waits for them."""
@@ -149,17 +174,27 @@ class Watch:
         return 0 < len(ended) < self._roll.size
 
     def _end_of_all(self, now: float) -> float | None:
-        """Return when the last rank was seen to have said its last word or to be lost, None while one goes on."""
-        if self._all_over_at is None and all(entry.is_over for entry in self._roll):
-            self._all_over_at = now
-        return self._all_over_at
+        """Return when the last rank was seen to have said its last word, or to have left; None while one goes on."""
+        stage = all(entry.is_over for entry in self._roll) + self._all_have_left()
+        if stage != self._stage:
+            self._stage, self._staged_at = stage, now
+        return self._staged_at if stage else None
 
     def _over_grace(self) -> float:
         """Return how long mpirun may go on after that; MPI was seen never to finalize where a rank had died."""
-        if all(entry.lost_at is not None for entry in self._roll):
-            return _OVER_GRACE_SECONDS
-        has_deaths = any(entry.has_died for entry in self._roll)
-        return _FAILURE_GRACE_SECONDS if has_deaths else _FINALIZING_SECONDS
+        if any(entry.has_died for entry in self._roll):
+            return _OVER_GRACE_SECONDS if self._all_have_left() else _FAILURE_GRACE_SECONDS
+        # Ranks that are still there are given their time by what looks after their leaving.
+        return _LAST_GRACE_SECONDS if self._all_have_left() or self._is_held_up else float("inf")
+
+    def _all_have_left(self) -> bool:
+        return all(entry.lost_at is not None for entry in self._roll)
+
+    def _has_stopped(self) -> bool:
+        """Return whether mpirun is stopped, or what it has started to start the ranks: none of them can leave then."""
+        starters = {entry.starter for entry in self._roll if entry.host == self._host}
+        its_own = [self.process.pid, *(child for child in children_of(self.process.pid) if child not in starters)]
+        return any(state_of(process) == "stopped" for process in its_own)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number in self._terms.preemption:
@@ -188,9 +223,14 @@ class Watch:
         self.ended_at = min(self.ended_at, time.time())
         self._deadline = time.monotonic() + grace
         self.process.send_signal(number)
+        # Where it is stopped, so that it hears of it.
+        self.process.send_signal(signal.SIGCONT)
 
     def _kill(self) -> None:
-        # The group may be gone already; the ranks, in groups of their own, die with their parent.
+        if self.process.poll() is None:
+            # MPICH's proxy, in a group of its own, may be stopped. Ranks die with their parent.
+            kill_children(self.process.pid)
+        # The group may be gone already.
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 

@@ -12,14 +12,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.durable_file import replacing, write_at
+from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.named_state import NamedState, open_named
 from mpiparallel.checkpoint.portions import portions
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer
 from mpiparallel.launch.ckpt.arguments import Bounds
-from mpiparallel.launch.ckpt.progress import progress_bar
+from mpiparallel.launch.output_file import output_file
 from mpiparallel.launch.plan.report import amount
+from mpiparallel.launch.progress import progress_bar
 from mpiparallel.layout.box import Box
 
 _EDGE: Final = 3
@@ -134,15 +135,12 @@ def _write(source: NamedState, name: str, box: Box, output: Path) -> None:
     np.lib.format.write_array_header_2_0(
         header, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": box.shape}
     )
-    try:
-        with progress_bar(f"cat {name}") as progress, replacing(output) as descriptor:
-            write_at(descriptor, memoryview(header.getvalue()), 0)
-            offset = first = len(header.getvalue())
-            for part in portions(box, dtype.itemsize):
-                content = np.ascontiguousarray(source.state.read_box(name, part)).reshape(-1).view(np.uint8).data
-                write_at(descriptor, content, offset)
-                offset += content.nbytes
-                if progress is not None:
-                    progress(offset - first, box.size * dtype.itemsize)
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise ConfigurationError(f"-o {output}: cannot be written ({error}); give a file that can") from error
+    with progress_bar(f"cat {name}") as progress, output_file("--output", output) as descriptor:
+        write_at(descriptor, memoryview(header.getvalue()), 0)
+        offset = first = len(header.getvalue())
+        for part in portions(box, dtype.itemsize):
+            content = np.ascontiguousarray(source.state.read_box(name, part)).reshape(-1).view(np.uint8).data
+            write_at(descriptor, content, offset)
+            offset += content.nbytes
+            if progress is not None:
+                progress(offset - first, box.size * dtype.itemsize)

@@ -11,7 +11,7 @@ from mpiparallel.checkpoint.difference import TensorDifference, differences
 from mpiparallel.checkpoint.named_state import open_named
 from mpiparallel.checkpoint.stored_state import StoredTensor
 from mpiparallel.launch.ckpt.answer import answer, several, table
-from mpiparallel.launch.ckpt.progress import progress_bar
+from mpiparallel.launch.progress import progress_bar
 
 _SHOWN: Final = 50
 

@@ -11,8 +11,8 @@ from mpiparallel.checkpoint.export import export
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer, several
 from mpiparallel.launch.ckpt.arguments import wanted
-from mpiparallel.launch.ckpt.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
+from mpiparallel.launch.progress import progress_bar
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 from mpiparallel.checkpoint.catalogue import find
 from mpiparallel.checkpoint.recovery import Rebuilt, Recovery, recover
 from mpiparallel.launch.ckpt.answer import answer, several
-from mpiparallel.launch.ckpt.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
+from mpiparallel.launch.progress import progress_bar
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from mpiparallel.launch.ckpt.answer import answer, moment, several
 from mpiparallel.launch.ckpt.arguments import wanted
 from mpiparallel.launch.ckpt.held_tensor import HeldSlice, HeldTensor
 from mpiparallel.launch.ckpt.picture import draw
+from mpiparallel.launch.ckpt.subcommands.strategy_view import view
 from mpiparallel.launch.ckpt.tree import tree
 from mpiparallel.launch.plan.report import amount
 
@@ -29,10 +30,16 @@ _TEXT_SHOWN: Final = 60
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Show the tensors of a state, how they are cut and who holds what; return 0."""
+    """Show the tensors of a state, how they are cut and who holds what, or what a strategy file says; return 0."""
     svg: Path | None = arguments.svg
     if svg is not None and svg.suffix != ".svg":
         raise ConfigurationError(f"--svg {svg}: give a name that ends in .svg")
+    seen = view(arguments.state, arguments.only)
+    if seen is not None:
+        if svg is not None:
+            raise ConfigurationError(f"--svg {svg}: {arguments.state} says not who holds what; give a checkpoint")
+        answer(seen.told, seen.lines, arguments.json)
+        return 0
     with open_named(arguments.state) as source:
         problems = {} if source.manifest is None else _problems(source.path, source.manifest)
         names = [name for name in source.state.tensors if wanted(name, arguments.only)]

@@ -12,16 +12,16 @@ from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.target_layouts import as_strategy_says, rows_over, whole_on
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer, several
-from mpiparallel.launch.ckpt.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
 from mpiparallel.launch.plan.state import on_ranks
+from mpiparallel.launch.progress import progress_bar
 from mpiparallel.layout.layout import Layout
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write a checkpoint anew, cut otherwise; return 0."""
-    _check(arguments)
     folder, manifest = find(arguments.checkpoint)
+    _check(arguments)
     layouts = _layouts(arguments, manifest)
     with progress_bar(f"transform {manifest.name}") as progress:
         path = transform_checkpoint(

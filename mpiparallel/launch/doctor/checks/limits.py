@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from mpiparallel.launch.doctor.finding import Finding
 from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.job.host_room import ENOUGH_FILES, enough_files
 
 _LINE = re.compile(r"(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)")
 _MIB = 1 << 20
-# mpirun was seen to hold 22 files and 3 a rank; a rank 31, and one for each peer that it talks to over TCP.
-_FILES = 64
-_FILES_A_RANK = 8
 _TASKS = 256
 _TASKS_A_RANK = 16
 _STACK_BYTES = 2 * _MIB
@@ -39,10 +37,12 @@ def find_limits(machine: Machine) -> Iterator[Finding]:
 
 
 def _counted(machine: Machine, limits: Mapping[str, float]) -> Iterator[Finding]:
-    files = _FILES + _FILES_A_RANK * machine.ranks
+    files = enough_files(machine.ranks)
     if (found := limits.get("Max open files", math.inf)) < files:
         what = f"{found:g} open files a process, fewer than the {files} that {machine.ranks} ranks may need"
-        yield Finding("open files", "error" if found < files / 2 else "warning", what, f"ulimit -n {max(files, 4096)}")
+        yield Finding(
+            "open files", "error" if found < files / 2 else "warning", what, f"ulimit -n {max(files, ENOUGH_FILES)}"
+        )
     tasks = _TASKS + _TASKS_A_RANK * machine.ranks
     # Root may start as many as it likes.
     if machine.user and (found := limits.get("Max processes", math.inf)) < tasks:

@@ -8,12 +8,12 @@ from pathlib import Path
 from mpiparallel.launch.doctor.finding import Finding
 from mpiparallel.launch.doctor.machine import Machine
 from mpiparallel.launch.doctor.mounts import mount_of, mounts
+from mpiparallel.launch.job.host_room import SHARED_MIB
 from mpiparallel.launch.watching.shared_segments import BEGINNINGS, left_segments
 
 _MIB = 1 << 20
-# Open MPI maps 16 MiB a rank, and warns without it; MPICH was seen to take 5.4 MiB, and to crash without it.
+# Open MPI maps 16 MiB a rank, and warns without it.
 _WANTED_MIB = 20
-_NEEDED_MIB = 6
 # A socket's path has 108 bytes at most; MPI libraries and Python append up to about 50 to the folder's.
 _LONGEST_PATH = 58
 
@@ -22,7 +22,7 @@ def find_shared_memory(machine: Machine) -> Iterator[Finding]:
     """Yield whether ``/dev/shm`` has room for what the MPI library puts there."""
     path = machine.root / "dev/shm"
     found = machine.probe("folder", str(path)).facts
-    wanted, needed = (_WANTED_MIB * machine.ranks, _NEEDED_MIB * machine.ranks)
+    wanted, needed = (_WANTED_MIB * machine.ranks, SHARED_MIB * machine.ranks)
     mend = (
         f"mount -o remount,size={max(2 * wanted, 1024)}m /dev/shm; in a container: --shm-size={max(2 * wanted, 1024)}m"
     )

@@ -1,0 +1,36 @@
+"""The processes that a process is the parent of, by the kernel's word: their names and users do not matter."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+_DEAD = "ZX"
+
+
+def children_of(process: int) -> list[int]:
+    """Return the living children of ``process``, those included that it has inherited."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_child(path, process)]
+
+
+def kill_children(process: int) -> None:
+    """Kill the children of a ``process`` that may reap them itself; none of its grandchildren, and nobody else."""
+    for child in children_of(process):
+        with suppress(OSError):
+            # Its number may be another process's by now. What this is open for stays the same one.
+            descriptor = os.pidfd_open(child)
+            try:
+                if _is_child(Path(f"/proc/{child}"), process):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            finally:
+                os.close(descriptor)
+
+
+def _is_child(path: Path, process: int) -> bool:
+    try:
+        state, parent = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+    except (OSError, ValueError):
+        return False
+    return int(parent) == process and state not in _DEAD

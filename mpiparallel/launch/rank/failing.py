@@ -1,0 +1,41 @@
+"""What a rank does when its script fails: tell how, whatever has become of its stderr and its disk, and leave."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import NoReturn
+
+from mpiparallel.errors import origins_of
+from mpiparallel.launch.job.rank_folder import Failure
+from mpiparallel.launch.rank.ending import Ending
+from mpiparallel.launch.rank.traceback_report import report
+
+
+def fail(ending: Ending, error: BaseException, code: int, debug: bool) -> NoReturn:
+    """Tell by ``ending`` that ``error`` has ended the script, and leave with exit code ``code``."""
+    try:
+        first = Failure(ending.folder.rank, time.time(), type(error).__name__, "", code, _origin(error, ending))
+        ending.begin_to_fail(first)
+        told = report(error, debug)
+        failure = replace(first, exception=told.line, traceback=told.shortened)
+        ending.fail(failure, _last_words(error, told.traceback))
+    finally:
+        # Whatever goes wrong with the words for it.
+        os._exit(code)
+
+
+def _origin(error: BaseException, ending: Ending) -> int | None:
+    """Return the rank whose problem ``error`` tells, where it is one that many ranks raise together."""
+    origins = origins_of(error)
+    if ending.folder.rank in origins:
+        return ending.folder.rank
+    return min(origins, default=None)
+
+
+def _last_words(error: BaseException, traceback: str) -> str:
+    """Return what Python would print at the end: the traceback, or what ``sys.exit`` was given if it is no number."""
+    if not isinstance(error, SystemExit):
+        return traceback
+    return "" if isinstance(error.code, int) else f"{error.code}\n"
