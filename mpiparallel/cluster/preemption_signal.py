@@ -21,6 +21,8 @@ USUAL: Final = "USR1"
 """The one that both Open MPI and MPICH hand on to all ranks, and that ends neither launcher."""
 OFF: Final = "off"
 _FIT: Final = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "XCPU")
+FIT_SIGNALS: Final = frozenset(signal.Signals[f"SIG{name}"] for name in _FIT)
+"""All that a cluster may send for it."""
 
 
 class PreemptionHandler:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from mpiparallel.errors import RankTableError
+from mpiparallel.errors import RankTableError, reason
 
 # Ten times what a table of 10,000 ranks takes.
 _MOST_BYTES = 8 << 20
@@ -20,11 +20,8 @@ def read_text(path: str | Path, noun: str) -> str:
     """
     try:
         return _content(path).decode("utf-8-sig")
-    except OSError as error:
-        reason = error.strerror or str(error)
-    except ValueError as error:
-        reason = str(error)
-    raise RankTableError(f"{path}: cannot be read ({reason}); give the path of a {noun}")
+    except (OSError, ValueError) as error:
+        raise RankTableError(f"{path}: cannot be read ({reason(error)}); give the path of a {noun}") from None
 
 
 def _content(path: str | Path) -> bytes:

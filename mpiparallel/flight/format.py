@@ -38,6 +38,6 @@ LEFT_AT = CALL.size - 8
 
 BYTES = CALLS_AT + RING * CALL.size
 
-STARTING, RUNNING, ENDED, FAILED = range(4)
-STATES = ("starting", "running", "ended", "failed")
+STARTING, RUNNING, ENDED, FAILED, FAILING = range(5)
+STATES = ("starting", "running", "ended", "failed", "failing")
 NO_PEER = -1

@@ -8,6 +8,9 @@ from pathlib import Path
 from mpiparallel.flight.recorder import process_space
 from mpiparallel.flight.recording import Recording
 
+# Among the fields that follow the name of the program.
+_BIRTH = 19
+
 
 def process_state(recording: Recording) -> str:
     """Return "dead" or "stopped", or nothing where the process runs, or its number means nothing here."""
@@ -26,3 +29,12 @@ def state_of(process: int) -> str:
         return ""
     state = status.rpartition(")")[2].split()[0]
     return {"Z": "dead", "X": "dead", "T": "stopped", "t": "stopped"}.get(state, "")
+
+
+def birth_of(process: int) -> int | None:
+    """Return when the process of this number began, in ticks since its host has; None where that is not told."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(status.rpartition(")")[2].split()[_BIRTH])

@@ -151,7 +151,7 @@ class FlightRecorder:
         layout.BEAT.pack_into(self._memory, layout.BEAT_AT, time.time_ns())
 
     def change_state(self, state: int) -> None:
-        """Write down that the rank is ``RUNNING``, ``ENDED`` or ``FAILED``."""
+        """Write down that the rank is ``RUNNING``, ``ENDED``, ``FAILING`` or ``FAILED``."""
         layout.STATE.pack_into(self._memory, layout.STATE_AT, state)
         layout.BEAT.pack_into(self._memory, layout.BEAT_AT, time.time_ns())
 

@@ -26,6 +26,7 @@ _CONFIRMING_LOOKS = 3
 # Beyond so many ranks their files are read less often.
 _MANY = 64
 _GIL_GRACE_SECONDS = 2.0
+_LONGEST_FAILING_SECONDS = 60.0
 
 
 def watchdog_seconds(variables: Mapping[str, str]) -> float | None:
@@ -112,7 +113,12 @@ class Watchdog:
         hangs = self._seconds is not None and waited > self._seconds
         if not hangs and len(self._peers) > _MANY and int(waited) % 10:
             return None
-        diagnosis = diagnose([own, *self._recordings_of_peers(own.started)], process_state)
+        recordings = [own, *self._recordings_of_peers(own.started)]
+        if any(map(_is_failing, recordings)):
+            # It ends the job in its own words, which may be slow.
+            self._suspicions = 0
+            return None
+        diagnosis = diagnose(recordings, process_state)
         if diagnosis is None or hangs:
             return diagnosis
         if not diagnosis.is_proven or self._deaths_are_survived:
@@ -133,3 +139,8 @@ class Watchdog:
             if recording.beat >= since:
                 found.append(recording)
         return found
+
+
+def _is_failing(recording: Recording) -> bool:
+    """Return whether the rank has begun to fail, not too long ago."""
+    return recording.state == "failing" and time.time() < recording.beat + _LONGEST_FAILING_SECONDS

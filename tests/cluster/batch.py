@@ -11,10 +11,10 @@ import pytest
 
 from tests.cluster.hosts import Hosts
 from tests.conformance.mpi_launcher import library
+from tests.conformance.patience import Patience
 
 _SCRIPTS = Path(__file__).parents[2] / "launchers"
 _TRAINING = Path(__file__).parent / "training.py"
-_SECONDS = 150.0
 PMI = {"openmpi": "pmix", "mpich": "pmi2"}
 
 
@@ -76,9 +76,9 @@ class Batch:
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so; the test fails if it takes for ever."""
-        deadline = time.monotonic() + _SECONDS
+        waiting = Patience()
         while not is_so():
-            if time.monotonic() > deadline:
+            if not waiting.is_left():
                 pytest.fail(f"{self.name} is not as far as it should be: {self.state()}\n{self.output}")
             time.sleep(0.2)
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.hosts import Hosts
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import interpreters, library
 
 _FOLDER = Path(__file__).parent
 
 
 def _up(script: str, names: Sequence[str], factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    probed = subprocess.run([_FOLDER / script, "probe"], stdout=subprocess.PIPE, text=True, timeout=60)
+    probed = patience.run([_FOLDER / script, "probe"], stdout=subprocess.PIPE, text=True)
     if probed.returncode:
         pytest.skip(f"no cluster here: {probed.stdout.strip()}")
     hosts = Hosts(_FOLDER / script, factory.mktemp(script.removesuffix(".sh")), names)

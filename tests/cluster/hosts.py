@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-_UP_SECONDS = 60.0
+from tests.conformance import patience
+
 _POLL_SECONDS = 0.02
 
 
@@ -48,10 +49,12 @@ class Running:
         return self._errors.read_text(errors="replace")
 
     def ended(self, timeout: float) -> Ended:
-        """Wait for its end; the test fails if that is not within ``timeout`` seconds."""
-        try:
-            code = self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
+        """Wait for its end; the test fails if that is not within ``timeout`` seconds of a quiet machine."""
+        waiting = patience.Patience(timeout)
+        while self.process.poll() is None and waiting.is_left():
+            time.sleep(_POLL_SECONDS)
+        code = self.process.poll()
+        if code is None:
             left = {host: sorted(self._hosts.processes(host).values()) for host in self._hosts.names}
             self._hosts.restore()
             self.process.wait()
@@ -134,11 +137,11 @@ class Hosts:
 
     def left_after(self, seconds: float, *words: str) -> dict[str, list[str]]:
         """Wait until no process on any host has all of ``words``, at most so long; return those that are left."""
-        deadline = time.monotonic() + seconds
+        waiting = patience.Patience(seconds)
         while True:
             lines = {host: sorted(self.processes(host, *words).values()) for host in self.names}
             left = {host: found for host, found in lines.items() if found}
-            if not left or time.monotonic() > deadline:
+            if not left or not waiting.is_left():
                 return left
             time.sleep(_POLL_SECONDS)
 
@@ -172,7 +175,7 @@ class Hosts:
 
     def close(self) -> None:
         """Take all down; nothing of the hosts is left."""
-        self._holder.communicate(timeout=_UP_SECONDS)
+        patience.communicated(self._holder)
 
     def hostfile(self, slots: int = 2) -> Path:
         """Write a hostfile of all hosts, ``slots`` ranks on each, and return its path."""
@@ -184,11 +187,10 @@ class Hosts:
         return int((self.folder / "hosts" / host / "init.pid").read_text())
 
     def _act(self, action: str, host: str) -> None:
-        subprocess.run(
+        patience.run(
             [self._script, action, host],
             env={**os.environ, **self._settings},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             check=True,
-            timeout=_UP_SECONDS,
         )

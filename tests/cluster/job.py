@@ -12,10 +12,10 @@ import pytest
 
 from tests.cluster.hosts import Hosts, Running
 from tests.conformance.mpi_launcher import library
+from tests.conformance.patience import Patience
 
 _SCRIPT = Path(__file__).parent / "turning.py"
 RANKS = 8
-_START_SECONDS = 60.0
 
 
 class Job:
@@ -39,9 +39,9 @@ class Job:
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so; the test fails if the job ends before, or it takes for ever."""
-        deadline = time.monotonic() + _START_SECONDS
+        waiting = Patience()
         while not is_so():
-            if self.running.process.poll() is not None or time.monotonic() > deadline:
+            if self.running.process.poll() is not None or not waiting.is_left():
                 self.cluster.restore()
                 pytest.fail(f"the job is not as far as it should be:\n{self.running.output}\n{self.running.errors}")
             time.sleep(0.05)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.hosts import Hosts
+from tests.conformance import patience
 
 pytestmark = pytest.mark.cluster
 
@@ -72,7 +73,7 @@ def test_nothing_is_left_of_a_cluster_whose_tests_were_killed(
     killed = subprocess.Popen(
         [sys.executable, "-c", _HOLDING, Path(__file__).parent / script, tmp_path], stdout=subprocess.PIPE, text=True
     )
-    pid = killed.communicate(timeout=60)[0].strip()
+    pid = patience.communicated(killed)[0].strip()
     assert killed.returncode == -signal.SIGKILL
     while _namespaces() != before or (tmp_path / "hosts").exists():
         time.sleep(0.1)

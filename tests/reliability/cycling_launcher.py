@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.launch.cli import main as mpiparallel
+from tests.conformance.patience import Patience
 
 RANKS = 2
 MODULE = "tests.reliability.preempted_ranks"
@@ -80,8 +81,8 @@ def held(notes: Path) -> dict[str, Any]:
     """Return what is open here, and what is left of the job on the host, after the seconds it may take to vanish."""
     own = Path("/proc/self")
     gc.collect()
-    deadline = time.monotonic() + SECONDS_TO_VANISH
-    while (left := left_of(notes)) != {"ranks": 0, "segments": 0} and time.monotonic() < deadline:
+    vanishing = Patience(SECONDS_TO_VANISH)
+    while (left := left_of(notes)) != {"ranks": 0, "segments": 0} and vanishing.is_left():
         time.sleep(_NAP)
     return {
         **left,

@@ -25,7 +25,8 @@ from mpiparallel.layout.layout import Layout
 from tests.reliability import states
 from tests.reliability.subject import save
 
-LONGEST_LIFE = 120
+LONGEST_LIFE = 3600
+ROUNDS = 120
 EXIT_OF_SURVIVORS = 99
 ROUND = 3
 # Long enough for the victim to be in the collective, whatever the load.
@@ -76,7 +77,7 @@ def main() -> None:
     plan = FaultPlan.parse(f"{'kill' if kind in BY_ITSELF else kind}@{victim}:1:{moment}")
     faults = FaultSchedule(plan.faults(world.size), world.rank)
     folder = notes / "checkpoints"
-    for step in range(1, LONGEST_LIFE):
+    for step in range(1, ROUNDS):
         for name, call in OPERATIONS.items():
             now = step == ROUND and name == operation
             if now and world.rank == victim:

@@ -11,11 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment, launcher
 
 ROOT = Path(__file__).parents[2]
-_SECONDS_TO_START = 60.0
-_SECONDS_TO_END = 60.0
 _SECONDS_TO_VANISH = 3.0
 _NAP = 0.002
 
@@ -66,27 +65,26 @@ class MpiJob:
         return self._launcher.poll() is None
 
     def wait_for(self, happened: Callable[[], bool]) -> bool:
-        """Wait until ``happened``; False if the job ends before. Fails after a minute."""
-        deadline = time.monotonic() + _SECONDS_TO_START
-        while not happened():
-            if not self.running:
-                return False
-            assert time.monotonic() < deadline, f"the job does not get going:\n{self.output()}"
-            time.sleep(_NAP)
-        return True
+        """Wait until ``happened``; False if the job ends before. Fails where it hangs."""
+        has_happened = False
+
+        def is_over() -> bool:
+            nonlocal has_happened
+            has_happened = happened()
+            return has_happened or not self.running
+
+        patience.wait_until(is_over, self.output)
+        return has_happened
 
     def wait_for_ranks(self) -> bool:
         """Wait until all ranks have begun; False if the job ends before."""
         return self.wait_for(lambda: len(self.pids) == self._size)
 
-    def end(self, seconds: float = _SECONDS_TO_END) -> int:
-        """Wait for the job to end by itself and return its exit status; fails if it does not within ``seconds``."""
-        try:
-            status = self._launcher.wait(seconds)
-        except subprocess.TimeoutExpired as error:
-            raise AssertionError(f"the job hangs after {seconds:g} s:\n{self.output()}") from error
-        deadline = time.monotonic() + _SECONDS_TO_VANISH
-        while any(map(self._lives, self.pids)) and time.monotonic() < deadline:
+    def end(self) -> int:
+        """Wait for the job to end by itself and return its exit status; fails where it hangs."""
+        patience.wait_until(lambda: not self.running, self.output)
+        status, vanishing = self._launcher.returncode, patience.Patience(_SECONDS_TO_VANISH)
+        while any(map(self._lives, self.pids)) and vanishing.is_left():
             time.sleep(_NAP)
         self.leftover = sum(map(self._lives, self.pids))
         self.kill_all()

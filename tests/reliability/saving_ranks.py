@@ -19,7 +19,7 @@ from tests.reliability.acknowledgements import Log
 from tests.reliability.mpi_job import announce
 from tests.reliability.subject import load, save, steps_in
 
-LONGEST_LIFE = 120.0
+LONGEST_LIFE = 3600.0
 
 
 def main() -> None:

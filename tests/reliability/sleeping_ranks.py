@@ -11,7 +11,7 @@ import numpy as np
 from mpiparallel.communication import init
 from mpiparallel.communication.world import current
 
-LONGEST_LIFE = 120.0
+LONGEST_LIFE = 3600.0
 
 
 def main() -> None:

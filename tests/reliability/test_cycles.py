@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment, library
 from tests.reliability.counts import count, record
 from tests.reliability.mpi_job import ROOT
@@ -32,14 +32,14 @@ def test_start_kill_and_resume_leave_nothing_behind(interpreter: Path, quick_fol
     temporary = quick_folder / "temporary"
     temporary.mkdir()
     words = [str(interpreter), "-m", "tests.reliability.cycling_launcher"]
-    done = subprocess.run(
+    done = patience.run(
         [*words, str(quick_folder), str(cycles), library(interpreter)],
         cwd=quick_folder,
         env={**environment(ROOT), "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=SECONDS_A_CYCLE * cycles,
+        seconds=SECONDS_A_CYCLE * cycles,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = [json.loads(line) for line in (quick_folder / "cycles").read_text().splitlines()]

@@ -113,8 +113,8 @@ def test_more_elements_than_a_c_int_counts_come_back(dtype: str, tmp_path: Path)
     def save_it(communicator: Communicator) -> Path:
         return save_shards(tmp_path, "net", 1, 1, {"w": truth}, {"w": source}, communicator)
 
-    (path,) = run_world(1, save_it, timeout=600.0)
-    found = run_world(3, load, tmp_path, Manifest.load(path), {"w": target}, timeout=600.0)
+    (path,) = run_world(1, save_it)
+    found = run_world(3, load, tmp_path, Manifest.load(path), {"w": target})
     for rank in range(3):
         box = target.box(rank)
         assert np.array_equal(found[rank]["w"], truth[box.start[0] : box.stop[0]])

@@ -6,7 +6,6 @@ import os
 import random
 import re
 import resource
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from mpiparallel.train.callback import Callback
 from tests.reliability import states
 from tests.reliability.child import exit_status
 from tests.reliability.counts import count, record
+from tests.reliability.small_disk import small_disk
 from tests.reliability.subject import save, saved, steps_in, wrong_arrays
 
 RANKS = 2
@@ -34,14 +34,8 @@ DISK = 3 << 20
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 3 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
-    mounted = subprocess.run(mounting, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"only root may mount a small disk: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", DISK) as folder:
+        yield folder
 
 
 def test_a_full_disk_is_refused_and_nothing_is_left_on_it(disk: Path) -> None:

@@ -19,6 +19,7 @@ from tests.reliability.subject import load, saved
 
 RANKS = 2
 MOST_BYTES = 256 << 20
+# Of the processor.
 MOST_SECONDS = 30
 
 
@@ -42,7 +43,7 @@ def attack(path: Path, tries: int, verdicts: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     refused = 0
     for number in range(tries):
-        signal.alarm(MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         path.write_bytes(damaged_text(truth, chance) if number % 4 == 0 else sealed(mutated(content, chance)))
         refused += is_refused(path)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024

@@ -17,7 +17,7 @@ def test_no_pickle_is_made_or_read(interpreter: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     with MpiJob(interpreter, 2, "tests.reliability.pickle_ranks", notes, tmp_path / "checkpoints") as job:
-        status = job.end(60.0)
+        status = job.end()
         assert status == 0, job.output()
         assert sorted(job.output().split("\n")) == ["", "rank 0 refuses pickles", "rank 1 refuses pickles"]
     record(f"saves and loads with pickles refused: {library(interpreter)}", saves=2, pickles=0)

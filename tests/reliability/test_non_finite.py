@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.checkpoint.catalogue import catalogue
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment, launcher, library
 from tests.reliability.counts import count, record
 from tests.reliability.mpi_job import ROOT
@@ -18,7 +19,6 @@ from tests.reliability.non_finite_ranks import BATCH, RANKS, ROWS, STEPS
 pytestmark = pytest.mark.mpi
 
 MODULE = "tests.reliability.non_finite_ranks"
-SECONDS = 120.0
 RATE, MOMENTUM, SAVED_EVERY = 0.05, 0.9, 3
 FIRST_WEIGHT = "0.weight"
 # Every test run tries each case with one of the libraries.
@@ -73,7 +73,7 @@ def check_words(output: str, what: str, step: int, victim: int, is_told_once: bo
 
 def run(interpreter: Path, folder: Path, *args: object) -> tuple[int, str]:
     folder.mkdir()
-    done = subprocess.run(
+    done = patience.run(
         [launcher(interpreter), "-n", str(RANKS), str(interpreter), "-m", MODULE, str(folder), *map(str, args)],
         cwd=folder,
         env=environment(ROOT),
@@ -81,7 +81,6 @@ def run(interpreter: Path, folder: Path, *args: object) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        timeout=SECONDS,
     )
     return done.returncode, done.stdout
 

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.mpi
 MODULE = "tests.reliability.preempted_ranks"
 REQUEUE = 85
 LONGEST_PAUSE = 0.05
-LONGEST = 120.0
 SHARE_OF_STARTS = 0.3
 # Each library tries each way to train in a soak; each way is tried by one of them in every test run.
 SHARE_OF_TESTS = {"saved at once": "openmpi", "saved by a thread": "mpich", "spares wait": "mpich"}
@@ -63,7 +62,7 @@ def seconds_of(job: MpiJob) -> float:
     """Let a job train to its end; return how long it trains."""
     assert job.wait_for((job.notes / "going").exists), job.output()
     began = time.monotonic()
-    assert job.end(LONGEST) == 0, job.output()
+    assert job.end() == 0, job.output()
     return time.monotonic() - began
 
 
@@ -87,7 +86,7 @@ def lives(
                 time.sleep(chance.uniform(0.0, life))
                 tell(job, chance)
                 figures["signals"] += 1
-            status = job.end(LONGEST)
+            status = job.end()
             assert begun, job.output()
             assert status in (0, REQUEUE), job.output()
         ends = {(folder / f"ended_{rank}").read_text() for rank in range(ranks_of(kind)[1])}

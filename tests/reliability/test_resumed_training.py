@@ -72,7 +72,7 @@ def lives(interpreter: Path, notes: Path, folder: Path, seed: int, chance: rando
 def finish(job: MpiJob) -> None:
     """Let a job train to its end."""
     with job:
-        assert job.end(120.0) == 0, job.output()
+        assert job.end() == 0, job.output()
 
 
 def check_equal(left_alone: Path, killed: Path) -> None:

@@ -1,7 +1,9 @@
 """Where a process that was started by hand waits, and what is said there.
 
 It is a socket in Linux's abstract namespace: it has no file, so nothing is left when its process dies, and it reaches
-one machine only. Each end looks at the user of the other.
+one machine only. Any user may own a name there, so each has a random end, which nobody can take first, and is looked
+for among those that the kernel lists; each end asks the kernel for the user of the other before it says or hears a
+word.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,8 @@ ENDED, FAILED = "ended", "failed"
 
 _LONGEST = 192 * 1024
 _MOST_FILES = 8
-_BACKLOG = 16
+_BACKLOG = 128
+_RANDOM_BYTES = 8
 _LISTED = Path("/proc/net/unix")
 _CREDENTIALS = struct.Struct("3i")
 
@@ -40,35 +44,83 @@ class Message:
 
 
 def listen(digest: str, rank: int) -> socket.socket:
-    """Return a socket on which rank ``rank`` of the job ``digest`` waits; raise OSError where one waits already."""
+    """Return a socket on which rank ``rank`` of the job ``digest`` waits; several may."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        listener.bind(f"\0{_name(digest, rank)}")
+        listener.bind(f"\0{_beginning(digest, rank)}{os.urandom(_RANDOM_BYTES).hex()}")
         listener.listen(_BACKLOG)
+        listener.setblocking(False)
     except OSError:
         listener.close()
         raise
     return listener
 
 
-def call(digest: str, rank: int) -> socket.socket:
-    """Return a connection to the process that waits as rank ``rank``; OSError where none of this user does."""
+def call(digest: str, rank: int, besides: socket.socket | None = None) -> socket.socket:
+    """Return a connection to a process of this user that waits as ``rank``, not at ``besides``; OSError without one."""
+    own = "" if besides is None else _listed_name(besides)
+    for name in sorted(_listed({rank: _beginning(digest, rank)})[rank] - {own}):
+        with suppress(OSError):
+            return _call(name)
+    raise ConnectionRefusedError(f"no process of this user waits as rank {rank}")
+
+
+class Lookout:
+    """Sees which ranks of the job ``digest`` wait on this machine; of a name it asks once whose it is."""
+
+    def __init__(self, digest: str) -> None:
+        self._digest = digest
+        self._are_own: dict[str, bool] = {}
+
+    def waiting(self, ranks: Iterable[int]) -> frozenset[int]:
+        """Return which of ``ranks`` wait now, by processes of this user."""
+        listed = _listed({rank: _beginning(self._digest, rank) for rank in ranks})
+        names = frozenset().union(*listed.values())
+        self._are_own = {name: is_own for name, is_own in self._are_own.items() if name in names}
+        return frozenset(rank for rank, found in listed.items() if any(map(self._is_own, found)))
+
+    def _is_own(self, name: str) -> bool:
+        if name not in self._are_own:
+            try:
+                _call(name).close()
+            except BlockingIOError:
+                # Too many call it at a time, so nothing is known of it.
+                return False
+            except OSError:
+                self._are_own[name] = False
+            else:
+                self._are_own[name] = True
+        return self._are_own[name]
+
+
+def _call(name: str) -> socket.socket:
+    """Return a connection to ``name``, without waiting for whoever owns it; OSError where that is another user's."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.connect(f"\0{_name(digest, rank)}")
+        connection.setblocking(False)
+        connection.connect(f"\0{name}")
         if not is_own(connection):
             raise PermissionError("a process of another user waits there")
+        connection.setblocking(True)
     except OSError:
         connection.close()
         raise
     return connection
 
 
-def waiting(digest: str, ranks: Iterable[int]) -> frozenset[int]:
-    """Return which of ``ranks`` wait on this machine now."""
-    names = {f"@{_name(digest, rank)}": rank for rank in ranks}
+def _listed(beginnings: Mapping[int, str]) -> dict[int, frozenset[str]]:
+    """Return the names that the kernel lists now, for each rank those with its beginning."""
     lines = _LISTED.read_text(errors="replace").splitlines()
-    return frozenset(names[name] for line in lines if (name := line.rpartition(" ")[2]) in names)
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        name = line.rpartition(" @")[2]
+        beginning = name[: -2 * _RANDOM_BYTES]
+        found.setdefault(beginning, set()).add(name)
+    return {rank: frozenset(found.get(beginning, ())) for rank, beginning in beginnings.items()}
+
+
+def _listed_name(listener: socket.socket) -> str:
+    return os.fsdecode(listener.getsockname()[1:])
 
 
 def is_own(connection: socket.socket) -> bool:
@@ -107,8 +159,8 @@ def receive(connection: socket.socket) -> Message | None:
         raise LaunchError("what came from the process that starts the job is no message") from error
 
 
-def _name(digest: str, rank: int) -> str:
-    return f"mpiparallel-rank-{os.geteuid()}-{digest}-{rank}"
+def _beginning(digest: str, rank: int) -> str:
+    return f"mpiparallel-rank-{os.geteuid()}-{digest}-{rank}-"
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:
