@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from mpiparallel.context import get_auto_parallel_context as get_auto_parallel_context
     from mpiparallel.context import get_context as get_context
     from mpiparallel.context import get_ps_context as get_ps_context
-    from mpiparallel.context import get_rng_state as get_rng_state
     from mpiparallel.context import get_seed as get_seed
     from mpiparallel.context import initial_seed as initial_seed
     from mpiparallel.context import manual_seed as manual_seed
@@ -53,10 +52,7 @@ if TYPE_CHECKING:
     from mpiparallel.context import set_context as set_context
     from mpiparallel.context import set_device as set_device
     from mpiparallel.context import set_ps_context as set_ps_context
-    from mpiparallel.context import set_rng_state as set_rng_state
     from mpiparallel.context import set_seed as set_seed
-    from mpiparallel.context.just_in_time import jit as jit
-    from mpiparallel.context.just_in_time import ms_function as ms_function
     from mpiparallel.dtype import bfloat16 as bfloat16
     from mpiparallel.dtype import bool_ as bool_
     from mpiparallel.dtype import byte as byte
@@ -108,6 +104,10 @@ if TYPE_CHECKING:
     from mpiparallel.ops.functional import tensor as tensor
     from mpiparallel.ops.gradient import grad as grad
     from mpiparallel.ops.gradient import value_and_grad as value_and_grad
+    from mpiparallel.ops.just_in_time import jit as jit
+    from mpiparallel.ops.just_in_time import ms_function as ms_function
+    from mpiparallel.ops.random_state import get_rng_state as get_rng_state
+    from mpiparallel.ops.random_state import set_rng_state as set_rng_state
     from mpiparallel.train import amp as amp
     from mpiparallel.train.amp import build_train_network as build_train_network
     from mpiparallel.train.callback import Callback as Callback
@@ -187,10 +187,10 @@ _PLACES = {
     "ModelCheckpoint": "train.callback",
     "PYNATIVE_MODE": "context",
     "ParallelMode": "context",
-    "Parameter": "graph.parameter",
+    "Parameter": "ops.tensor_methods",
     "ParameterTuple": "nn.cell",
     "RunContext": "train.callback",
-    "Tensor": "graph.tensor",
+    "Tensor": "ops.tensor_methods",
     "TimeMonitor": "train.callback",
     "amp": "train",
     "build_searched_strategy": "checkpoint.strategy.strategy_file",
@@ -201,20 +201,20 @@ _PLACES = {
     "get_auto_parallel_context": "context",
     "get_context": "context",
     "get_ps_context": "context",
-    "get_rng_state": "context",
+    "get_rng_state": "ops.random_state",
     "get_seed": "context",
     "grad": "ops.gradient",
     "initial_seed": "context",
     "initializer": "nn.initializer",
     "is_tensor": "ops.functional",
-    "jit": "context.just_in_time",
+    "jit": "ops.just_in_time",
     "load_checkpoint": "train.serialization",
     "load_distributed_checkpoint": "train.distributed_checkpoint",
     "load_param_into_net": "train.serialization",
     "manual_seed": "context",
     "merge_pipeline_strategys": "checkpoint.strategy.merged",
     "merge_sliced_parameter": "train.distributed_checkpoint",
-    "ms_function": "context.just_in_time",
+    "ms_function": "ops.just_in_time",
     "rank_list_for_transform": "checkpoint.transform.rank_list",
     "reset_auto_parallel_context": "context",
     "reset_ps_context": "context",
@@ -225,7 +225,7 @@ _PLACES = {
     "set_context": "context",
     "set_device": "context",
     "set_ps_context": "context",
-    "set_rng_state": "context",
+    "set_rng_state": "ops.random_state",
     "set_seed": "context",
     "tensor": "ops.functional",
     "transform_checkpoint_by_rank": "checkpoint.transform.checkpoints",

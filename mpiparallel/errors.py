@@ -7,6 +7,7 @@
     |- RankTableError       (ValueError)    a rank table or a hostfile is malformed, or does not fit the job
     |- LayoutError          (ValueError)    a layout does not fit its tensor or its devices
     |- StrategyError        (ValueError, TypeError, RuntimeError)  a sharding strategy does not fit its operator
+    |- ScheduleError        (ValueError)    a schedule of a pipeline is incomplete, out of order, or would never end
     |- ShapeError           (ValueError, TypeError)  shapes or dtypes of an operator's inputs do not fit together
     |- TraceError           (TypeError)     a network cannot be traced to a graph
     |- GradientError        (TypeError)     a gradient is asked for that is not defined
@@ -25,9 +26,21 @@ program that was written for MindSpore catches it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 
 class MpiParallelError(Exception):
     """Anything that mpiparallel refuses or that failed in it."""
+
+
+def reason(error: Exception) -> str:
+    """Return why a file could not be used, without its path, which the message that quotes this names.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory", "net.ckpt"))
+    'No such file or directory'
+    """
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class ConfigurationError(MpiParallelError, ValueError, TypeError):
@@ -44,6 +57,10 @@ class LayoutError(MpiParallelError, ValueError):
 
 class StrategyError(MpiParallelError, ValueError, TypeError, RuntimeError):
     """A sharding strategy does not fit its operator."""
+
+
+class ScheduleError(MpiParallelError, ValueError):
+    """A schedule of a pipeline is incomplete, out of order, or would never end."""
 
 
 class ShapeError(MpiParallelError, ValueError, TypeError):
@@ -92,3 +109,30 @@ class DatasetError(MpiParallelError, ValueError, TypeError, RuntimeError):
 
 class LaunchError(MpiParallelError, RuntimeError):
     """A job could not be started, or ended badly."""
+
+
+_ORIGINS = "origins"
+Raised = TypeVar("Raised", bound=Exception)
+
+
+def name_origins(error: Raised, ranks: Sequence[int]) -> Raised:
+    """Return ``error``, which many ranks raise, with the ``ranks`` whose problem it tells."""
+    setattr(error, _ORIGINS, tuple(ranks))
+    return error
+
+
+def origins_of(error: BaseException) -> tuple[int, ...]:
+    """Return the ranks whose problem ``error``, or an error that caused it, tells; none of one rank's own error.
+
+    >>> origins_of(name_origins(ReshardError("rank 1: no memory"), [1])), origins_of(ValueError())
+    ((1,), ())
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        found = getattr(cause, _ORIGINS, ())
+        if found:
+            return tuple(found)
+        cause = cause.__cause__
+    return ()

@@ -21,7 +21,7 @@ from mpiparallel.absent_names import getattr_of
 
 _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "_c_expression": (("train.private_names",), ""),
-    "common.api": (("context.just_in_time",), ""),
+    "common.api": (("ops.just_in_time",), ""),
     "common.seed": (("context",), ""),
     "dataset.engine": (
         ("dataset",),

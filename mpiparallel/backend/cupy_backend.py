@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.cuda_kernels import CudaKernels
+from mpiparallel.backend.protocol import Kernels
 from mpiparallel.errors import ConfigurationError
 
 
@@ -35,8 +37,10 @@ class CupyBackend:
             raise ConfigurationError(problem)
         import cupy
 
-        cupy.cuda.Device(device_id % cupy.cuda.runtime.getDeviceCount()).use()
+        device = cupy.cuda.Device(device_id % cupy.cuda.runtime.getDeviceCount())
+        device.use()
         self.array_module: Any = cupy
+        self.kernels: Kernels | None = CudaKernels(cupy.cuda.function.Module, f"sm_{device.compute_capability}")
 
     def empty(self, byte_count: int) -> Any:
         """Return ``byte_count`` uninitialised bytes; CuPy's pool aligns them to 512."""
@@ -64,6 +68,10 @@ class CupyBackend:
     def copy_from_host(self, source: np.ndarray[Any, Any], target: Any) -> None:
         """Overwrite ``target`` with a host array."""
         target[...] = self.array_module.asarray(source)
+
+    def address(self, array: Any) -> int:
+        """Return where the first element is in the device's memory."""
+        return int(array.data.ptr)
 
     def synchronize(self) -> None:
         """Wait for the current stream."""

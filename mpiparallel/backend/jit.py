@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import pickle
 from collections.abc import Callable, Mapping
@@ -137,12 +138,8 @@ def _names(numba: Any) -> dict[str, Any]:
         "f8": np.float64,
         "nan": np.nan,
         "inf": np.inf,
-        "sqrt": np.sqrt,
-        "log": np.log,
-        "log1p": np.log1p,
-        "sin": np.sin,
-        "cos": np.cos,
-        "floor": np.floor,
+        "np": np,
+        "math": math,
         "exp_f8": np.exp,
         "tanh_f8": np.tanh,
         "exp_f4": exp_single,

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.protocol import Kernels
+
 _BORDER = 64
 
 
@@ -14,6 +16,7 @@ class NumpyBackend:
 
     name = "cpu"
     array_module: Any = np
+    kernels: Kernels | None = None
 
     def empty(self, byte_count: int) -> np.ndarray[Any, Any]:
         """Return ``byte_count`` uninitialised bytes that start on a 64-byte border."""
@@ -41,6 +44,10 @@ class NumpyBackend:
         """Overwrite ``target`` unless it is ``source``."""
         if source is not target:
             np.copyto(target, source)
+
+    def address(self, array: np.ndarray[Any, Any]) -> int:
+        """Return where the first element is in memory."""
+        return int(array.ctypes.data)
 
     def synchronize(self) -> None:
         """Return at once: NumPy's calls end when their work is done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,14 +11,23 @@ Array = Any
 """An array of the backend: ``numpy.ndarray`` or ``cupy.ndarray``."""
 
 
+class Kernels(Protocol):
+    """What compiles CUDA texts for a device, each once."""
+
+    def bind(self, name: str, text: str, blocks: int, threads: int, arguments: tuple[Any, ...]) -> Callable[[], object]:
+        """Return a launch of the function ``name`` of a text; arguments are arrays and NumPy's numbers."""
+
+
 class Backend(Protocol):
     """One array library on one device.
 
-    ``array_module`` has NumPy's names. Host arrays are ``numpy.ndarray`` in C order; MPI moves only those.
+    ``array_module`` has NumPy's names. Host arrays are ``numpy.ndarray`` in C order; MPI moves only those. ``kernels``
+    is None where the device runs no CUDA texts.
     """
 
     name: str
     array_module: Any
+    kernels: Kernels | None
 
     def empty(self, byte_count: int) -> Array:
         """Return ``byte_count`` bytes of uninitialised memory as a 1-D uint8 array that starts on a 64-byte border."""
@@ -36,6 +46,9 @@ class Backend(Protocol):
 
     def copy_from_host(self, source: np.ndarray[Any, Any], target: Array) -> None:
         """Overwrite a device array with a host array of its shape and dtype."""
+
+    def address(self, array: Array) -> int:
+        """Return where the first element of an array is in the device's memory."""
 
     def synchronize(self) -> None:
         """Wait until all work given to the device is done."""

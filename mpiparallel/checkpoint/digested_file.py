@@ -19,7 +19,7 @@ from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, BlockTable, digest_of
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.graph.tensor_spec import TensorSpec
 
 _OWN: Final = FORMATS["h5"].suffix
@@ -114,5 +114,5 @@ def _digest_of_file(path: Path) -> str:
             while content := file.read(_PIECE):
                 digest.update(content)
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); {_MEND}") from error
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)}); {_MEND}") from error
     return digest.hexdigest()

@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from mpiparallel.output_path import check_output
+
 PARTIAL_PREFIX = ".partial-"
+_RANDOM_BYTES = 8
+_BY_UMASK = 0o666
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[int]:
-    """Give the descriptor of a new file of mode 0600, which takes the place of ``path`` when the body ends well.
+def replacing(path: Path, mode: int = _BY_UMASK) -> Iterator[int]:
+    """Give the descriptor of a new file, which takes the place of the regular file ``path`` when the body ends well.
 
     It is then on disk, not only in memory. If the body or the disk fails, ``path`` is as it was and nothing else is
-    left behind; only a killed process leaves a file whose name starts with ``PARTIAL_PREFIX``. Raises ``OSError``.
+    left behind; only a killed process leaves a file whose name starts with ``PARTIAL_PREFIX``. It may be used as
+    ``mode`` says, less what the process's umask takes. Raises ``OSError``, also where ``path`` is no regular file.
     """
-    descriptor, temporary = tempfile.mkstemp(prefix=PARTIAL_PREFIX, dir=path.parent)
+    check_output(path)
+    descriptor, temporary = _new_file(path.parent, mode)
     try:
         try:
             yield descriptor
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace what is in ``path`` by ``content``. Raises ``OSError``."""
-    with replacing(path) as descriptor:
+def _new_file(folder: Path, mode: int) -> tuple[int, Path]:
+    # The kernel applies the umask: to ask for it is to set it, for all threads, and mkstemp's mode is always 0600.
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    while True:
+        path = folder / f"{PARTIAL_PREFIX}{os.urandom(_RANDOM_BYTES).hex()}"
+        with suppress(FileExistsError):
+            return os.open(path, flags, mode), path
+
+
+def write_durably(path: Path, content: bytes, mode: int = _BY_UMASK) -> None:
+    """Replace what is in ``path`` by ``content``; see ``replacing``. Raises ``OSError``."""
+    with replacing(path, mode) as descriptor:
         write_at(descriptor, memoryview(content), 0)
 
 
@@ -78,3 +93,11 @@ def clear_partial(folder: Path) -> None:
     """Delete what killed writers have left in ``folder``, where nobody else writes now. Raises ``OSError``."""
     for partial in folder.glob(f"{PARTIAL_PREFIX}*"):
         partial.unlink(missing_ok=True)
+
+
+def remove_irregular(path: Path) -> None:
+    """Delete a link, pipe or the like at ``path``, where only files of ours belong. Raises ``OSError``."""
+    with suppress(FileNotFoundError):
+        kind = path.lstat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            path.unlink()

@@ -218,11 +218,13 @@ def _checked(text: bytes) -> dict[str, Any]:
 
 
 def _from_json(content: Mapping[str, Any]) -> Manifest:
-    tensors, layouts = {}, dict[Layout, Layout]()
+    tensors, known = {}, dict[str, TensorEntry]()
     for name, entry in content["tensors"].items():
-        layout = layout_from_json(entry)
-        # Most tensors share few layouts; those remember what was asked of them.
-        tensors[name] = TensorEntry(layouts.setdefault(layout, layout), np.dtype(_text(entry["dtype"])).str)
+        # Most tensors share few layouts: each is read once, and remembers what was asked of it.
+        said = repr(entry)
+        if said not in known:
+            known[said] = TensorEntry(layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
+        tensors[name] = known[said]
     prefix = _text(content["prefix"])
     epoch, step, rank_count = _integers([content["epoch"], content["step"], content["rank_count"]])
     name = checkpoint_name(prefix, epoch, step)
@@ -246,7 +248,7 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
 def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEntry | None]) -> None:
     """Raise ``ValueError`` where a tensor has more bytes than all shards together, or is one that no shard holds."""
     written = sum(shard.size for shard in shards if shard is not None)
-    for name, entry in tensors.items():
+    for entry, name in {entry: name for name, entry in tensors.items()}.items():
         info = TensorSpec(entry.layout.global_shape, np.dtype(entry.dtype))
         check_info(info)
         if info.byte_count > written:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mpiparallel.checkpoint.array_file import NamedArrays
 from mpiparallel.checkpoint.digested_file import write_committed
-from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, sync_folder
+from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, remove_irregular, sync_folder
 from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.writer import WrittenShard
@@ -42,6 +42,7 @@ def write_rank_shard(
             sync_folder(made)
         if clears:
             clear_partial(path.parent)
+        remove_irregular(path)
     except OSError as error:
         raise CheckpointError(f"{path.parent}: cannot be made ({error}); name a folder that can be written") from error
     return write_committed(path, specs, arrays, {"prefix": prefix, "epoch": epoch, "step": step, "rank": rank})

@@ -8,8 +8,8 @@ from mpiparallel.absent_names import getattr_of
 from mpiparallel.common import dtype as dtype
 from mpiparallel.context.seeds import set_seed as set_seed
 from mpiparallel.graph.parameter import Parameter as Parameter
-from mpiparallel.graph.tensor import Tensor as Tensor
 from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
+from mpiparallel.ops.tensor_methods import Tensor as Tensor
 
 __all__ = ["Parameter", "ParameterTuple", "Tensor", "dtype", "set_seed"]
 

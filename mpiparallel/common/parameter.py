@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpiparallel.graph.parameter import Parameter as Parameter
 from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
+from mpiparallel.ops.tensor_methods import Parameter as Parameter
 
 __all__ = ["Parameter", "ParameterTuple"]

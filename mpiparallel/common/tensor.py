@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mpiparallel.graph.tensor import Tensor as Tensor
+from mpiparallel.ops.tensor_methods import Tensor as Tensor
 
 __all__ = ["Tensor"]

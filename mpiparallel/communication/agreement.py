@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.errors import MpiParallelError, RankFailureError
+from mpiparallel.errors import MpiParallelError, RankFailureError, name_origins
 
 _REASON_BYTES = 512
 _REASONS_SHOWN = 8
@@ -30,7 +30,7 @@ def raise_together(problem: str | None, communicator: Communicator, kind: type[E
     mpiparallel.errors.ReshardError: rank 0: w: no array was given
     """
     if communicator.any_true(problem is not None):
-        raise kind(_reasons(problem, communicator))
+        raise _told(problem, communicator, kind)
 
 
 @contextmanager
@@ -57,10 +57,11 @@ def failing_together(communicator: Communicator, kind: type[Exception]) -> Itera
         cause = error
     if communicator.any_true(cause is not None):
         problem = None if cause is None else str(cause) or type(cause).__name__
-        raise kind(_reasons(problem, communicator)) from cause
+        raise _told(problem, communicator, kind) from cause
 
 
-def _reasons(problem: str | None, communicator: Communicator) -> str:
+def _told(problem: str | None, communicator: Communicator, kind: type[Exception]) -> Exception:
+    """Return the error that all members raise: the reason of each that has a problem, and which ones these are."""
     own = np.zeros(_REASON_BYTES, np.uint8)
     text = (problem or "").encode(errors="replace")[:_REASON_BYTES]
     own[: len(text)] = np.frombuffer(text, np.uint8)
@@ -74,7 +75,7 @@ def _reasons(problem: str | None, communicator: Communicator) -> str:
     if len(told) > len(lines):
         more = sum(len(ranks) for ranks in islice(told.values(), _REASONS_SHOWN, None))
         lines.append(f"and {more} ranks more")
-    return "\n".join(lines)
+    return name_origins(kind("\n".join(lines)), [rank for ranks in told.values() for rank in ranks])
 
 
 def _listed(ranks: list[int]) -> str:

@@ -9,11 +9,9 @@ from mpiparallel.context.device import set_device as set_device
 from mpiparallel.context.parameter_server import get_ps_context as get_ps_context
 from mpiparallel.context.parameter_server import reset_ps_context as reset_ps_context
 from mpiparallel.context.parameter_server import set_ps_context as set_ps_context
-from mpiparallel.context.seeds import get_rng_state as get_rng_state
 from mpiparallel.context.seeds import get_seed as get_seed
 from mpiparallel.context.seeds import initial_seed as initial_seed
 from mpiparallel.context.seeds import manual_seed as manual_seed
-from mpiparallel.context.seeds import set_rng_state as set_rng_state
 from mpiparallel.context.seeds import set_seed as set_seed
 from mpiparallel.context.settings import GRAPH_MODE as GRAPH_MODE
 from mpiparallel.context.settings import PYNATIVE_MODE as PYNATIVE_MODE
@@ -31,7 +29,6 @@ __all__ = [
     "get_auto_parallel_context",
     "get_context",
     "get_ps_context",
-    "get_rng_state",
     "get_seed",
     "initial_seed",
     "manual_seed",
@@ -41,7 +38,6 @@ __all__ = [
     "set_context",
     "set_device",
     "set_ps_context",
-    "set_rng_state",
     "set_seed",
 ]
 

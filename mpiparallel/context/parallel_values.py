@@ -91,11 +91,6 @@ def _check_dataset_strategy(strategy: Any, where: str) -> None:
             f"{where}: dataset_strategy {strategy!r} is not one of 'data_parallel', 'full_batch', nor a tuple of the "
             "cuts of each input, like ((8, 1), (8,))"
         )
-    if len({cuts[:1] for cuts in strategy if cuts}) > 1 or any(cut > 1 for cuts in strategy for cut in cuts[1:]):
-        raise ConfigurationError(
-            f"{where}: dataset_strategy {strategy!r}: ranks are fed the whole batch or equal pieces of its dim 0; cut "
-            "no other dim, and all inputs alike"
-        )
 
 
 def _check_kinds(settings: dict[str, Any], where: str) -> None:

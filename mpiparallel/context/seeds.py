@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.tensor import Tensor
 
 _NUMPY_SEEDS: Final = 1 << 32
 _LARGEST: Final = 1 << 63
@@ -22,7 +21,7 @@ def set_seed(seed: int) -> None:
     MindSpore it is the seed of ``numpy.random`` as well. Raises ConfigurationError for what is no integer of at least
     0.
 
-    >>> from mpiparallel import ops
+    >>> from mpiparallel import Tensor, ops
     >>> def draw():
     ...     return ops.dropout(Tensor([1.0] * 100)).asnumpy().tolist()
     >>> set_seed(1)
@@ -49,34 +48,6 @@ def manual_seed(seed: int) -> int:
 def initial_seed() -> int:
     """Return the seed from which the draws began."""
     return get_seed()
-
-
-def get_rng_state() -> Tensor:
-    """Return the seed and how many draws have been made since it was set, int64 [2], for ``set_rng_state``.
-
-    A draw is one run of a network with random operators, or one random operator that is computed at once. The steps of
-    ``Model`` and ``TrainOneStepCell`` count for themselves.
-    """
-    settings = all_settings()
-    return Tensor(np.array([settings.seed, settings.draws], np.int64))
-
-
-def set_rng_state(state: Any) -> None:
-    """Let random operators go on from where ``get_rng_state`` was called.
-
-    Raises ConfigurationError for what it has not returned.
-
-    >>> from mpiparallel import ops
-    >>> state = get_rng_state()
-    >>> first = ops.dropout(Tensor([1.0] * 100)).asnumpy().tolist()
-    >>> set_rng_state(state)
-    >>> first == ops.dropout(Tensor([1.0] * 100)).asnumpy().tolist()
-    True
-    """
-    array = np.asarray(state.asnumpy() if isinstance(state, Tensor) else state)
-    if array.shape != (2,) or array.dtype.kind not in "iu" or (array < 0).any():
-        raise ConfigurationError(f"set_rng_state: {state!r} is no state; give what get_rng_state has returned")
-    take_settings(replace(all_settings(), seed=int(array[0]), draws=int(array[1])))
 
 
 def _begin_anew(where: str, seed: int) -> None:

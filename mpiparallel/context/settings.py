@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, Final
 
 from mpiparallel.communication import world
@@ -71,6 +74,7 @@ class Settings:
 
 
 _SETTINGS: ContextVar[Settings] = ContextVar("settings")
+_TRACED_FOR: ContextVar[ParallelConfiguration | None] = ContextVar("traced_for", default=None)
 
 
 def all_settings() -> Settings:
@@ -208,11 +212,24 @@ def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, 
     return strategies
 
 
+@contextmanager
+def tracing_for(configuration: ParallelConfiguration) -> Iterator[None]:
+    """Make a configuration the current one while a function is traced for it; it may be for other ranks."""
+    token = _TRACED_FOR.set(configuration)
+    try:
+        yield
+    finally:
+        _TRACED_FOR.reset(token)
+
+
 def current_configuration(devices: int | None = None) -> ParallelConfiguration:
     """Return the frozen configuration that the settings and the world make now, or would make on so many ``devices``.
 
     Raises ConfigurationError when ``device_num`` or ``global_rank`` do not fit.
     """
+    traced_for = _TRACED_FOR.get()
+    if traced_for is not None and devices is None:
+        return traced_for
     settings = all_settings()
     parallel = settings.parallel
     communicator = world.current() if world.initialised() else None
@@ -225,11 +242,13 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         rank = 0 if alone or communicator is None else communicator.rank
     optimizer = parallel["parallel_optimizer_config"]
     device_id = settings.general["device_id"]
+    full_batch, input_cuts = _fed(parallel, device_num)
     return ParallelConfiguration(
         mode=parallel["parallel_mode"],
         device_num=device_num,
         rank=rank,
-        full_batch=_full_batch(parallel, device_num),
+        full_batch=full_batch,
+        input_cuts=input_cuts,
         gradients_mean=bool(parallel["gradients_mean"]),
         parameter_broadcast=bool(parallel["parameter_broadcast"]),
         enable_parallel_optimizer=bool(parallel["enable_parallel_optimizer"]),
@@ -248,20 +267,26 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
     )
 
 
-def _full_batch(parallel: dict[str, Any], device_num: int) -> bool:
-    """Return whether every rank is fed the global batch; where each has a batch of its own, none is."""
+def _fed(parallel: dict[str, Any], device_num: int) -> tuple[bool, tuple[tuple[int, ...], ...]]:
+    """Return whether every rank is fed the global batch, and how else it is cut than in equal pieces of dim 0.
+
+    Where each rank has a batch of its own, none is fed the global one.
+    """
     strategy = parallel["dataset_strategy"]
     if parallel["parallel_mode"] in ParallelMode.OWN_BATCH:
-        return False
-    if not isinstance(strategy, str):
-        pieces: int = max(cut for cuts in strategy for cut in (1, *cuts))
-        if pieces not in (1, device_num):
+        return False, ()
+    if isinstance(strategy, str):
+        full = strategy == "full_batch" if parallel["full_batch"] is None else parallel["full_batch"]
+        return bool(full), ()
+    for cuts in strategy:
+        if prod(cuts) not in (1, device_num):
             raise ConfigurationError(
-                f"dataset_strategy {strategy!r}: the batch is cut in {pieces}, but there are {device_num} devices; cut "
-                f"dim 0 in {device_num}, for a piece each, or in 1, for the whole batch on each"
+                f"dataset_strategy {strategy!r}: {cuts} makes {prod(cuts)} pieces, but there are {device_num} devices; "
+                f"cut an input in {device_num}, for a piece each, or in 1, for the whole on each"
             )
-        return pieces == 1
-    return bool(strategy == "full_batch" if parallel["full_batch"] is None else parallel["full_batch"])
+    whole = all(prod(cuts) == 1 for cuts in strategy)
+    rows = all(cuts[:1] == (device_num,) for cuts in strategy)
+    return whole, () if whole or rows else tuple(strategy)
 
 
 def _graph_level(asked: Any) -> int:

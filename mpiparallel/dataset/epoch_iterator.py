@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from mpiparallel.dataset.stage import Array
-from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops.tensor_methods import Tensor
 from mpiparallel.remark import no_effect
 
 Item = TypeVar("Item")

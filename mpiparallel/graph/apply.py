@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.errors import ShapeError, TraceError
 from mpiparallel.graph.graph import Value
+from mpiparallel.graph.input_conversion import converted
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.precision import in_precision
 from mpiparallel.graph.random_stream import next_random_state
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
@@ -27,7 +28,7 @@ def apply(operator: Operator, inputs: Sequence[Any]) -> Any:
 
     Numbers take the dtype of the first tensor among the inputs; floats beside integers become float32.
     """
-    tensors = in_precision(operator, _as_tensors(operator, inputs))
+    tensors = converted(operator, _as_tensors(operator, inputs))
     trace = active_trace()
     results = _compute(operator, tensors) if trace is None else _record(operator, tensors, trace)
     return results[0] if len(results) == 1 and not operator.gives_tuple else results
@@ -61,11 +62,13 @@ def _record(operator: Operator, tensors: list[Tensor], trace: Trace) -> tuple[Te
         raise ShapeError(f"{user_line()}: {'/'.join([*trace.scopes, operator.name])}: {error}") from None
     if operator.updates and any(values[index].parameter is None for index in operator.updates):
         raise TraceError(f"{operator.name}: inputs {operator.updates} are overwritten and must be parameters")
+    for applied in (operator, operator.step_of):
+        if applied is not None:
+            trace.operators[applied] = applied.settings
     name = trace.unique_name(operator.name)
     operator = operator.configured(scope=name)
-    follows = trace.differentiated or operator.follows
-    segment = trace.segment or operator.segment
-    node = trace.graph.add_node(operator, name, values, specs, trace.origin, trace.like, follows, trace.guards, segment)
+    follows, segment = trace.differentiated or operator.follows, trace.notes.segment or operator.segment
+    node = trace.graph.add_node(operator, name, values, specs, replace(trace.notes, follows=follows, segment=segment))
     trace.forget_casts({values[index].name for index in operator.updates})
     return tuple(Tensor.of_value(output) for output in node.outputs)
 
@@ -89,5 +92,7 @@ def _compute(operator: Operator, tensors: list[Tensor]) -> tuple[Tensor, ...]:
     parts = [Part.whole(tensor.shape) for tensor in tensors]
     local = operator.local(parts, [Part.whole(spec.shape) for spec in specs])
     outputs = [np.empty(spec.shape, spec.dtype) for spec in specs]
-    local.kernel(runtime, inputs, outputs)()
+    kernel = local.kernel(runtime, inputs, outputs)
+    with np.errstate(all="ignore"):
+        kernel()
     return tuple(Tensor(output) for output in outputs)

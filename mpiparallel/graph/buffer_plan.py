@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
 
 from mpiparallel.graph.graph import Graph, Node, Value
 
 _BORDER = 64
+_MOST_PACKED_CLOSELY = 4096
+_NO_END = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,15 @@ class _Storage:
     born: int
     dies: int
     offset: int = -1
+    within: _Storage | None = None
+
+    @property
+    def shared(self) -> _Storage:
+        """The storage that stands for this one: itself, or the one in whose memory it was put."""
+        found = self
+        while found.within is not None:
+            found = found.within
+        return found
 
 
 @dataclass
@@ -105,41 +119,70 @@ class _Planner:
         for step, node in enumerate(self.graph.nodes):
             if not node.operator.reuses or node in self.views:
                 continue
-            output = self.storages[node.outputs[0]]
+            output = self.storages[node.outputs[0]].shared
             for index in node.operator.reuses:
                 source = node.inputs[index]
-                found = self.storages.get(source)
+                found = self._storage(source)
                 whole = source.node is not None and source.node not in self.views
                 same_kind = source.spec == node.outputs[0].spec
-                seen_otherwise = any(self.storages.get(other) is found for other in node.inputs if other is not source)
+                seen_otherwise = any(self._storage(other) is found for other in node.inputs if other is not source)
                 if found is None or found is output or seen_otherwise:
                     continue
                 if whole and same_kind and found.dies == step:
                     found.dies = output.dies
-                    self._replace(output, found)
+                    output.within = found
                     break
 
-    def _replace(self, old: _Storage, new: _Storage) -> None:
-        for value, storage in self.storages.items():
-            if storage is old:
-                self.storages[value] = new
+    def _storage(self, value: Value) -> _Storage | None:
+        found = self.storages.get(value)
+        return None if found is None else found.shared
 
     def pack(self) -> int:
-        """Give each storage the lowest place free for its whole life, largest first; return the arena's size."""
-        unique = {id(storage): storage for storage in self.storages.values()}
-        placed: list[_Storage] = []
-        for storage in sorted(unique.values(), key=lambda one: (-one.byte_count, one.born)):
-            offset = 0
-            for other in placed:
-                if other.born > storage.dies or other.dies < storage.born:
-                    continue
-                if other.offset >= offset + storage.byte_count:
-                    break
-                offset = max(offset, other.offset + other.byte_count)
-                offset += -offset % _BORDER
-            storage.offset = offset
-            insort(placed, storage, key=lambda one: one.offset)
-        return max((one.offset + one.byte_count for one in placed), default=0)
+        """Give each storage its place; return the arena's size.
+
+        The largest find the lowest place that is free for their whole life. Where there are very many, which takes
+        too long, the others share places with those of their size alone.
+        """
+        unique = {id(storage.shared): storage.shared for storage in self.storages.values()}
+        ordered = sorted(unique.values(), key=lambda one: (-one.byte_count, one.born))
+        end = _pack_closely(ordered[:_MOST_PACKED_CLOSELY])
+        return _pack_by_size(ordered[_MOST_PACKED_CLOSELY:], end)
+
+
+def _pack_closely(ordered: Sequence[_Storage]) -> int:
+    """Give each storage, in order, the lowest place that is free for its whole life; return where they end."""
+    # The lives and places of those that have one, by place.
+    table = np.zeros((4, len(ordered)), np.int64)
+    for done, storage in enumerate(ordered):
+        born, dies, starts, ends = table[:, :done]
+        alive = (born <= storage.dies) & (dies >= storage.born)
+        taken = np.maximum.accumulate(ends[alive])
+        free = np.concatenate(([0], taken + -taken % _BORDER))
+        fits = np.append(starts[alive], _NO_END) >= free + storage.byte_count
+        storage.offset = int(free[fits.argmax()])
+        place = int(starts.searchsorted(storage.offset, side="right"))
+        table[:, place + 1 : done + 1] = table[:, place:done]
+        table[:, place] = storage.born, storage.dies, storage.offset, storage.offset + storage.byte_count
+    return int(table[3].max(initial=0))
+
+
+def _pack_by_size(storages: Sequence[_Storage], end: int) -> int:
+    """Give each storage a place behind ``end`` that only those of its size have; return where they end."""
+    resting: dict[int, list[int]] = {}
+    living: list[tuple[int, int, int]] = []
+    for storage in sorted(storages, key=lambda one: one.born):
+        while living and living[0][0] < storage.born:
+            _, size, offset = heappop(living)
+            resting[size].append(offset)
+        size = storage.byte_count + -storage.byte_count % _BORDER
+        places = resting.setdefault(size, [])
+        if places:
+            storage.offset = places.pop()
+        else:
+            storage.offset = end + -end % _BORDER
+            end = storage.offset + size
+        heappush(living, (storage.dies, size, storage.offset))
+    return end
 
 
 def plan_buffers(graph: Graph) -> BufferPlan:
@@ -148,5 +191,5 @@ def plan_buffers(graph: Graph) -> BufferPlan:
     planner.find_lifetimes()
     planner.share_dying_inputs()
     byte_count = planner.pack()
-    offsets = {value: storage.offset for value, storage in planner.storages.items()}
+    offsets = {value: storage.shared.offset for value, storage in planner.storages.items()}
     return BufferPlan(offsets, planner.views, byte_count)

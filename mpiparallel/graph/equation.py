@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mpiparallel.layout.layout import Reduction
 
@@ -44,6 +45,14 @@ class Equation:
     def __post_init__(self) -> None:
         if not self.strategy_inputs:
             object.__setattr__(self, "strategy_inputs", self.inputs)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        mappings = frozenset(self.divisors.items()), frozenset(self.sizes.items())
+        return hash((self.inputs, self.outputs, self.whole, self.reduction, self.batch, self.strategy_inputs, mappings))
 
     @classmethod
     def parse(cls, text: str, whole: str = "", reduction: Reduction = "sum", batch: str | None = None) -> Equation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mpiparallel.errors import TraceError
 from mpiparallel.graph.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
+    from mpiparallel.graph.equation import Equation
     from mpiparallel.graph.operator import Operator
     from mpiparallel.graph.parameter import Parameter
 
@@ -42,9 +44,9 @@ class Segment:
     recomputed: bool = False
 
 
-@dataclass(eq=False)
-class Node:
-    """One application of an operator.
+@dataclass(frozen=True)
+class Notes:
+    """What is known of a node beside what it computes; where a node is made of another, they are copied as a whole.
 
     ``origin`` is the node whose gradient it helps to compute; ``like`` a value whose layout all its inputs take;
     ``follows`` says that it takes the layouts of its inputs where it has no strategy. It runs only while all of its
@@ -52,15 +54,32 @@ class Node:
     ``segment`` compute is not kept for the gradient, but computed once more.
     """
 
-    operator: Operator
-    name: str
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...] = ()
     origin: Node | None = None
     like: Value | None = None
     follows: bool = False
     guards: tuple[Value, ...] = ()
     segment: Segment | None = None
+
+
+@dataclass(eq=False)
+class Node:
+    """One application of an operator; its ``name`` is the same in every trace of the same network."""
+
+    operator: Operator
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...] = ()
+    notes: Notes = Notes()
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether it is of the network itself: no part of a gradient, and no update."""
+        return self.notes.origin is None and self.notes.like is None and not self.operator.updates
+
+    @cached_property
+    def equation(self) -> Equation:
+        """Which dims of its inputs and outputs are cut together."""
+        return self.operator.equation(*(value.spec for value in self.inputs))
 
     def __repr__(self) -> str:
         return f"{list(self.outputs)} = {self.name}({', '.join(value.name for value in self.inputs)})"
@@ -106,14 +125,10 @@ class Graph:
         name: str,
         inputs: Sequence[Value],
         specs: Iterable[TensorSpec],
-        origin: Node | None = None,
-        like: Value | None = None,
-        follows: bool = False,
-        guards: tuple[Value, ...] = (),
-        segment: Segment | None = None,
+        notes: Notes = Notes(),
     ) -> Node:
         """Append a node with outputs of these specs."""
-        node = Node(operator, name, tuple(inputs), (), origin, like, follows, guards, segment)
+        node = Node(operator, name, tuple(inputs), (), notes)
         node.outputs = tuple(Value(spec, f"{name}:{index}", node, index) for index, spec in enumerate(specs))
         self.nodes.append(node)
         return node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Node, Value
@@ -40,7 +41,7 @@ def take_back_updates() -> list[Node]:
     overwritten: set[Value] = set()
     for node in reversed(trace.graph.nodes):
         updated = {node.inputs[index] for index in node.operator.updates}
-        if updated and not node.guards and not updated & touched and not overwritten & set(node.inputs):
+        if updated and not node.notes.guards and not updated & touched and not overwritten & set(node.inputs):
             taken.append(node)
             continue
         touched.update(node.inputs)
@@ -55,5 +56,5 @@ def put_back_updates(nodes: list[Node]) -> None:
     trace = active_trace()
     if trace is not None:
         for node in nodes:
-            node.guards = trace.guards
+            node.notes = replace(node.notes, guards=trace.notes.guards)
         trace.graph.nodes.extend(nodes)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.apply import apply
+from mpiparallel.graph.cost import Cost, counted_operations
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, operand, widened
@@ -55,6 +55,9 @@ class Operator(OperatorSettings):
     keeps_terms: ClassVar[bool] = False
     """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
 
+    joins: ClassVar[bool] = False
+    """Whether it updates each element by its ``expression`` from those at the same place and from 0-d inputs alone, so
+    that updates of several parameters can be computed side by side."""
     keeps_layouts: ClassVar[bool] = False
     """Whether it takes each input where it is, and leaves output ``i`` where input ``i`` is."""
 
@@ -75,7 +78,9 @@ class Operator(OperatorSettings):
 
     def configured(self: Self, **attributes: object) -> Self:
         """Return a copy with other attributes."""
-        twin = copy.copy(self)
+        # Several times as fast as copy.copy, and made for each node of a graph.
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
         for name, value in attributes.items():
             setattr(twin, name, value)
         return twin
@@ -103,6 +108,18 @@ class Operator(OperatorSettings):
         parts of the inputs.
         """
         return tuple(part.box for part in inputs)
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        """Return what it costs to compute outputs of these shapes, or a part of them, from inputs of these.
+
+        By default the operations follow from the equation; views cost nothing.
+        """
+        if self.is_view:
+            return Cost(0)
+        operations = counted_operations(self.equation(*inputs), inputs, outputs)
+        read = sum(spec.byte_count for index, spec in enumerate(inputs) if index not in self.unread)
+        written = sum(spec.byte_count for spec in (*outputs, *(inputs[index] for index in self.updates)))
+        return Cost(operations, read, written)
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         """Return an element of each output, or of what is updated, by elements of the inputs.

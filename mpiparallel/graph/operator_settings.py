@@ -24,14 +24,34 @@ class OperatorSettings:
         """The operator's name in graphs, messages and strategy files."""
         return type(self).__name__
 
-    def shard(self: Self, in_strategy: Strategy | None = None, out_strategy: Strategy | None = None) -> Self:
-        """Cut dim ``d`` of input ``i`` into ``in_strategy[i][d]`` parts; returns the operator.
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What a graph depends on: strategies, and whether outputs are recomputed."""
+        return self.strategy, self.out_strategy, self.segment
 
-        None takes the strategy away: the operator is then placed as one that never had any. With ``out_strategy`` the
-        outputs are moved to these cuts at once. A dim that is cut further takes the axes over which the output is a sum
-        first, so that a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)`` for a product. Raises
-        StrategyError when one is not a tuple of tuples of positive integers, and for an ``out_strategy`` alone; whether
-        they fit the operator and the devices is checked when the network is compiled.
+    def shard(self: Self, in_strategy: Strategy | None = None, out_strategy: Strategy | None = None) -> Self:
+        """Cut dim ``d`` of input ``i`` into ``in_strategy[i][d]`` parts.
+
+        Whether the cuts fit the operator and the devices is checked when the network is compiled.
+
+        Parameters
+        ----------
+        in_strategy : tuple of tuple of int, optional
+            For each input, into how many parts each dim is cut. None takes the strategy away: the operator is then
+            placed as one that never had any.
+        out_strategy : tuple of tuple of int, optional
+            Cuts to which the outputs are moved at once. A dim that is cut further takes the axes over which the output
+            is a sum first, so that a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)`` for a product.
+
+        Returns
+        -------
+        Operator
+            The operator itself.
+
+        Raises
+        ------
+        StrategyError
+            When one is not a tuple of tuples of positive integers, and for an ``out_strategy`` alone.
         """
         if in_strategy is None and out_strategy is not None:
             raise StrategyError(f"{self.name}: out_strategy {out_strategy!r} is given alone; give in_strategy too")

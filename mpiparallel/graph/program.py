@@ -100,7 +100,7 @@ class Program:
 
     def _by_guards(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]]]]:
         """Yield the steps in order, in stretches of equal guards."""
-        for guards, steps in groupby(self._steps, lambda step: step[0].guards):
+        for guards, steps in groupby(self._steps, lambda step: step[0].notes.guards):
             yield [self._array(flag) for flag in guards], list(steps)
 
     def _feed(self, inputs: Sequence[np.ndarray[Any, Any]]) -> None:

@@ -1,28 +1,13 @@
-"""The one registry of operators, by name."""
+"""The one registry of operators, by name: those that ``ops`` offers."""
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from mpiparallel.graph.operator import Operator
 
-_REGISTRARS: Final = "mpiparallel.ops.operations"
-
-
-class Registry(dict[str, "type[Operator]"]):
-    """Operators by name. A name that is not there yet loads all of the package's: a tensor can do sums at once."""
-
-    def __missing__(self, name: str) -> type[Operator]:
-        # By its name, because operators are made of this folder and stand above it.
-        importlib.import_module(_REGISTRARS)
-        if name not in self:
-            raise KeyError(name)
-        return self[name]
-
-
-OPERATORS: Final = Registry()
+OPERATORS: Final[dict[str, type[Operator]]] = {}
 Class = TypeVar("Class", bound="type[Operator]")
 
 

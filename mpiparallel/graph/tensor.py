@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.graph import Value
-from mpiparallel.graph.tensor_methods import TensorMethods
+from mpiparallel.graph.tensor_operations import TensorOperations
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import refuse_data_dependence
 from mpiparallel.layout.box import Box
@@ -30,15 +31,15 @@ class Initial(Protocol):
         """
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorOperations):
     """An n-dimensional array with MindSpore's methods.
 
     ``Tensor(input_data)`` takes a number, a list, an array or a tensor; Python floats become float32, NumPy arrays
     keep their dtype. ``Tensor(shape=..., dtype=..., init=...)`` is filled when it is needed. While a network is
-    traced, a tensor has a shape and a dtype but no values.
+    traced, a tensor has a shape and a dtype but no values. What operators do for it is attached by ``mpiparallel.ops``.
 
-    >>> (Tensor([1.0, 2.0]) + 1).asnumpy()
-    array([2., 3.], dtype=float32)
+    >>> Tensor([1.0, 2.0]).asnumpy()
+    array([1., 2.], dtype=float32)
     """
 
     __array_priority__ = 100
@@ -122,6 +123,38 @@ class Tensor(TensorMethods):
         return self._spec.size
 
     @property
+    def ndim(self) -> int:
+        """Number of dims."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """Return the number of dims."""
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements of the whole tensor."""
+        return prod(self.shape)
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements of the whole tensor."""
+        return self.numel() * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next along each dim, were all in C order."""
+        return tuple(self.itemsize * prod(self.shape[dim + 1 :]) for dim in range(self.ndim))
+
+    @property
     def array(self) -> Array:
         """The values, as an array of the backend; TraceError while they are not known."""
         if self._value is not None:
@@ -159,10 +192,6 @@ class Tensor(TensorMethods):
         """Return a tensor of the same values in memory of its own; in a traced network the tensor itself."""
         return self if self._value is not None else Tensor(self.asnumpy().copy())
 
-    def clone(self) -> Tensor:
-        """Return a tensor of the same values, whose gradient is that of this one."""
-        return self + 0 if self._value is not None else self.copy()
-
     def contiguous(self) -> Tensor:
         """Return the tensor itself."""
         return self
@@ -175,10 +204,6 @@ class Tensor(TensorMethods):
     def is_init(self) -> bool:
         """Whether the values are there."""
         return not self.has_init
-
-    def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08) -> bool:
-        """Return whether all elements differ by at most ``atol + rtol * abs(other)``."""
-        return bool(self.isclose(other, rtol, atol).all())
 
     @property
     def data(self) -> Tensor:
@@ -196,9 +221,6 @@ class Tensor(TensorMethods):
         if not self.shape:
             raise ShapeError("a 0-d tensor has no length")
         return self.shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (self[position] for position in range(len(self)))
 
     def __setitem__(self, index: Any, item: Any) -> None:
         if self._value is not None:

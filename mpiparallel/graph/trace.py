@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpiparallel.errors import TraceError
-from mpiparallel.graph.graph import Graph, Node, Segment, Value
+from mpiparallel.graph.graph import Graph, Node, Notes, Segment, Value
+
+if TYPE_CHECKING:
+    from mpiparallel.graph.operator import Operator
 
 _PACKAGE = str(Path(__file__).parent.parent)
 
@@ -23,21 +26,22 @@ Condition = Callable[[], object]
 class Trace:
     """A graph in the making: where in the network the tracer stands.
 
-    ``origin`` is the node whose gradient is being made; ``differentiated`` is set once a gradient has been made: what
-    comes after it follows the layouts of its inputs. ``guards`` and ``segment`` are those of the nodes that are made
-    now; ``cast_parameters`` are tensors that stand for parameters, by name, in another type of floats.
+    ``notes`` are those of the nodes that are made now; ``differentiated`` is set once a gradient has been made: what
+    comes after it follows the layouts of its inputs. ``cast_parameters`` are tensors that stand for parameters, by
+    name, in another type of floats.
     """
 
     graph: Graph = field(default_factory=Graph)
     scopes: list[str] = field(default_factory=list)
-    origin: Node | None = None
-    like: Value | None = None
+    notes: Notes = field(default_factory=Notes)
     differentiated: bool = False
-    guards: tuple[Value, ...] = ()
-    segment: Segment | None = None
     cast_parameters: dict[tuple[str, Any], Any] = field(default_factory=dict)
     conditions: dict[Condition, object] = field(default_factory=dict)
     """What the program depends on beside its inputs, such as whether a cell is in training, and how that was."""
+    operators: dict[Operator, tuple[object, ...]] = field(default_factory=dict)
+    """The operators that were applied, as the program has them, and how they were set."""
+    attributes: list[Condition] = field(default_factory=list)
+    """What tells the attributes of the networks that were called."""
     _within: int = 0
     _results: dict[tuple[Any, tuple[Value, ...], tuple[Value, ...]], tuple[Any, int]] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
@@ -45,18 +49,18 @@ class Trace:
     def unique_name(self, operator: str) -> str:
         """Return a name for a node here, the same in every trace of the same network."""
         base = "/".join([*self.scopes, operator])
-        if self.origin is not None:
-            base = f"gradient/{self.origin.name}/{operator}"
+        if self.notes.origin is not None:
+            base = f"gradient/{self.notes.origin.name}/{operator}"
         self._names[base] += 1
         return base if self._names[base] == 1 else f"{base}-{self._names[base] - 1}"
 
     def keep_result(self, function: Any, inputs: tuple[Value, ...], result: Any) -> None:
         """Remember what a function returned on these inputs, in case its gradient is asked for."""
-        self._results[function, inputs, self.guards] = result, len(self.graph.nodes)
+        self._results[function, inputs, self.notes.guards] = result, len(self.graph.nodes)
 
     def kept_result(self, function: Any, inputs: tuple[Value, ...]) -> Any:
         """Return what a function returned on these inputs; None when it is not known, or parameters changed since."""
-        result, made = self._results.get((function, inputs, self.guards), (None, 0))
+        result, made = self._results.get((function, inputs, self.notes.guards), (None, 0))
         return None if any(node.operator.updates for node in self.graph.nodes[made:]) else result
 
     def forget_casts(self, names: Collection[str]) -> None:
@@ -66,10 +70,11 @@ class Trace:
             self.cast_parameters = {key: cast for key, cast in known if key[0] not in names}
 
     @contextmanager
-    def depending_on(self, condition: Condition) -> Iterator[None]:
-        """Note how a condition is now; one within another is part of the outer."""
+    def depending_on(self, condition: Condition, attributes: Condition) -> Iterator[None]:
+        """Note how a condition is now, and what tells attributes; one within another is part of the outer."""
         if not self._within:
             self.conditions.setdefault(condition, condition())
+            self.attributes.append(attributes)
         self._within += 1
         try:
             yield
@@ -88,32 +93,29 @@ class Trace:
     @contextmanager
     def guarded_by(self, flag: Value) -> Iterator[None]:
         """Make nodes that run only while a 0-d parameter is other than 0."""
-        before = self.guards
-        self.guards = (*before, flag)
-        try:
+        with self._noting(guards=(*self.notes.guards, flag)):
             yield
-        finally:
-            self.guards = before
 
     @contextmanager
     def recomputed(self, segment: Segment) -> Iterator[None]:
         """Make nodes of a segment that is recomputed for its gradient; one inside another is part of the outer."""
-        before = self.segment
-        self.segment = before or segment
-        try:
+        with self._noting(segment=self.notes.segment or segment):
             yield
-        finally:
-            self.segment = before
 
     @contextmanager
     def making(self, origin: Node | None = None, like: Value | None = None) -> Iterator[None]:
         """Make nodes of the gradient of ``origin``, or nodes laid out like a value."""
-        before = self.origin, self.like, self.segment
-        self.origin, self.like, self.segment = origin, like, None
+        with self._noting(origin=origin, like=like, segment=None):
+            yield
+
+    @contextmanager
+    def _noting(self, **changes: Any) -> Iterator[None]:
+        before = self.notes
+        self.notes = replace(before, **changes)
         try:
             yield
         finally:
-            self.origin, self.like, self.segment = before
+            self.notes = before
 
 
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active_trace", default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from operator import gt
+from operator import eq, gt, sub
 
 from mpiparallel.errors import LayoutError
 
@@ -62,7 +62,7 @@ class Box:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extent of each dim, in elements."""
-        return tuple(stop - start for start, stop in zip(self.start, self.stop, strict=True))
+        return tuple(map(sub, self.stop, self.start))
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class Box:
     @property
     def empty(self) -> bool:
         """Whether the box holds no element."""
-        return any(start == stop for start, stop in zip(self.start, self.stop, strict=True))
+        return any(map(eq, self.start, self.stop))
 
     def intersection(self, other: Box) -> Box | None:
         """Return the elements in both boxes, or None when there are none.

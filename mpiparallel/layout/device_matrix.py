@@ -9,10 +9,11 @@ from itertools import pairwise, product
 from math import prod
 
 from mpiparallel.errors import LayoutError
+from mpiparallel.layout.interned import Interned
 
 
 @dataclass(frozen=True)
-class DeviceMatrix:
+class DeviceMatrix(metaclass=Interned):
     """Ranks arranged on axes, the last axis fastest: ``first_rank`` to ``first_rank + size - 1``, or ``ranks``.
 
     A pure value: it needs no devices and no MPI. ``ranks`` gives the rank at each place, distinct and in any order;

@@ -13,10 +13,13 @@ from mpiparallel.errors import LayoutError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.cut import Cut
 from mpiparallel.layout.device_matrix import DeviceMatrix, refined_axes
+from mpiparallel.layout.interned import Interned
 
 TensorMap = tuple[tuple[int, ...], ...]
 Bounds = tuple[tuple[int, int], ...]
 Reduction = Literal["sum", "max", "min", "prod"]
+
+_MOST_BOXES = 16
 
 
 def bounds_of(sizes: Sequence[int]) -> Bounds:
@@ -30,7 +33,7 @@ def bounds_of(sizes: Sequence[int]) -> Bounds:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(metaclass=Interned):
     """How a tensor of ``global_shape`` is cut over a device matrix.
 
     ``tensor_map`` names for each dim the axes that cut it, major axis first; ``()`` is an uncut dim. Axes that cut no
@@ -78,6 +81,14 @@ class Layout:
     def replicated(cls, global_shape: tuple[int, ...], devices: DeviceMatrix) -> Layout:
         """Return the layout that gives every rank the whole tensor."""
         return cls(global_shape, devices, ((),) * len(global_shape))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        devices, cuts = self.devices, (self.tensor_map, self.partial, self.reduction, self.optimizer_axes, self.bounds)
+        return hash((self.global_shape, devices, cuts))
 
     def _bounds_fit(self) -> bool:
         if self.optimizer_axes or len(self.bounds) != len(self.global_shape):
@@ -146,11 +157,17 @@ class Layout:
 
     def box(self, rank: int) -> Box:
         """Return the elements of the global tensor that ``rank`` holds."""
-        known: tuple[int, Box] | None = self.__dict__.get("_last_box")
-        if known is None or known[0] != rank:
-            # A process asks again and again for its own rank; boxes of all ranks would need much memory.
-            known = self.__dict__["_last_box"] = rank, self.box_of_parts(self.parts(rank))
-        return known[1]
+        found = self._boxes.get(rank)
+        if found is None:
+            if len(self._boxes) >= _MOST_BOXES:
+                self._boxes.clear()
+            found = self._boxes[rank] = self.box_of_parts(self.parts(rank))
+        return found
+
+    @cached_property
+    def _boxes(self) -> dict[int, Box]:
+        # A process asks again and again for its own rank; boxes of all ranks would need much memory.
+        return {}
 
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Return the shape of what ``rank`` holds."""

@@ -76,6 +76,7 @@ from mpiparallel.nn.smooth_activation import LogSoftmax as LogSoftmax
 from mpiparallel.nn.smooth_activation import Mish as Mish
 from mpiparallel.nn.smooth_activation import PReLU as PReLU
 from mpiparallel.nn.smooth_activation import ReLU6 as ReLU6
+from mpiparallel.nn.smooth_activation import SeLU as SeLU
 from mpiparallel.nn.smooth_activation import SiLU as SiLU
 from mpiparallel.nn.smooth_activation import Softsign as Softsign
 from mpiparallel.nn.wrap.loss_cell import WithEvalCell as WithEvalCell
@@ -146,6 +147,7 @@ __all__ = [
     "RMSELoss",
     "ReLU",
     "ReLU6",
+    "SeLU",
     "SequentialCell",
     "SiLU",
     "Sigmoid",

@@ -97,6 +97,7 @@ _ACTIVATIONS: dict[str, type[Cell]] = {
     "prelu": smooth.PReLU,
     "relu6": smooth.ReLU6,
     "silu": smooth.SiLU,
+    "softsign": smooth.Softsign,
 }
 
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.structure import with_defaults
 from mpiparallel.context.compiled_function import CompiledFunction
-from mpiparallel.context.structure import with_defaults
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.graph import Segment
@@ -18,11 +19,11 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.precision import cast_float, computing_in
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
+from mpiparallel.nn.cell_attributes import attributes_of
 from mpiparallel.nn.cell_settings import CellSettings
 from mpiparallel.nn.initializer import initializer
 from mpiparallel.nn.written_gradient import WrittenGradient
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.refusal import only
 from mpiparallel.remark import no_effect
 
@@ -158,7 +159,7 @@ class Cell(CellSettings):
         trace = active_trace()
         with ExitStack() as places:
             if trace is not None:
-                places.enter_context(trace.depending_on(self._training_flags))
+                places.enter_context(trace.depending_on(self._training_flags, self._attributes))
             if trace is not None and self._scope:
                 places.enter_context(trace.scope(self._scope))
             if trace is not None and self._recompute is not None:
@@ -187,6 +188,9 @@ class Cell(CellSettings):
     def _training_flags(self) -> tuple[object, ...]:
         cells = (cell for _, cell in self.cells_and_names())
         return tuple((one.training, one._precision, str(one._recompute), *one._flags.items()) for one in cells)
+
+    def _attributes(self) -> tuple[object, ...]:
+        return tuple(attributes_of(one) for _, one in self.cells_and_names())
 
     def compile(self, *inputs: Any, **options: Any) -> None:
         """Trace, cut and compile the network for inputs of these shapes, so that the first call finds it ready."""

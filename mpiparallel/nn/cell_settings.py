@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops.identity import Identity
 from mpiparallel.remark import no_effect, remark
 
 Layouts = tuple[tuple[int, ...] | None, ...]
@@ -55,7 +55,7 @@ class CellSettings:
                 f"{type(self).__name__}.shard: {what} {strategy} has {len(strategy)} entries for {len(tensors)} tensors"
             )
         return tuple(
-            OPERATORS["Identity"]().shard((cuts,))(one) if cuts and isinstance(one, Tensor) else one
+            Identity().shard((cuts,))(one) if cuts and isinstance(one, Tensor) else one
             for one, cuts in zip(tensors, strategy, strict=True)
         )
 

@@ -19,11 +19,30 @@ from mpiparallel.remark import no_effect
 class Dense(Cell):
     """``activation(x @ weight.T + bias)`` along the last dim of ``x``.
 
-    ``weight`` has shape (out_channels, in_channels) and ``bias`` (out_channels,). An ``x`` of shape (..., in_channels)
-    is taken as rows, so that strategies speak of two dims: ``dense.matmul.shard(((2, 1), (4, 1)))`` cuts rows 2 ways
-    and output channels 4 ways, and ``dense.bias_add.shard(((2, 4), (4,)))`` fits to it. ``activation`` is a name for
-    ``get_activation`` or a cell. Raises ConfigurationError when an initial tensor has another shape.
+    An ``x`` of shape (..., in_channels) is taken as rows, so that strategies speak of two dims:
+    ``dense.matmul.shard(((2, 1), (4, 1)))`` cuts rows 2 ways and output channels 4 ways, and
+    ``dense.bias_add.shard(((2, 4), (4,)))`` fits to it.
 
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Extent of the last dim of ``x``, and of the output.
+    weight_init, bias_init : str, Initializer or Tensor
+        First values of ``weight``, of shape (out_channels, in_channels), and of ``bias``, of shape (out_channels,).
+    has_bias : bool
+        Whether a bias is added.
+    activation : str or Cell, optional
+        A name for ``get_activation``, or a cell.
+    dtype : dtype
+        Of weight and bias.
+
+    Raises
+    ------
+    ConfigurationError
+        When an initial tensor has another shape.
+
+    Examples
+    --------
     >>> Dense(3, 5)(Tensor(np.ones((2, 4, 3), np.float32))).shape
     (2, 4, 5)
     """

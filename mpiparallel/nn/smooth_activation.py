@@ -1,4 +1,4 @@
-"""Activation functions as cells, that are made of several operators."""
+"""Activation functions as cells, beside the common ones."""
 
 from __future__ import annotations
 
@@ -57,15 +57,29 @@ class PReLU(Cell):
 
 
 class ELU(Cell):
-    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere."""
+    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere; the operator is ``elu``."""
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
-        self.alpha = alpha
+        self.elu = ops.Elu(alpha)
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.elu(x, self.alpha)
+        result: Tensor = self.elu(x)
+        return result
+
+
+class SeLU(Cell):
+    """1.0507 times ``x`` where it is positive, times ``1.6733 * (exp(x) - 1)`` elsewhere; the operator is ``selu``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.selu = ops.SeLU()
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``input_x``."""
+        result: Tensor = self.selu(input_x)
+        return result
 
 
 class ReLU6(Cell):
@@ -77,19 +91,29 @@ class ReLU6(Cell):
 
 
 class SiLU(Cell):
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``; the operator is ``silu``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silu = ops.SiLU()
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.silu(x)
+        result: Tensor = self.silu(x)
+        return result
 
 
 class Mish(Cell):
-    """``x * tanh(log(1 + exp(x)))``."""
+    """``x * tanh(log(1 + exp(x)))``; the operator is ``mish``."""
 
-    def construct(self, x: Tensor) -> Tensor:
-        """Return a tensor of the shape of ``x``."""
-        return functions.mish(x)
+    def __init__(self) -> None:
+        super().__init__()
+        self.mish = ops.Mish()
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """Return a tensor of the shape of ``input_x``."""
+        result: Tensor = self.mish(input_x)
+        return result
 
 
 class LogSigmoid(Cell):
@@ -101,27 +125,42 @@ class LogSigmoid(Cell):
 
 
 class Softsign(Cell):
-    """``x / (1 + abs(x))``."""
+    """``x / (1 + abs(x))``; the operator is ``softsign``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.softsign = ops.Softsign()
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.softsign(x)
+        result: Tensor = self.softsign(x)
+        return result
 
 
 class HSigmoid(Cell):
-    """``min(max(x + 3, 0), 6) / 6``."""
+    """``min(max(x + 3, 0), 6) / 6``; the operator is ``hsigmoid``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hsigmoid = ops.HSigmoid()
 
     def construct(self, input: Tensor) -> Tensor:
         """Return a tensor of the shape of ``input``."""
-        return functions.hardsigmoid(input)
+        result: Tensor = self.hsigmoid(input)
+        return result
 
 
 class HSwish(Cell):
-    """``x * min(max(x + 3, 0), 6) / 6``."""
+    """``x * min(max(x + 3, 0), 6) / 6``; the operator is ``hswish``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hswish = ops.HSwish()
 
     def construct(self, input: Tensor) -> Tensor:
         """Return a tensor of the shape of ``input``."""
-        return functions.hardswish(input)
+        result: Tensor = self.hswish(input)
+        return result
 
 
 class LogSoftmax(Cell):

@@ -8,15 +8,15 @@ from typing import Any
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.elementwise import promote
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term
+from mpiparallel.graph.input_checks import check_shape
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.elementwise import promote
-from mpiparallel.ops.input_checks import check_shape
 from mpiparallel.ops.reduction import ReduceSum
 from mpiparallel.ops.window import image_format
 

@@ -8,13 +8,12 @@ from typing import Any
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.input_checks import check_integer, check_shape
 from mpiparallel.graph.operator import Kernel
-from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.indexing import Indexing
-from mpiparallel.ops.input_checks import check_integer, check_shape
 
 Tensors = Sequence[Tensor]
 
@@ -53,7 +52,6 @@ class Batched(Indexing):
         )
 
 
-@register
 class BatchGather(Batched):
     """Gather with ``batch_dims``: ``params[b, indices[b]]`` where that picks along dim 0 of each table."""
 
@@ -101,7 +99,6 @@ class BatchGather(Batched):
         return BatchGatherGrad(self.axis, self.batch_dims)(indices, gradients[0], table), None
 
 
-@register
 class BatchGatherGrad(Batched):
     """The gradient of BatchGather with respect to its table, of which shape and layout alone count."""
 

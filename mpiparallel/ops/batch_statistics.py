@@ -11,12 +11,12 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.term import Term, reduce
+from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.input_checks import check_floating, check_shape
 
 Tensors = Sequence[Tensor]
 

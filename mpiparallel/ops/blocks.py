@@ -8,10 +8,10 @@ from math import prod
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.blocks import block_size as block_size
+from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.input_checks import check_floating, check_shape
 
 Block = tuple[Array, ...]
 

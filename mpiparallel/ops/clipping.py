@@ -7,8 +7,7 @@ from typing import Any
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.ops.arithmetic import Maximum, Minimum
-from mpiparallel.ops.elementwise import Sqrt, Square
+from mpiparallel.ops.elementwise import Maximum, Minimum, Sqrt, Square
 from mpiparallel.ops.reduction import ReduceSum
 from mpiparallel.ops.sum_of_squares import L2Loss
 from mpiparallel.refusal import only

@@ -9,21 +9,17 @@ import numpy as np
 
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 from mpiparallel.ops import operations
-
-
-def _apply(operator: Any, *inputs: Any) -> Tensor:
-    result: Tensor = operator(*inputs)
-    return result
+from mpiparallel.ops.application import applied
 
 
 def zeros_like(input: Any, *, dtype: Any = None) -> Tensor:
     """Return zeros of the shape of a tensor, and of its dtype unless one is given."""
-    return _cast(_apply(operations.ZerosLike(), input), dtype)
+    return _cast(applied(operations.ZerosLike(), input), dtype)
 
 
 def ones_like(input: Any, *, dtype: Any = None) -> Tensor:
     """Return ones of the shape of a tensor, and of its dtype unless one is given."""
-    return _cast(_apply(operations.OnesLike(), input), dtype)
+    return _cast(applied(operations.OnesLike(), input), dtype)
 
 
 def _cast(x: Tensor, dtype: Any) -> Tensor:
@@ -32,7 +28,7 @@ def _cast(x: Tensor, dtype: Any) -> Tensor:
 
 def fill(type: Any, shape: Any, value: Any) -> Tensor:
     """Return a tensor of a dtype and a shape with ``value`` everywhere."""
-    return _apply(operations.Fill(), type, shape, value)
+    return applied(operations.Fill(), type, shape, value)
 
 
 def full(size: Any, fill_value: Any, dtype: Any = None) -> Tensor:

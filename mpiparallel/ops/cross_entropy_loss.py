@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.compile.differentiate import is_zero
 from mpiparallel.errors import GradientError, ShapeError
-from mpiparallel.graph.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, call, operand, reduce, widened
+from mpiparallel.graph.input_checks import check_floating, check_integer, check_shape
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.indexing import Indexing
-from mpiparallel.ops.input_checks import check_floating, check_integer, check_shape
 
 Tensors = Sequence[Tensor]
 

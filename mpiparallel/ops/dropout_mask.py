@@ -12,13 +12,13 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term
+from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.blocks import Blockwise, block_size, element_blocks
-from mpiparallel.ops.input_checks import check_floating, check_shape
 
 Tensors = Sequence[Tensor]
 

@@ -10,6 +10,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -18,7 +19,6 @@ from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.layout import bounds_of
 from mpiparallel.ops.batch_gathering import BatchGather
 from mpiparallel.ops.indexing import Indexing
-from mpiparallel.ops.input_checks import check_integer, check_shape, normal_axis
 
 Tensors = Sequence[Tensor]
 Names = tuple[str, ...]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.compile.differentiate import differentiate
+from mpiparallel.compile.structure import Options
 from mpiparallel.context.compiled_function import CompiledFunction
-from mpiparallel.context.structure import Options
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.apply import value_in
-from mpiparallel.graph.differentiate import differentiate
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor

@@ -8,9 +8,9 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor_spec import Part
-from mpiparallel.ops.input_checks import normal_axis
 
 
 class Indexing(Operator):

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from mpiparallel.graph.differentiate import is_zero
+from mpiparallel.compile.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.term import Term, call, reduce
+from mpiparallel.graph.input_checks import check_floating, check_shape, normal_axis
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.input_checks import check_floating, check_shape, normal_axis
 
 Tensors = Sequence[Tensor]
 

@@ -9,6 +9,7 @@ import numpy as np
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.ops.application import applied
 from mpiparallel.remark import no_effect
 
 
@@ -16,12 +17,7 @@ def _tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else Tensor(x)
 
 
-def _apply(operator: Any, *inputs: Any) -> Tensor:
-    result: Tensor = operator(*inputs)
-    return result
-
-
-def reduced(losses: Tensor, reduction: str, name: str) -> Tensor:
+def _reduced(losses: Tensor, reduction: str, name: str) -> Tensor:
     """Return the mean, the sum, or the losses themselves; raise ConfigurationError for another reduction."""
     if reduction == "none":
         return losses
@@ -32,12 +28,12 @@ def reduced(losses: Tensor, reduction: str, name: str) -> Tensor:
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Return the reduction of ``(input - target) ** 2``."""
-    return reduced((_tensor(input) - target).square(), reduction, "mse_loss")
+    return _reduced((_tensor(input) - target).square(), reduction, "mse_loss")
 
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Return the reduction of ``abs(input - target)``."""
-    return reduced((_tensor(input) - target).abs(), reduction, "l1_loss")
+    return _reduced((_tensor(input) - target).abs(), reduction, "l1_loss")
 
 
 def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Tensor:
@@ -45,13 +41,13 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     beta / 2``.
     """
     far = (_tensor(input) - target).abs()
-    losses = _apply(operations.Select(), far < beta, far.square() / (2.0 * beta), far - beta / 2.0)
-    return reduced(losses, reduction, "smooth_l1_loss")
+    losses = applied(operations.Select(), far < beta, far.square() / (2.0 * beta), far - beta / 2.0)
+    return _reduced(losses, reduction, "smooth_l1_loss")
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Return the reduction of ``delta`` times the smooth L1 loss of ``beta = delta``."""
-    return reduced(smooth_l1_loss(input, target, delta) * delta, reduction, "huber_loss")
+    return _reduced(smooth_l1_loss(input, target, delta) * delta, reduction, "huber_loss")
 
 
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
@@ -61,11 +57,11 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
     """
     x, p = _tensor(logits), _tensor(labels)
     positive = p > 0
-    safe = _apply(operations.Select(), positive, p, _apply(operations.OnesLike(), p))
-    losses = _apply(operations.Select(), positive, p * (safe.log() - x), _apply(operations.ZerosLike(), p))
+    safe = applied(operations.Select(), positive, p, applied(operations.OnesLike(), p))
+    losses = applied(operations.Select(), positive, p * (safe.log() - x), applied(operations.ZerosLike(), p))
     if reduction == "batchmean":
         return losses.sum() / x.shape[0]
-    return reduced(losses, reduction, "kl_div")
+    return _reduced(losses, reduction, "kl_div")
 
 
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
@@ -75,7 +71,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     """
     p, y = _tensor(logits), _tensor(labels)
     losses = -(y * _log(p) + (1.0 - y) * _log(1.0 - p))
-    return reduced(losses if weight is None else losses * weight, reduction, "binary_cross_entropy")
+    return _reduced(losses if weight is None else losses * weight, reduction, "binary_cross_entropy")
 
 
 def _log(p: Tensor) -> Tensor:
@@ -89,12 +85,12 @@ def binary_cross_entropy_with_logits(
     times ``weight``.
     """
     x, y = _tensor(input), _tensor(target)
-    losses = _apply(operations.SigmoidCrossEntropyWithLogits(), x, y)
+    losses = applied(operations.SigmoidCrossEntropyWithLogits(), x, y)
     if pos_weight is not None:
-        losses = losses + y * (_tensor(pos_weight) - 1.0) * _apply(
-            operations.SigmoidCrossEntropyWithLogits(), x, _apply(operations.OnesLike(), x)
+        losses = losses + y * (_tensor(pos_weight) - 1.0) * applied(
+            operations.SigmoidCrossEntropyWithLogits(), x, applied(operations.OnesLike(), x)
         )
-    return reduced(losses if weight is None else losses * weight, reduction, "binary_cross_entropy_with_logits")
+    return _reduced(losses if weight is None else losses * weight, reduction, "binary_cross_entropy_with_logits")
 
 
 def nll_loss(
@@ -115,7 +111,7 @@ def nll_loss(
     if classes.shape != (*x.shape[:dim], *x.shape[dim + 1 :]):
         raise ShapeError(f"nll_loss: target of shape {classes.shape} must be {x.shape} without its dim {dim}")
     ones, zeros = (np.asarray(value, x.spec.dtype) for value in (1, 0))
-    chosen = _apply(operations.OneHot(dim if dim < x.ndim - 1 else -1), classes, x.shape[dim], ones, zeros)
+    chosen = applied(operations.OneHot(dim if dim < x.ndim - 1 else -1), classes, x.shape[dim], ones, zeros)
     taken = (classes != ignore_index).astype(x.dtype)
     weighted = chosen if weight is None else chosen * _along(weight, dim, x.ndim)
     weights = taken if weight is None else weighted.sum(dim) * taken
@@ -127,7 +123,7 @@ def nll_loss(
     if reduction == "mean":
         mean: Tensor = losses.sum() / weights.sum()
         return mean
-    return reduced(losses, reduction, "nll_loss")
+    return _reduced(losses, reduction, "nll_loss")
 
 
 def _along(weight: Any, dim: int, ndim: int) -> Tensor:
@@ -159,4 +155,4 @@ def cross_entropy(
     no_effect("cross_entropy", "ignore_index", ignore_index, "the target has shares, not classes", default=-100)
     shares = wanted * (1.0 - label_smoothing) + label_smoothing / x.shape[dim] if label_smoothing else wanted
     terms = logarithms * shares if weight is None else logarithms * shares * _along(weight, dim, x.ndim)
-    return reduced(-terms.sum(dim), reduction, "cross_entropy")
+    return _reduced(-terms.sum(dim), reduction, "cross_entropy")

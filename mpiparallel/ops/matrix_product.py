@@ -10,13 +10,13 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.broadcasting import broadcast_shape, sum_to
 
 
 @register
@@ -103,6 +103,16 @@ class BatchMatMul(Operator):
 class MatMul(BatchMatMul):
     """The product of two matrices, ``x`` (m, k) and ``w`` (k, n), either transposed when asked for.
 
+    Its strategy has two cuts for each input, ``((2, 1), (1, 2))``; k must be cut alike in both. Where it is, each rank
+    computes a term, and the output is their sum.
+
+    Parameters
+    ----------
+    transpose_a, transpose_b : bool
+        Whether ``x`` comes as (k, m), and ``w`` as (n, k).
+
+    Examples
+    --------
     >>> MatMul(transpose_b=True)(np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """

@@ -11,12 +11,12 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.input_checks import normal_axis
 
 Tensors = Sequence[Tensor]
 

@@ -27,6 +27,7 @@ class Update(Operator):
     Its inputs are tensors of the first one's shape, all cut alike, and scalars: 0-d tensors that are read at each run.
     """
 
+    joins = True
     updates: ClassVar[tuple[int, ...]] = (0,)
     scalars: ClassVar[tuple[int, ...]] = ()
     """The inputs that are 0-d."""

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.input_checks import check_shape
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.input_checks import check_shape
 from mpiparallel.ops.pooling_windows import Pooling, PoolingGradient, PoolingOfImages
 from mpiparallel.ops.window import WindowsOfImage
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import ClassVar, TypeVar
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.input_checks import check_floating
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.blocks import block_size, row_blocks
-from mpiparallel.ops.input_checks import check_floating
 from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
 from mpiparallel.ops.window_parts import IMAGE_DIMS, cropped, image_of, is_cut, output_of, windows_of_part
 
@@ -59,6 +62,10 @@ class Pooling(Operator):
     def equation(self, *inputs: TensorSpec) -> Equation:
         labels: Labels = ("n", "c", "h", "w")
         return Equation((labels,) * len(inputs), (labels,), batch="n")
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        windows = min(spec.size for spec in (*inputs, *outputs))
+        return replace(super().cost(inputs, outputs), operations=windows * prod(self.window.kernel))
 
     def windows(self, shape: Sequence[int]) -> WindowsOfImage:
         """Return the windows of images of this shape (n, c, h, w)."""

@@ -11,13 +11,13 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.gathering import GatherLastGrad
-from mpiparallel.ops.input_checks import normal_axis
 from mpiparallel.ops.one_hot_encoding import OneHot
 from mpiparallel.ops.reduction import Reduce, ReduceMax, ReduceMin, ReduceSum
 from mpiparallel.ops.reshaping import Transpose
@@ -63,12 +63,10 @@ class FirstExtreme:
         return (Transpose()(spread, tuple(int(dim) for dim in np.argsort((*others, axis)))),)
 
 
-@register
 class RowMaximum(FirstExtreme, ReduceMax):
     """The largest element along one dim; the first of equal ones has all of the gradient."""
 
 
-@register
 class RowMinimum(FirstExtreme, ReduceMin):
     """The smallest element along one dim; the first of equal ones has all of the gradient."""
 

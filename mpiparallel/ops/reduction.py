@@ -13,17 +13,23 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term, reduce
+from mpiparallel.graph.input_checks import check_bool
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.layout import Reduction as Reducing
-from mpiparallel.ops.input_checks import check_bool
 from mpiparallel.ops.reshaping import BroadcastTo
 from mpiparallel.refusal import only
 
 Tensors = Sequence[Tensor]
+
+
+def is_one_kernel(runtime: Runtime, x: Array) -> bool:
+    """Return whether a sum of x is an expression's kernel, not a call of the array library."""
+    is_compiled = runtime.backend.kernels is not None and x.dtype.kind == "f" and x.ndim > 0
+    return is_compiled or bool(x.dtype == np.float16)
 
 
 class Reduce(Operator):
@@ -95,7 +101,7 @@ class ReduceSum(Reduce):
         return (reduce("sum", x, self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        if inputs[0].dtype == np.float16:
+        if is_one_kernel(runtime, inputs[0]):
             return super().kernel(runtime, inputs, outputs)
         dims = self.dims(inputs[0].ndim)
         return partial(runtime.array_module.add.reduce, inputs[0], axis=dims, out=outputs[0], keepdims=self.keep_dims)
@@ -122,7 +128,7 @@ class ReduceMean(Reduce):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, target = runtime.array_module, inputs[0], outputs[0]
-        if x.dtype == np.float16:
+        if is_one_kernel(runtime, x):
             return super().kernel(runtime, inputs, outputs)
         dims = self.dims(x.ndim)
         count = target.dtype.type(self.count)

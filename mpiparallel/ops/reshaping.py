@@ -11,14 +11,14 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
-from mpiparallel.ops.broadcasting import broadcast_shape, sum_to
-from mpiparallel.ops.input_checks import normal_axis
 
 Tensors = Sequence[Tensor]
 

@@ -9,26 +9,22 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
+from mpiparallel.ops.application import applied
 from mpiparallel.ops.edge_padding import padding_pairs
-from mpiparallel.ops.input_checks import normal_axis
 from mpiparallel.refusal import only
-
-
-def _apply(operator: Any, *inputs: Any) -> Tensor:
-    result: Tensor = operator(*inputs)
-    return result
 
 
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Return tensors put one after another along dim ``axis``."""
-    return _apply(operations.Concat(axis), tensors)
+    return applied(operations.Concat(axis), tensors)
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Return tensors of one shape put one after another along a new dim ``axis``."""
-    return _apply(operations.Stack(axis), tensors)
+    return applied(operations.Stack(axis), tensors)
 
 
 def unstack(input_x: Any, axis: int = 0) -> tuple[Tensor, ...]:
@@ -57,7 +53,7 @@ def split(
 
 def reshape(input: Any, shape: Any) -> Tensor:
     """Return the elements in the same order in another shape; one extent may be -1."""
-    return _apply(operations.Reshape(), input, shape)
+    return applied(operations.Reshape(), input, shape)
 
 
 def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
@@ -68,7 +64,7 @@ def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = 
     only("flatten", "order", order, "C")
     x = input if isinstance(input, Tensor) else Tensor(input)
     if (start_dim, end_dim) == (1, -1) or not x.ndim:
-        return _apply(operations.Flatten(), x)
+        return applied(operations.Flatten(), x)
     first, last = normal_axis(start_dim, x.ndim), normal_axis(end_dim, x.ndim)
     if first > last:
         raise ShapeError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim} of {x.shape}; swap them")
@@ -77,27 +73,27 @@ def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = 
 
 def transpose(input: Any, input_perm: Any) -> Tensor:
     """Return the tensor with dims permuted: dim ``d`` of the output is dim ``input_perm[d]`` of the input."""
-    return _apply(operations.Transpose(), input, input_perm)
+    return applied(operations.Transpose(), input, input_perm)
 
 
 def broadcast_to(input: Any, shape: Any) -> Tensor:
     """Return the tensor repeated along its dims of one element, and along new leading dims, to ``shape``."""
-    return _apply(operations.BroadcastTo(shape), input)
+    return applied(operations.BroadcastTo(shape), input)
 
 
 def expand_dims(input_x: Any, axis: int) -> Tensor:
     """Return the tensor with a new dim of one element at ``axis``."""
-    return _apply(operations.ExpandDims(), input_x, axis)
+    return applied(operations.ExpandDims(), input_x, axis)
 
 
 def squeeze(input: Any, axis: Any = None) -> Tensor:
     """Return the tensor without its dims ``axis`` of one element, or all such dims when it is None."""
-    return _apply(operations.Squeeze(() if axis is None else axis), input)
+    return applied(operations.Squeeze(() if axis is None else axis), input)
 
 
 def tile(input_x: Any, multiples: Sequence[int]) -> Tensor:
     """Return the tensor repeated ``multiples[d]`` times along each dim ``d``."""
-    return _apply(operations.Tile(), input_x, multiples)
+    return applied(operations.Tile(), input_x, multiples)
 
 
 def pad(input_x: Any, padding: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -112,12 +108,12 @@ def pad(input_x: Any, padding: Sequence[Any], mode: str = "constant", value: flo
     if mode != "constant":
         raise ConfigurationError(f"pad: mode {mode!r} is not supported; use 'constant'")
     pairs = padding_pairs(padding, input_x.ndim if hasattr(input_x, "ndim") else np.ndim(input_x))
-    return _apply(operations.Pad(pairs, 0 if value is None else value), input_x)
+    return applied(operations.Pad(pairs, 0 if value is None else value), input_x)
 
 
 def slice(input_x: Any, begin: Sequence[int], size: Sequence[int]) -> Tensor:
     """Return ``size[d]`` elements of each dim ``d`` from ``begin[d]`` on, all that are left where the size is -1."""
-    return _apply(operations.Slice(), input_x, begin, size)
+    return applied(operations.Slice(), input_x, begin, size)
 
 
 def strided_slice(
@@ -136,4 +132,7 @@ def strided_slice(
     The masks are those of StridedSlice.
     """
     operator = operations.StridedSlice(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return _apply(operator, input_x, tuple(begin), tuple(end), tuple(strides))
+    return applied(operator, input_x, tuple(begin), tuple(end), tuple(strides))
+
+
+cat = concat

@@ -8,8 +8,8 @@ from typing import Any
 from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.ops.activation import Sigmoid
 from mpiparallel.ops.blocks import Blockwise
+from mpiparallel.ops.elementwise import Sigmoid
 
 Tensors = Sequence[Tensor]
 

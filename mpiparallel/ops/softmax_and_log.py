@@ -7,11 +7,11 @@ from typing import Any
 
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term, call, reduce
+from mpiparallel.graph.input_checks import check_floating, check_shape, normal_axis
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.ops.input_checks import check_floating, check_shape, normal_axis
 
 Tensors = Sequence[Tensor]
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.input_checks import check_floating
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.blocks import block_size, element_blocks
-from mpiparallel.ops.input_checks import check_floating
 
 Tensors = Sequence[Tensor]
 

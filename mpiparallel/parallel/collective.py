@@ -242,7 +242,6 @@ class Broadcast(_Rooted):
         return (Reduce(self.root_rank, self.group)(gradients[0]),)
 
 
-@register
 class Reduce(_Rooted):
     """The sum of ``x`` over the group on member ``root_rank``, zeros on the others: the gradient of Broadcast."""
 

@@ -26,7 +26,8 @@ class ParallelMode:
 class ParallelConfiguration:
     """What the context says when a network is compiled.
 
-    ``full_batch`` means that every rank is fed the global batch, else each its own equal piece of it.
+    ``full_batch`` means that every rank is fed the global batch, else each its own equal piece of it: of dim 0, or
+    where there are ``input_cuts``, of each input in turn as many in each dim as they say.
     ``optimizer_threshold`` is in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas.
     ``strategy_of_all`` puts parameters that are not trained into the strategy file too. ``save_graphs`` says how many
     kinds of graphs are written below ``save_graphs_path``: 1 the traced, 2 the laid out and the local too, 3 with the
@@ -38,6 +39,7 @@ class ParallelConfiguration:
     device_num: int = 1
     rank: int = 0
     full_batch: bool = True
+    input_cuts: tuple[tuple[int, ...], ...] = ()
     gradients_mean: bool = False
     parameter_broadcast: bool = False
     enable_parallel_optimizer: bool = False
@@ -54,3 +56,10 @@ class ParallelConfiguration:
     device_target: str = "CPU"
     device_id: int = 0
     laid_out_anew: bool = False
+
+    @property
+    def batch_pieces(self) -> int:
+        """How many ranks together are fed the rows of a batch."""
+        if self.input_cuts:
+            return self.input_cuts[0][0]
+        return 1 if self.full_batch else self.device_num

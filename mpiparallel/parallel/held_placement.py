@@ -48,7 +48,7 @@ def place_beside(operands: Operands, strategy: Strategy, held: Mapping[int, Layo
     for label, pieces in zip(order, refined_axes(extents, finer), strict=True):
         if label is not None:
             found[label] = tuple(spare[piece] for piece in pieces)
-    return replace(lay_out(operands, found, matrix), strategy=strategy)
+    return replace(lay_out(operands.rule, found, matrix), strategy=strategy)
 
 
 def _held_axes(operands: Operands, cuts: Mapping[str, int], held: Mapping[int, Layout]) -> Axes | None:

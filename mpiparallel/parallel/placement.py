@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
+from typing import Final
 
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.equation import Equation, Labels
@@ -13,6 +15,8 @@ from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
 from mpiparallel.layout.layout import Bounds, Layout, bounds_of
 
 Shape = tuple[int, ...]
+
+_PLACEMENTS_KEPT: Final = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -25,13 +29,35 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Operands:
-    """An operator's name, rule and global shapes: what a placement is made from."""
+class Rule:
+    """An operator's equation and global shapes, equal for all operators that can be placed alike."""
 
-    name: str
     equation: Equation
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """An operator's name and rule: what a placement is made from."""
+
+    name: str
+    rule: Rule
+
+    @property
+    def equation(self) -> Equation:
+        """Which dims are cut together."""
+        return self.rule.equation
+
+    @property
+    def inputs(self) -> tuple[Shape, ...]:
+        """The global shapes of its inputs."""
+        return self.rule.inputs
+
+    @property
+    def outputs(self) -> tuple[Shape, ...]:
+        """The global shapes of its outputs."""
+        return self.rule.outputs
 
     def extents(self) -> dict[str, int]:
         """Return the number of elements of each label."""
@@ -136,25 +162,35 @@ def axis_extents(order: Sequence[str | None], cuts: Mapping[str, int], devices: 
 
 
 def _place(operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, strategy: Strategy | None) -> Placement:
-    order = axis_order(operands.equation, cuts)
+    return _placed_by_cuts(operands.rule, tuple(cuts.items()), devices, strategy)
+
+
+@lru_cache(_PLACEMENTS_KEPT)
+def _placed_by_cuts(
+    rule: Rule, given: tuple[tuple[str, int], ...], devices: DeviceMatrix, strategy: Strategy | None
+) -> Placement:
+    cuts = dict(given)
+    order = axis_order(rule.equation, cuts)
     extents = axis_extents(order, cuts, devices.size)
     used = [(label, extent) for label, extent in zip(order, extents, strict=True) if extent > 1]
     axes = {label: (axis,) for axis, (label, _) in enumerate(used) if label is not None}
-    made = lay_out(operands, axes, devices.reshaped(tuple(extent for _, extent in used)))
+    made = lay_out(rule, axes, devices.reshaped(tuple(extent for _, extent in used)))
     if strategy is None:
-        spoken = operands.equation.strategy_inputs
+        spoken = rule.equation.strategy_inputs
         strategy = tuple(tuple(cuts.get(label, 1) if label else 1 for label in labels) for labels in spoken)
     return Placement(made.inputs, made.outputs, strategy)
 
 
-def lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> Placement:
+def lay_out(rule: Rule, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> Placement:
     """Return the placement in which each label is cut by its axes."""
-    equation = operands.equation
+    equation = rule.equation
 
     def tensor_map(labels: Labels) -> tuple[tuple[int, ...], ...]:
         return tuple(axes.get(label, ()) if label is not None else () for label in labels)
 
     def bounds(place: int, labels: Labels) -> tuple[Bounds, ...]:
+        if not equation.sizes:
+            return ()
         given = tuple(
             bounds_of(equation.sizes.get((place, label), ()) if label in axes else ()) for label in map(str, labels)
         )
@@ -162,13 +198,13 @@ def lay_out(operands: Operands, axes: Mapping[str, tuple[int, ...]], matrix: Dev
 
     consumed = {label for labels in equation.inputs for label in labels if label is not None}
     outputs = []
-    for place, (labels, shape) in enumerate(zip(equation.outputs, operands.outputs, strict=True), len(equation.inputs)):
+    for place, (labels, shape) in enumerate(zip(equation.outputs, rule.outputs, strict=True), len(equation.inputs)):
         reduced = tuple(sorted(axis for label in consumed - set(labels) for axis in axes.get(label, ())))
         told = bounds(place, labels)
         outputs.append(Layout(shape, matrix, tensor_map(labels), reduced, equation.reduction, bounds=told))
     inputs = [
         Layout(shape, matrix, tensor_map(labels), bounds=bounds(place, labels))
-        for place, (labels, shape) in enumerate(zip(equation.inputs, operands.inputs, strict=True))
+        for place, (labels, shape) in enumerate(zip(equation.inputs, rule.inputs, strict=True))
     ]
     return Placement(tuple(inputs), tuple(outputs))
 
@@ -179,9 +215,14 @@ def place_by_inputs(operands: Operands, given: Sequence[Layout], first: Collecti
     A label takes the cut of the first input that cuts it, the inputs ``first`` before the others; inputs that are cut
     otherwise have to be redistributed.
     """
+    return _placed_by_inputs(operands.rule, tuple(given), tuple(first))
+
+
+@lru_cache(_PLACEMENTS_KEPT)
+def _placed_by_inputs(rule: Rule, given: tuple[Layout, ...], first: tuple[int, ...]) -> Placement:
     order = sorted(range(len(given)), key=lambda index: index not in first)
     matrix, layouts = on_common_devices([given[index].reduced() for index in order])
-    equation = operands.equation
+    equation = rule.equation
     axes: dict[str, tuple[int, ...]] = {}
     taken: set[int] = set()
     for index, layout in zip(order, layouts, strict=True):
@@ -193,7 +234,7 @@ def place_by_inputs(operands: Operands, given: Sequence[Layout], first: Collecti
             if equation.allows(label, parts):
                 axes[label] = cutting
                 taken |= set(cutting)
-    return lay_out(operands, axes, matrix)
+    return lay_out(rule, axes, matrix)
 
 
 def on_common_devices(layouts: Sequence[Layout]) -> tuple[DeviceMatrix, list[Layout]]:

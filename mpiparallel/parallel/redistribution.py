@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
 from mpiparallel.layout.layout import Bounds, Layout
+
+_MOST_PAIRS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,17 @@ class Redistribution:
         return _changed_dims(self.source, self.target)[0]
 
 
-def redistribute(source: Layout, target: Layout) -> list[Redistribution]:
+@lru_cache(_MOST_PAIRS)
+def redistribute(source: Layout, target: Layout) -> tuple[Redistribution, ...]:
     """Return the steps from ``source``, which may be partial, to ``target``, which may not; none when nothing moves.
 
     The parts of ``target`` may overlap: then each rank gets what it lacks from those that hold it, in one exchange.
     """
     if source.canonical == target.canonical:
-        return []
+        return ()
     shape = common_refinement(source.devices.shape, target.devices.shape)
     if shape is None or source.bounds:
-        return _over_all(source, target)
+        return tuple(_over_all(source, target))
     source, target = source.reshaped_devices(shape), target.reshaped_devices(shape)
     steps = []
     if source.partial:
@@ -58,7 +62,7 @@ def redistribute(source: Layout, target: Layout) -> list[Redistribution]:
             source = source.reduced()
     if source.canonical != target.canonical and not _has_boxes_of(source, target):
         steps.append(_move(source, target))
-    return steps
+    return tuple(steps)
 
 
 def _over_all(source: Layout, target: Layout) -> list[Redistribution]:

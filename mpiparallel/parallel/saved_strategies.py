@@ -33,14 +33,17 @@ def _parameter_of(value: Value) -> Parameter | None:
 
 
 class SavedStrategies:
-    """The strategies of a file for the nodes of a graph; what the file lacks keeps the one that the program has set."""
+    """The strategies of a file for the nodes of a graph; what the file lacks keeps the one that the program has set.
+
+    A file may also call a node by its own name, which it has where it takes no parameter, too.
+    """
 
     def __init__(self, graph: Graph, strategies: Mapping[str, Strategy]) -> None:
         self._strategies = strategies
         self._wholes: dict[int, tuple[str, ...]] = {}
         for node in graph.nodes if strategies else ():
             whole, names = node.operator.step_of, _saved_names(node)
-            if whole is not None and names and node.origin is None:
+            if whole is not None and names and node.notes.origin is None:
                 self._wholes[id(whole)] = names
 
     def of(self, node: Node) -> Strategy | None:
@@ -50,6 +53,9 @@ class SavedStrategies:
         names = _saved_names(node)
         if not names and node.operator.step_of is not None:
             names = self._wholes.get(id(node.operator.step_of), ())
+        found = self._strategies.get(node.name)
+        if found is not None:
+            return found
         found = next((self._strategies[name] for name in names if name in self._strategies), None)
         if found is None:
             return node.operator.strategy
@@ -57,4 +63,4 @@ class SavedStrategies:
 
     def known(self, node: Node) -> bool:
         """Return whether the file names the operator of a node."""
-        return any(name in self._strategies for name in _saved_names(node))
+        return any(name in self._strategies for name in (*_saved_names(node), node.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -10,12 +10,12 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs
 
 
-def values_of_weights(graph: Graph, has_strategy: Callable[[Node], bool]) -> frozenset[Value]:
-    """Return the parameters, and what operators without a strategy make of parameters and constants alone."""
+def values_of_weights(graph: Graph, placed: Container[Node]) -> frozenset[Value]:
+    """Return the parameters, and what operators that are not ``placed`` make of parameters and constants alone."""
     found = set(graph.parameters.values())
     for node in graph.nodes:
         own = [value for value in node.inputs if value.constant is None]
-        if node.origin is None and own and found.issuperset(own) and not has_strategy(node):
+        if node.notes.origin is None and own and found.issuperset(own) and node not in placed:
             found.update(node.outputs)
     return frozenset(found)
 

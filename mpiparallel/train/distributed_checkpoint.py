@@ -18,8 +18,10 @@ from mpiparallel.checkpoint.transform.copies import check_unnamed
 from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices
 from mpiparallel.checkpoint.transform.source_state import open_source
 from mpiparallel.checkpoint.transform.target_slices import strategy_stages
+from mpiparallel.collector_pause import collector_paused
 from mpiparallel.context.settings import get_auto_parallel_context
 from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.freed_memory import give_back_freed_memory
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.box import Box
 from mpiparallel.train.callback.checkpoint_config import check_protection
@@ -31,6 +33,7 @@ from mpiparallel.train.state import shape_of_one
 _SHOWN = 4
 
 
+@collector_paused()
 def load_distributed_checkpoint(
     network: Any,
     checkpoint_filenames: str | Path | Sequence[str | Path] | None = None,
@@ -68,9 +71,12 @@ def load_distributed_checkpoint(
         draws = draws_in(_whole(state, DRAWS) if DRAWS in besides else {})
     if draws is not None:
         go_on_from(draws)
-    for name, array in found.items():
+    missing = sorted(known.keys() - found.keys())
+    while found:
+        name, array = found.popitem()
         known[name].set_data(array, slice_shape=known[name].layout is not None)
-    return sorted(known.keys() - found.keys()), sorted(besides - {DRAWS})
+    give_back_freed_memory()
+    return missing, sorted(besides - {DRAWS})
 
 
 def _opened(given: Any, strategy: str | Path | None, opened: ExitStack) -> tuple[StoredState, frozenset[str]]:

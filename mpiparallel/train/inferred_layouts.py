@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, to_right
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.train.state import parameters_in
 
 ParameterLayout = tuple[list[int], list[int], list[int], int, bool, str]

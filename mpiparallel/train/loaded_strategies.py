@@ -9,11 +9,11 @@ from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.settings import get_auto_parallel_context, take_strategies
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.saved_strategies import SavedStrategies
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 
 _NAMES_SHOWN = 3
 
@@ -52,7 +52,7 @@ def check_loaded_strategies(sharded: ShardedGraph, configuration: ParallelConfig
 def _check_names(sharded: ShardedGraph, record: StrategyRecord) -> None:
     cuts = {name: item.cuts for name, item in record.strategies.items()}
     saved = SavedStrategies(sharded.graph, cuts)
-    if not any(saved.known(node) for node in sharded.graph.nodes if node.origin is None):
+    if not any(saved.known(node) for node in sharded.graph.nodes if node.notes.origin is None):
         listed = ", ".join(f'"{name}"' for name in sorted(record.strategies)[:_NAMES_SHOWN])
         raise StrategyFileError(f"no operator of the network is in it; it has {listed}, ...: use this network's file")
 

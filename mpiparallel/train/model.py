@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.communication import world
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError
@@ -18,7 +19,6 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.refusal import only
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
@@ -88,6 +88,7 @@ class Model:
         else:
             auto_mixed_precision(network, amp_level, keep_batchnorm_fp32=keep_batchnorm_fp32)
         if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
+            network.check_accumulation(steps)
             self._train_network, self._network, network = network, network.network, network.network
         self._trains_itself, self._steps = optimizer is None and loss_fn is None, steps
         self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
@@ -277,8 +278,7 @@ class Model:
                 "Model.resume: the network is cut for other ranks than there are; set device_num, or start as many"
             )
         configuration = current_configuration()
-        pieces = 1 if configuration.full_batch else configuration.device_num
-        facts = facts_of(self.train_network, train_dataset, pieces)
+        facts = facts_of(self.train_network, train_dataset, configuration.batch_pieces)
         folder = saved_folder(directory, world_or_alone())
         self.resumed = resume(folder, prefix, sharded, facts, strict, world_or_alone())
         if self.resumed is not None:
@@ -380,7 +380,7 @@ class Model:
         """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""
         self._check_active("run_step")
         network = self.train_network
-        steps = network.accumulation_steps
+        steps = network.batches_a_step
         if len(batches) != steps:
             raise ConfigurationError(f"Model.run_step: {len(batches)} batches are given; a step takes {steps}")
         if steps > 1:

@@ -32,11 +32,14 @@ from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.errors import CheckpointError
-from mpiparallel.parallel.sharded_graph import ShardedGraph
+from mpiparallel.freed_memory import give_back_freed_memory
 from mpiparallel.train.announcement import announced
+from mpiparallel.train.refilled_parameters import overwritable
 from mpiparallel.train.state import misfit, parameters_in, read_state, take_state
 from mpiparallel.train.training_record import TrainingRecord
 
@@ -70,6 +73,7 @@ class Resumption:
         return f"{self.folder / self.name}: step {self.step}, saved by {saved_by}"
 
 
+@collector_paused()
 def resume(
     folder: Path,
     prefix: str | None,
@@ -103,6 +107,8 @@ def resume(
             _say(f"{folder / name} cannot be read, going back to an older one: {error}", communicator)
             continue
         take_state(sharded, arrays)
+        del arrays
+        give_back_freed_memory()
         position = record.step, record.epoch, record.step_in_epoch, record.ranks
         found = Resumption(folder, manifest.prefix, name, *position, lost, replaced, differences, missing)
         if lost or replaced or differences or missing:
@@ -176,9 +182,12 @@ def _read(
     folder: Path, manifest: Manifest, record: TrainingRecord, sharded: ShardedGraph, communicator: Communicator
 ) -> tuple[dict[str, NDArray[Any]], dict[int, str]]:
     """Return what this rank holds of the tensors, and for whom others stood in on any rank."""
-    names = sorted(parameters_in(sharded).keys() & manifest.tensors.keys() - record.appended)
-    with StoredState.of_manifest(folder, manifest) as state:
-        arrays = read_state(state, sharded, names, record.own, communicator)
+    here = parameters_in(sharded)
+    names = sorted(here.keys() & manifest.tensors.keys() - record.appended)
+    # Optimizer states are most of a training: beside a second copy of them it might not fit.
+    given = overwritable({name: here[name] for name in names})
+    with StoredState.of_manifest(folder, manifest) as state, given as into:
+        arrays = read_state(state, sharded, names, record.own, communicator, into)
         return arrays, _known_to_all(state.replaced, manifest.rank_count, communicator)
 
 

@@ -28,6 +28,7 @@ from mpiparallel.train.appended_values import appended_array
 from mpiparallel.train.background_write import BackgroundWrite
 from mpiparallel.train.callback.checkpoint_config import check_protection
 from mpiparallel.train.loading_into_network import load_param_into_net as load_param_into_net
+from mpiparallel.train.missing_shard import refuse_missing_shard
 from mpiparallel.train.saved_draws import draws_so_far
 from mpiparallel.train.saved_object import arrays_of
 from mpiparallel.train.saved_slice import SavedSlice
@@ -53,18 +54,45 @@ def save_checkpoint(
 ) -> BackgroundWrite | None:
     """Save parameters in one file of this process, in the format that its suffix names.
 
-    ``save_obj`` is a network or an optimizer; or parameters, tensors or arrays by name; or a list of parameters, or
-    of ``{"name": ..., "data": ...}``. The formats are ".h5", ".ckpt" (MindSpore's), ".safetensors" and ".npz"; a name
-    without such a suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore. With ``integrated_save`` a
-    parameter that is cut is gathered whole from all ranks, which then call it together; those that name the same file
-    write it once.
-    Without, each rank saves its slices. ``append_dict`` has numbers, texts and tensors that are saved besides;
-    ``choice_func`` tells by name what is saved. Beside a network that has drawn random numbers outside of training
-    steps, by dropout in a loop of one's own, stands how many times: "random_draws". With ``async_save`` the values are
-    copied and a thread writes them: what is returned has ``wait()``, which raises what went wrong; that is printed too.
-    Checksums are written wherever the format has them, whatever ``crc_check`` says. The file is replaced in one step.
-    Raises CheckpointError if it cannot be written, and ConfigurationError for what cannot be saved.
+    The file is replaced in one step. Checksums are written wherever the format has them, whatever ``crc_check`` says.
 
+    Parameters
+    ----------
+    save_obj : Cell, Optimizer, dict or list
+        A network or an optimizer; or parameters, tensors or arrays by name; or a list of parameters, or of
+        ``{"name": ..., "data": ...}``. Beside a network that has drawn random numbers outside of training steps, by
+        dropout in a loop of one's own, stands how many times: "random_draws".
+    ckpt_file_name : str or Path
+        Its suffix names the format: ".h5", ".ckpt" (MindSpore's), ".safetensors" or ".npz". A name without such a
+        suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore.
+    integrated_save : bool
+        Whether a parameter that is cut is gathered whole from all ranks, which then call it together; those that name
+        the same file write it once. Without, each rank saves its slices.
+    async_save : bool or str
+        Whether the values are copied and a thread writes them.
+    append_dict : dict, optional
+        Numbers, texts and tensors that are saved besides.
+    enc_key, enc_mode, crc_check
+        Encryption is refused; checksums are always written.
+    choice_func : callable, optional
+        Tells by name what is saved.
+    format : str, optional
+        The format of a name without a suffix.
+
+    Returns
+    -------
+    BackgroundWrite or None
+        With ``async_save`` what has ``wait()``, which raises what went wrong; that is printed too.
+
+    Raises
+    ------
+    CheckpointError
+        If it cannot be written.
+    ConfigurationError
+        For what cannot be saved.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_checkpoint({"weight": np.arange(4.0)}, f"{folder}/line", append_dict={"epoch_num": 3})
@@ -74,12 +102,7 @@ def save_checkpoint(
     """
     check_protection("save_checkpoint", enc_key, crc_check, enc_mode=enc_mode)
     path = _with_suffix(ckpt_file_name, format)
-    texts, numbers = {}, {}
-    for name, value in (append_dict or {}).items():
-        if isinstance(value, str):
-            texts[name] = value
-        else:
-            numbers[name] = appended_array("save_checkpoint: append_dict", name, value)
+    texts, numbers = _texts_and_numbers(append_dict or {})
     saved = arrays_of(save_obj, path, integrated_save, choice_func)
     clashing = saved.names & (append_dict or {}).keys()
     if clashing:
@@ -99,6 +122,13 @@ def save_checkpoint(
     return None
 
 
+def _texts_and_numbers(appended: Appended) -> tuple[dict[str, str], dict[str, Any]]:
+    texts = {name: value for name, value in appended.items() if isinstance(value, str)}
+    others = {name: value for name, value in appended.items() if name not in texts}
+    where = "save_checkpoint: append_dict"
+    return texts, {name: appended_array(where, name, value) for name, value in others.items()}
+
+
 def load_checkpoint(
     ckpt_file_name: str | Path,
     net: Cell | None = None,
@@ -114,17 +144,42 @@ def load_checkpoint(
 ) -> dict[str, Any]:
     """Return the parameters in one file by name; with ``net`` they are loaded into it, as ``load_param_into_net`` does.
 
-    The suffix tells the format, unless ``format`` does; where there is no such file, one beside it of that name in
-    another format is read, and that is said. Of a rank's shard they are the slices that the rank held; loaded into a
-    network that is cut otherwise, or not yet, each rank takes its part of the whole from the shards. Names that begin
-    with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, or that ``choice_func``
-    says False to, are left out. What was saved by ``append_dict`` comes too: numbers as parameters of no dim, texts as
-    they are. Values in bfloat16 come as float32. Checksums are always looked at, whatever ``crc_check`` says. Raises
-    CheckpointError when the file is missing or damaged, and for a shard that lacks slices of its rank, for
-    ``CheckpointConfig(remove_redundancy=True)`` left them to others, unless ``remove_redundancy`` is set.
+    Of a rank's shard they are the slices that the rank held; loaded into a network that is cut otherwise, or not yet,
+    each rank takes its part of the whole from the shards. What was saved by ``append_dict`` comes too: numbers as
+    parameters of no dim, texts as they are. Values in bfloat16 come as float32. Checksums are always looked at.
+
+    Parameters
+    ----------
+    ckpt_file_name : str or Path
+        The suffix tells the format, unless ``format`` does. Where there is no such file, one beside it of that name in
+        another format is read, and that is said.
+    net, strict_load
+        What the parameters are loaded into, as by ``load_param_into_net``.
+    filter_prefix, specify_prefix : str or sequence of str, optional
+        Names that begin with one of ``filter_prefix``, and those that do not begin with one of ``specify_prefix``, are
+        left out.
+    dec_key, dec_mode, crc_check
+        Encryption is refused; checksums are always looked at.
+    choice_func : callable, optional
+        Names that it says False to are left out.
+    remove_redundancy : bool
+        Whether a shard may lack slices of its rank, which ``CheckpointConfig(remove_redundancy=True)`` left to others.
+    format : str, optional
+        The format of the file, whatever its suffix.
+
+    Returns
+    -------
+    dict of str to Parameter or str
+        The parameters, by name.
+
+    Raises
+    ------
+    CheckpointError
+        When the file is missing or damaged, and for a shard that lacks slices without ``remove_redundancy``.
     """
     check_protection("load_checkpoint", dec_key, crc_check, dec_mode=dec_mode)
     path = existing_file(ckpt_file_name) if format is None else Path(ckpt_file_name)
+    refuse_missing_shard(path)
     wanted = partial(_is_wanted, filter_prefix, specify_prefix, choice_func)
     with _opened(path, format) as file:
         committed = _committed(file.path)

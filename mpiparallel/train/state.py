@@ -12,12 +12,12 @@ from mpiparallel.checkpoint.loading.load import load_state
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,17 +57,23 @@ def parameters_in(sharded: ShardedGraph) -> dict[str, Parameter]:
 
 
 def read_state(
-    state: StoredState, sharded: ShardedGraph, names: Collection[str], own: Collection[str], communicator: Communicator
+    state: StoredState,
+    sharded: ShardedGraph,
+    names: Collection[str],
+    own: Collection[str],
+    communicator: Communicator,
+    into: Mapping[str, NDArray[Any]] | None = None,
 ) -> Arrays:
     """Return what this rank holds of the tensors ``names``, read from files of any layout; all ranks call it together.
 
     ``own`` are those that were each rank's own. Where they still are, rank r of n takes what rank r had, counted round
-    where fewer ranks wrote; where they are to be the same on all ranks, it is that of the first. Raises CheckpointError
-    on every rank, with what is lost, if anything fails on any.
+    where fewer ranks wrote; where they are to be the same on all ranks, it is that of the first. Arrays of ``into`` may
+    be overwritten, and are returned then. Raises CheckpointError on every rank, with what is lost, if anything fails on
+    any.
     """
     ours = {name: sharded.stored[name] for name in names}
     alike = {name: layout for name, layout in ours.items() if not layout.partial and name not in own}
-    arrays = load_state(state, alike, communicator)
+    arrays = load_state(state, alike, communicator, into=into)
     with failing_together(communicator, CheckpointError):
         for name in ours.keys() - alike.keys():
             box = _box_of_own(state.tensors[name].layout, ours[name], name in own, communicator.rank)
@@ -121,7 +127,9 @@ def shape_of_one(layout: Layout, is_own: bool) -> tuple[int, ...] | None:
 
 
 def take_state(sharded: ShardedGraph, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Overwrite the parameters of a compiled network with slices that fit them."""
+    """Overwrite the parameters of a compiled network with slices that fit them, but those that were read in place."""
     parameters = parameters_in(sharded)
     for name, array in arrays.items():
-        parameters[name].set_data(array, slice_shape=True)
+        held = parameters[name].array
+        if not (isinstance(held, np.ndarray) and np.may_share_memory(held, array)):
+            parameters[name].set_data(array, slice_shape=True)

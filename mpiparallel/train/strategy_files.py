@@ -10,13 +10,13 @@ from mpiparallel.checkpoint.strategy.replica_groups import parameter_replica_gro
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.parallel.saved_strategies import saved_name
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.remark import remark
 from mpiparallel.train.announcement import said_by_all
 
@@ -84,11 +84,7 @@ def _cut_untrained(sharded: ShardedGraph) -> dict[str, Layout]:
 
 
 def _forward_nodes(sharded: ShardedGraph) -> list[Node]:
-    return [
-        node
-        for node in sharded.graph.nodes
-        if node.origin is None and node.like is None and not node.operator.updates and not node.follows
-    ]
+    return [node for node in sharded.graph.nodes if node.is_forward and not node.notes.follows]
 
 
 def communication_groups(sharded: ShardedGraph, rank: int) -> list[tuple[int, ...]]:

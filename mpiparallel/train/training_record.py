@@ -87,7 +87,7 @@ def facts_of(train_network: Cell, dataset: Dataset, pieces: int) -> dict[str, An
     ``pieces`` is how many ranks feed a part of each batch of their own.
     """
     optimizer = getattr(train_network, "optimizer", None)
-    steps = getattr(train_network, "accumulation_steps", 1)
+    steps = getattr(train_network, "batches_a_step", 1)
     return {
         "seed": get_seed(),
         "data_seeds": list(dataset.seeds),

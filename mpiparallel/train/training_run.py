@@ -21,9 +21,8 @@ from mpiparallel.train.callback.callback import CallbackList, CallbackParameters
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.fed_data import FedData
-from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order
+from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order, error_of
 from mpiparallel.train.elastic.proposal import Standing
-from mpiparallel.train.elastic.resharding import error_of
 from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.preemption import Preempted, Preemption
@@ -67,7 +66,7 @@ class TrainingRun:
         watched = any(isinstance(callback, LossGuard) for callback in self._callbacks.callbacks)
         if model.train_network.skips_unsound and not watched:
             self._callbacks = CallbackList([*self._callbacks.callbacks, LossGuard("skip", _MOST_SKIPPED)])
-        self._batches_a_step = model.train_network.accumulation_steps
+        self._batches_a_step = model.train_network.batches_a_step
         self._parameters = CallbackParameters(
             network=model.predict_network,
             train_network=model.train_network,
@@ -258,7 +257,7 @@ class TrainingRun:
         parameters.parallel_mode, parameters.device_number = configuration.mode, configuration.device_num
         parameters.rank = configuration.rank
         parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step
-        parameters.pieces = 1 if configuration.full_batch else configuration.device_num
+        parameters.pieces = configuration.batch_pieces
         model.train_network.set_train()
         parameters.sharded = model.shard(batch)
         if self._recovery.shrinking is not None:

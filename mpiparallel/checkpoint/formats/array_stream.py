@@ -43,10 +43,8 @@ def in_order(path: Path, infos: Mapping[str, TensorSpec], arrays: NamedArrays) -
 def replacing_with(path: Path, needed: int) -> Iterator[int]:
     """Give the descriptor of a file of ``needed`` bytes that takes the place of ``path`` when the body ends well.
 
-    Its mode is 0600. Raises ``CheckpointError`` where the disk is full or fails.
+    Raises ``CheckpointError`` where the disk is full or fails, or ``path`` is no regular file.
     """
-    if "\0" in str(path):
-        raise CheckpointError(f"{str(path)!r}: is no path of a file, for it has a NUL; choose another")
     try:
         with replacing(path) as descriptor:
             yield descriptor

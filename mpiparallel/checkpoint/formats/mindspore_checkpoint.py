@@ -24,7 +24,7 @@ from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, 
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
 from mpiparallel.checkpoint.formats.mindspore_message import Value, head_of_value, read_values
 from mpiparallel.checkpoint.regular_file import open_regular
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.graph.tensor_spec import TensorSpec
 
 _DTYPES = {
@@ -117,9 +117,9 @@ def write_mindspore_checkpoint(
     """Replace ``path`` by a MindSpore checkpoint of ``arrays``, which come in the order of ``infos``.
 
     Attributes become values as those of ``append_dict``: texts, int64, bool, and float32, or float64 where float32 has
-    no such number. The mode is 0600, not 0400 as of MindSpore. MindSpore of before ``crc_check`` reads it only without
-    ``crc``. Raises ``CheckpointError``, and then ``path`` is as it was, for what MindSpore has no type for and where
-    the disk is full or fails.
+    no such number. The mode is that of the umask, not 0400 as of MindSpore. MindSpore of before ``crc_check`` reads it
+    only without ``crc``. Raises ``CheckpointError``, and then ``path`` is as it was, for what MindSpore has no type for
+    and where the disk is full or fails.
 
     >>> from tempfile import TemporaryDirectory
     >>> from mpiparallel.checkpoint.array_file import infos_of, read_array
@@ -174,7 +174,7 @@ def _translated(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); give the path of a checkpoint") from error
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)}); give the path of a checkpoint") from error
 
 
 def _tail(path: Path, descriptor: int) -> tuple[int, int | None]:

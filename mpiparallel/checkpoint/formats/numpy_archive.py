@@ -24,7 +24,7 @@ from mpiparallel.checkpoint.formats.extent_file import ExtentFile, StoredArray, 
 from mpiparallel.checkpoint.formats.numpy_header import LONGEST_HEADER, check_dtype, parse_header
 from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, check_member_name, read_directory
 from mpiparallel.checkpoint.regular_file import open_regular
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.graph.tensor_spec import TensorSpec
 
 _SUFFIX = ".npy"
@@ -126,7 +126,7 @@ def open_numpy_archive(path: Path) -> NumpyArchive:
             os.close(descriptor)
             raise
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); give the path of an .npz") from error
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)}); give the path of an .npz") from error
 
 
 def write_numpy_archive(

@@ -20,7 +20,7 @@ from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
 from mpiparallel.checkpoint.regular_file import open_regular
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.graph.tensor_spec import TensorSpec
 
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -64,7 +64,7 @@ def open_safetensors(path: Path, bfloat16_as_float32: bool = False) -> ExtentFil
             os.close(descriptor)
             raise
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); give the path of a safetensors file") from error
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)}); give a safetensors file") from error
 
 
 def write_safetensors(

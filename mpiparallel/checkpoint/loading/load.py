@@ -26,7 +26,11 @@ _DIGEST_BYTES: Final = 8
 
 
 def load_state(
-    state: StoredState, layouts: Mapping[str, Layout], communicator: Communicator, wave_bytes: int = 16 << 20
+    state: StoredState,
+    layouts: Mapping[str, Layout],
+    communicator: Communicator,
+    wave_bytes: int = 16 << 20,
+    into: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Return what this rank holds of each tensor by ``layouts``; all ranks call it together.
 
@@ -34,7 +38,8 @@ def load_state(
     the state was saved with, nor their ranks as many. Each byte is read by one rank, and passed on to those that want
     it: through shared memory on its host, in messages with checksums to others. Beside the result, up to about twice
     ``wave_bytes`` for each rank are in transit at a time. A slice whose file is lost or damaged is read from a replica;
-    ``state.replaced`` says so on the rank that did.
+    ``state.replaced`` says so on the rank that did. Of tensors in ``into`` the array there is filled and returned, if
+    it has the shape and the dtype; after an error it holds anything.
 
     Raises ``CheckpointError`` on every rank, with what is lost, if anything fails on any; ``LackOfMemoryError``, which
     says nothing against the files, where a rank has no room for its part.
@@ -46,7 +51,9 @@ def load_state(
         check_stored(state.tensors, layouts)
     # First the memory: where a file claims more than there can be, there is nothing to plan.
     with failing_together(communicator, LackOfMemoryError):
-        arrays = new_arrays(_infos_wanted(state, layouts, communicator.rank))
+        wanted = _infos_wanted(state, layouts, communicator.rank)
+        given = {name: array for name, array in (into or {}).items() if _fits(array, wanted.get(name))}
+        arrays = new_arrays({name: info for name, info in wanted.items() if name not in given}) | given
     with failing_together(communicator, CheckpointError):
         plan = ReadingPlan(state.tensors, layouts, communicator.rank, communicator.size, wave_bytes)
     _Loading(state, layouts, communicator, arrays, plan).run()
@@ -59,6 +66,10 @@ def _infos_wanted(state: StoredState, layouts: Mapping[str, Layout], rank: int) 
         for name, layout in layouts.items()
         if rank in layout.devices
     }
+
+
+def _fits(array: Array, wanted: TensorSpec | None) -> bool:
+    return wanted is not None and (array.shape, array.dtype) == (wanted.shape, wanted.dtype)
 
 
 class _Loading:

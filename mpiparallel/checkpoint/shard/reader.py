@@ -24,7 +24,7 @@ from mpiparallel.checkpoint.shard.index import (
     Place,
     gaps,
 )
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.graph.tensor_spec import TensorSpec
 
 _MEND = "restore the file, or run mpiparallel ckpt recover"
@@ -43,7 +43,7 @@ def open_shard(path: str | Path, expected_digest: str | None = None) -> ShardFil
     try:
         raw = io.FileIO(open_regular(path))
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); {_MEND}") from error
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)}); {_MEND}") from error
     try:
         return ShardFile(path, raw, expected_digest)
     except BaseException:

@@ -57,8 +57,7 @@ def group_name(ranks: Sequence[int]) -> str:
 def write_group_info(path: str | Path, groups: Sequence[tuple[int, ...]], restore_ranks: Sequence[int]) -> None:
     """Write the groups of one rank, the world left out, and the ranks whose state equals its own.
 
-    The file is replaced in one step and only its owner may read it. Raises ``StrategyFileError`` if it cannot be
-    written.
+    The file is replaced in one step. Raises ``StrategyFileError`` if it cannot be written.
     """
     target = Path(path)
     message = node_strategy.ParallelGroupMap()

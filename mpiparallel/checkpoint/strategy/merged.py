@@ -17,7 +17,7 @@ from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.message_file import path_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyItem, StrategyRecord
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, reason
 from mpiparallel.layout.layout import Layout
 
 _STAGED_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(.+)", re.DOTALL)
@@ -151,7 +151,7 @@ def _files(folder: Path, target: Path) -> list[Path]:
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith("."))
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise StrategyFileError(f"{folder}: cannot be read ({error}); give a folder of strategy files") from error
+        raise StrategyFileError(f"{folder}: cannot be read ({reason(error)}); name one of strategy files") from error
     files = [path for path in found if path.resolve() != target.resolve()]
     kinds = {path.suffix for path in files}
     if len(kinds) != 1:

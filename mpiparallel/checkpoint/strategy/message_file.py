@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.regular_file import read_regular
-from mpiparallel.errors import CheckpointError, StrategyFileError
+from mpiparallel.errors import CheckpointError, StrategyFileError, reason
 
 _MOST_BYTES: Final = 1 << 28
 
@@ -28,7 +28,7 @@ def read_content(path: Path, noun: str) -> bytes:
     try:
         return read_regular(Path(os.path.realpath(path)), _MOST_BYTES)
     except (CheckpointError, OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise StrategyFileError(f"{path}: cannot be read ({error}); give the path of a {noun}") from error
+        raise StrategyFileError(f"{path}: cannot be read ({reason(error)}); give the path of a {noun}") from error
 
 
 def read_message(message_class: Any, path: Path, noun: str) -> Any:
@@ -66,7 +66,7 @@ def new_name(name: Any, known: Collection[str]) -> str:
 
 
 def write_content(path: Path, content: bytes) -> None:
-    """Replace what is in ``path`` and its folder; only its owner may read it. Raises ``StrategyFileError``."""
+    """Replace what is in ``path``, and make its folder. Raises ``StrategyFileError``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, content)

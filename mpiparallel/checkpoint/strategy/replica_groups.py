@@ -49,8 +49,8 @@ def replica_group_file(group_info_file_name: str | Path) -> Path:
 def write_replica_groups(group_info_file_name: str | Path, rank: int, groups: Groups) -> Path:
     """Write the replica groups of ``rank`` beside the group file of that name, and return the path.
 
-    The file is replaced in one step and only its owner may read it. Raises ``StrategyFileError`` if it cannot be
-    written, or if a group is without ``rank``.
+    The file is replaced in one step. Raises ``StrategyFileError`` if it cannot be written, or if a group is without
+    ``rank``.
     """
     target = replica_group_file(group_info_file_name)
     named: dict[tuple[int, ...], list[str]] = {}

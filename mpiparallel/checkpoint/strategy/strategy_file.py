@@ -27,8 +27,7 @@ _NOUN = "strategy file"
 def write_strategy(path: str | Path, record: StrategyRecord) -> None:
     """Write ``record`` to ``path``: as JSON when the name ends in ``.json``, else as protobuf, without the shapes.
 
-    The file is replaced in one step and only its owner may read it. Raises ``StrategyFileError`` if it cannot be
-    written.
+    The file is replaced in one step. Raises ``StrategyFileError`` if it cannot be written.
     """
     target = Path(path)
     with about(str(target)):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from mpiparallel.cluster.fault_plan import FaultPlan, PlannedFault
+from mpiparallel.cluster.job_start import ATTEMPT_VARIABLE
 from mpiparallel.communication.chaos.strikes import do
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError
 
 CHAOS_VARIABLE: Final = "MPIPARALLEL_CHAOS"
-ATTEMPT_VARIABLE: Final = "MPIPARALLEL_RESTART_COUNT"
 _SECONDS_INTO_A_COLLECTIVE = 1e-3
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mpiparallel.errors import LaunchError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,12 @@ class Origin:
         return cls(os.uname().nodename, os.getsid(0), str(Path.cwd()), os.getpid())
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Origin:
-        """Return the origin that ``fields`` describe."""
-        return cls(str(fields["host"]), int(fields["session"]), str(fields["folder"]), int(fields["process"]))
+    def of(cls, fields: Any) -> Origin:
+        """Return the origin that ``fields`` describe; raise LaunchError where they describe none."""
+        try:
+            return cls(str(fields["host"]), int(fields["session"]), str(fields["folder"]), int(fields["process"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LaunchError("what calls does not say where it was started; use one version of mpiparallel") from error
 
     def is_related(self, other: Origin) -> bool:
         """Tell whether both may be of one job: of another host, or of one session, or in one folder or beside it."""

@@ -23,6 +23,7 @@ _START_SECONDS = 60.0
 # After the end of its stand-in a process waits that long for the reason.
 _REASON_SECONDS = 15.0
 _TOLD_SECONDS = 2.0
+_MOST_AT_ONCE = 128
 
 
 class Waiting:
@@ -32,10 +33,15 @@ class Waiting:
         self._started = started
         self._origin = origin
         self._begin = time.monotonic()
+        self._lookout = meeting_point.Lookout(started.digest)
+        self._check_alone(None)
+        self._listener = meeting_point.listen(started.digest, started.rank)
         try:
-            self._listener = meeting_point.listen(started.digest, started.rank)
-        except OSError as error:
-            raise self._conflict() from error
+            # Another may have come between.
+            self._check_alone(self._listener)
+        except LaunchError:
+            self._listener.close()
+            raise
         self._callers: list[socket.socket] = []
         self._stand_in: socket.socket | None = None
         self._left_at: float | None = None
@@ -76,7 +82,7 @@ class Waiting:
 
     def refuse_all(self, reason: str) -> None:
         """Tell the other processes that wait on this host why there is no job."""
-        for rank in meeting_point.waiting(self._started.digest, self._others()):
+        for rank in self._lookout.waiting(self._others()):
             with suppress(OSError), meeting_point.call(self._started.digest, rank) as connection:
                 meeting_point.send(connection, REFUSAL, reason=reason)
 
@@ -93,21 +99,24 @@ class Waiting:
             elif message.word == STAND_IN:
                 self._stand_in = one
             elif message.word == REFUSAL:
-                raise LaunchError(str(message.fields["reason"]))
+                raise LaunchError(str(message.fields.get("reason")))
             elif message.word == CONFLICT:
-                self._answer(Origin.of(message.fields["origin"]))
+                self._answer(Origin.of(message.fields.get("origin")))
             else:
-                self._check(Origin.of(message.fields["origin"]))
+                self._check(Origin.of(message.fields.get("origin")))
                 self._callers.remove(one)
                 return one, message
         return None
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        if meeting_point.is_own(connection):
-            self._callers.append(connection)
-        else:
-            connection.close()
+        # Strangers may call too, and more often than this process looks.
+        with suppress(BlockingIOError):
+            for _ in range(_MOST_AT_ONCE):
+                connection, _ = self._listener.accept()
+                if meeting_point.is_own(connection):
+                    self._callers.append(connection)
+                else:
+                    connection.close()
 
     def _hang_up(self, caller: socket.socket) -> None:
         caller.close()
@@ -128,13 +137,17 @@ class Waiting:
                 "session: two jobs with one rank table; start one after the other, or give each a copy of the table"
             )
 
-    def _conflict(self) -> LaunchError:
-        """Return why this process cannot wait, having told the one that does."""
-        process = 0
-        with suppress(OSError), meeting_point.call(self._started.digest, self._started.rank) as connection:
+    def _check_alone(self, listener: socket.socket | None) -> None:
+        """Raise LaunchError where another process waits as the same rank than at ``listener``, having told it."""
+        try:
+            connection = meeting_point.call(self._started.digest, self._started.rank, besides=listener)
+        except OSError:
+            return
+        with connection:
             process = meeting_point.process_of(connection)
-            meeting_point.send(connection, CONFLICT, origin=asdict(self._origin))
-        return self._twice(process)
+            with suppress(OSError):
+                meeting_point.send(connection, CONFLICT, origin=asdict(self._origin))
+        raise self._twice(process)
 
     def _twice(self, process: int) -> LaunchError:
         return LaunchError(
@@ -147,7 +160,7 @@ class Waiting:
         return (rank for rank in self._started.here if rank != self._started.rank)
 
     def _missing(self) -> list[int]:
-        there = meeting_point.waiting(self._started.digest, self._others())
+        there = self._lookout.waiting(self._others())
         return [rank for rank in self._others() if rank not in there]
 
     def _waited(self) -> float:

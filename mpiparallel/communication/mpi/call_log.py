@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mpiparallel.communication.chaos.schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.protocol import Ending
-from mpiparallel.errors import MISMATCH, CommunicationError
+from mpiparallel.errors import MISMATCH, CommunicationError, name_origins
 from mpiparallel.flight.places import place_of
 from mpiparallel.flight.recorder import FlightRecorder, spans
 
@@ -207,10 +207,11 @@ class CallLog:
     def _agreed(self, words: tuple[Any, ...], sent: NDArray[np.int64]) -> int:
         code, _ = self._code(words)
         if sent[0] != code or sent[1] != -code:
-            raise CommunicationError(self._disagreement(words))
+            raise self._disagreement(words)
         return int(sent[2])
 
-    def _disagreement(self, words: tuple[Any, ...]) -> str:
+    def _disagreement(self, words: tuple[Any, ...]) -> CommunicationError:
+        """Return the error that all members raise; its origins are those that call what most do not."""
         operation, *details = words
         call = f"{operation}({', '.join(map(str, details))}) at {place_of(sys._getframe(2))}"
         own = np.zeros(_SHOWN_BYTES, np.uint8)
@@ -224,4 +225,6 @@ class CallLog:
         # The first ranks may well be the odd ones out: those that agree most come first.
         parts = sorted(told.items(), key=lambda one: (-len(one[1]), one[1]))
         who = "; ".join(f"rank{'' if len(ranks) == 1 else 's'} {spans(ranks)}: {what}" for what, ranks in parts)
-        return f"{MISMATCH} where all must make the same, so nothing was done: {who}"
+        error = CommunicationError(f"{MISMATCH} where all must make the same, so nothing was done: {who}")
+        is_most = 2 * len(parts[0][1]) > len(self._numbers)
+        return name_origins(error, [number for _, ranks in parts[1:] for number in ranks] if is_most else [])

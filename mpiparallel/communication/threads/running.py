@@ -15,6 +15,10 @@ from mpiparallel.errors import CommunicationError
 
 Result = TypeVar("Result")
 
+_LONGEST_TICK = 0.5
+# Whoever gets less of a processor does not want it.
+_LEAST_SHARE = 0.01
+
 
 def alone() -> Communicator:
     """Return a world of one rank, which needs no MPI.
@@ -37,8 +41,9 @@ def run_world(
 
     The communicator is also the current world of its thread. If a rank raises, the others are released and the first
     exception is raised again, with a note that names the rank. ``CommunicationError`` is raised if the ranks take more
-    than ``timeout`` seconds. With ``overlaps`` programs start collectives early; their results then arrive as late as
-    they may. ``hosts`` names the host that each rank is to believe it runs on; ranks with equal numbers share one.
+    than ``timeout`` seconds, not counting those for which a busy machine keeps them from computing. With ``overlaps``
+    programs start collectives early; their results then arrive as late as they may. ``hosts`` names the host that each
+    rank is to believe it runs on; ranks with equal numbers share one.
 
     >>> run_world(3, lambda communicator: communicator.rank)
     [0, 1, 2]
@@ -72,9 +77,14 @@ def run_world(
 
 
 def _join(threads: list[threading.Thread], world: ThreadWorld, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
+    left, used = timeout, time.process_time()
     for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+        while thread.is_alive() and left > 0.0:
+            begun = time.monotonic()
+            thread.join(min(left, _LONGEST_TICK))
+            passed, before, used = time.monotonic() - begun, used, time.process_time()
+            computed = used - before
+            left -= passed if computed < _LEAST_SHARE * passed else min(passed, computed)
     running = [rank for rank, thread in enumerate(threads) if thread.is_alive()]
     if not running:
         return

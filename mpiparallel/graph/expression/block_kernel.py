@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.expression.array_function import array_function
 from mpiparallel.graph.expression.blocks import Place, block_places, block_size
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
@@ -98,7 +100,7 @@ class _BlockProgram:
             self._emit(term)
         for root, target in bound.targets():
             if self._place[root] != targets[root]:
-                self.steps.append((self._copy, (self._place[root],), self._add(target)))
+                self.steps.append((partial(_copy, self._xp), (self._place[root],), self._add(target)))
 
     def _add(self, array: Array | _Register) -> int:
         self._arrays.append(array)
@@ -158,23 +160,15 @@ class _BlockProgram:
     def _function(self, term: Term) -> Callable[..., object]:
         xp = self._xp
         if term.function == "cast":
-            return self._copy
+            return partial(_copy, xp)
         if term.function == "where":
-            return self._choose
+            return partial(_choose, xp)
         if term.function == "square":
             return lambda x, out: xp.multiply(x, x, out=out)
         if term.function in REDUCTIONS:
             axes, reduce = tuple(range(-self._bound.row_rank, 0)), getattr(xp, term.function)
             return lambda x, out: reduce(x, axis=axes, keepdims=True, out=out)
-        function: Callable[..., object] = getattr(xp, term.function)
-        return function
-
-    def _copy(self, x: Array, out: Array) -> None:
-        self._xp.copyto(out, x, casting="unsafe")
-
-    def _choose(self, condition: Array, x: Array, y: Array, out: Array) -> None:
-        self._xp.copyto(out, y)
-        self._xp.copyto(out, x, where=condition)
+        return array_function(self._runtime, term.function)
 
     def _add_total(self, term: Term) -> None:
         xp, array = self._xp, self._bound.totals[term]
@@ -191,6 +185,15 @@ class _BlockProgram:
 
         self._place[term] = self._add(array)
         self.steps.append((add, (self._place[term.operands[0]],), self._place[term]))
+
+
+def _copy(xp: Any, x: Array, out: Array) -> None:
+    xp.copyto(out, x, casting="unsafe")
+
+
+def _choose(xp: Any, condition: Array, x: Array, y: Array, out: Array) -> None:
+    xp.copyto(out, y)
+    xp.copyto(out, x, where=condition)
 
 
 def _part(array: Array, place: Place) -> Array:

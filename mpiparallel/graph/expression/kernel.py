@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.expression.array_function import array_function
 from mpiparallel.graph.expression.block_kernel import block_kernel
+from mpiparallel.graph.expression.cuda.kernel import cuda_kernel, is_cuda_computable
 from mpiparallel.graph.expression.loop_kernel import loop_kernel
+from mpiparallel.graph.expression.row_domain import RowDomain
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, domain, inner_reductions, uncast, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays, merged
 from mpiparallel.graph.runtime import Kernel, Runtime
@@ -20,17 +23,24 @@ _WIDE = np.dtype(np.float64)
 
 
 def expression_kernel(
-    runtime: Runtime, roots: Sequence[Term], operands: Sequence[Array], outputs: Sequence[Array]
+    runtime: Runtime,
+    roots: Sequence[Term],
+    operands: Sequence[Array],
+    outputs: Sequence[Array],
+    compiles: bool = True,
 ) -> Kernel:
     """Return what computes each root from the operands into its output.
 
-    An output may be the memory of an operand of its shape and dtype. Inner reductions must go over the same dims.
+    An output may be the memory of an operand of its shape and dtype. Inner reductions must go over the same dims. With
+    ``compiles`` one compiled loop does it where that is worth it; its results differ by rounding.
     """
-    binding = _Binding(runtime, tuple(roots), operands, outputs)
-    if prod(binding.shape) == 0:
+    if prod(domain(roots)) == 0:
         return _fill_sums(roots, outputs)
+    if is_cuda_computable(runtime, roots):
+        return cuda_kernel(runtime, roots, operands, outputs)
+    binding = _Binding(runtime, tuple(roots), operands, outputs)
     bound = binding.bind()
-    main = loop_kernel(runtime, bound) or block_kernel(runtime, bound)
+    main = (loop_kernel(runtime, bound) if compiles else None) or block_kernel(runtime, bound)
     first, last, sums = binding.first, binding.last, binding.sums
     if not (first or last or sums):
         return main
@@ -63,16 +73,13 @@ class _Binding:
     def __init__(
         self, runtime: Runtime, roots: tuple[Term, ...], operands: Sequence[Array], outputs: Sequence[Array]
     ) -> None:
+        self._runtime = runtime
         self._xp = runtime.array_module
         self._roots = roots
         self._operands = operands
         self._outputs = outputs
         self._known: dict[Term, Array] = {}
-        self.shape = domain(roots)
-        self._inner = inner_reductions(roots)
-        self._rank = len(self.shape)
-        self._row_dims = tuple(dim + self._rank for dim in (self._inner[0].number if self._inner else ()))
-        self._order = [*(dim for dim in range(self._rank) if dim not in self._row_dims), *self._row_dims]
+        self._domain = RowDomain(roots)
         self.first: list[Callable[[], object]] = []
         self.last: list[Callable[[], object]] = []
         self.sums: list[Array] = []
@@ -91,11 +98,10 @@ class _Binding:
         ends = {root: uncast(root) for root in self._roots if root in totals}
         roots = (*(root for root, _ in kept), *dict.fromkeys(ends.values()))
         leaves = self._leaves(roots)
-        outputs = [self._aligned(output.reshape(root.shape)) for root, output in kept]
-        sums = {ends[root]: self._aligned(total) for root, total in totals.items()}
-        shape = tuple(self.shape[dim] for dim in self._order)
+        outputs = [self._domain.aligned(output.reshape(root.shape)) for root, output in kept]
+        sums = {ends[root]: self._domain.aligned(total) for root, total in totals.items()}
         arrays = [*leaves.values(), *outputs, *sums.values()]
-        fewer, row_rank, found = merged(shape, len(self._row_dims), arrays)
+        fewer, row_rank, found = merged(self._xp, self._domain.ordered_shape, len(self._domain.row_dims), arrays)
         ends_at = len(leaves) + len(outputs)
         return TermArrays(
             fewer,
@@ -104,7 +110,7 @@ class _Binding:
             roots,
             (*found[len(leaves) : ends_at], *found[ends_at:]),
             dict(zip(sums, found[ends_at:], strict=True)),
-            self._row_terms(terms),
+            self._domain.row_terms(terms),
         )
 
     def _prepare(self, term: Term) -> None:
@@ -118,7 +124,7 @@ class _Binding:
             self.first.append(_quiet(self._call(term, target)))
 
     def _is_small(self, term: Term) -> bool:
-        return prod(term.shape) < prod(self.shape) and all(one in self._known for one in term.operands)
+        return prod(term.shape) < prod(self._domain.shape) and all(one in self._known for one in term.operands)
 
     def _call(self, term: Term, target: Array) -> Callable[[], object]:
         xp, operands = self._xp, [self._known[one] for one in term.operands]
@@ -126,14 +132,14 @@ class _Binding:
             return partial(xp.copyto, target, operands[0], casting="unsafe")
         if term.function == "where":
             return lambda: xp.copyto(target, xp.where(*operands))
-        return partial(getattr(xp, term.function), *operands, out=target)
+        return partial(array_function(self._runtime, term.function), *operands, out=target)
 
     def _totals(self) -> dict[Term, Array]:
         """Return the roots that are sums added up in the main pass, with where."""
         found: dict[Term, Array] = {}
         for root, output in zip(self._roots, self._outputs, strict=True):
             term = uncast(root)
-            if term.function == "sum" and term not in self._inner:
+            if term.function == "sum" and term not in self._domain.inner:
                 total = next((found[one] for one in found if uncast(one) is term), None)
                 if total is None:
                     total = self._xp.empty(term.shape, _WIDE)
@@ -144,43 +150,15 @@ class _Binding:
 
     def _copied(self, root: Term, output: Array) -> bool:
         """Return whether a root is small and known before the main pass; then see to its copy."""
-        if root not in self._known or prod(root.shape) == prod(self.shape):
+        if root not in self._known or prod(root.shape) == prod(self._domain.shape):
             return False
         self.last.append(partial(self._xp.copyto, output.reshape(root.shape), self._known[root]))
         return True
 
     def _leaves(self, roots: Sequence[Term]) -> dict[Term, Array]:
         """Return the known terms that the main pass reads."""
-        found: dict[Term, Array] = {}
-        seen: set[Term] = set()
-
-        def visit(term: Term) -> None:
-            if term in seen:
-                return
-            seen.add(term)
-            if term in self._known:
-                found[term] = self._aligned(self._xp.asarray(self._known[term]))
-                return
-            for one in term.operands:
-                visit(one)
-
-        for root in roots:
-            visit(root)
-        return found
-
-    def _aligned(self, array: Array) -> Array:
-        """Return a view with the domain's dims, those of rows last."""
-        whole = array.reshape((1,) * (self._rank - array.ndim) + tuple(array.shape))
-        return whole.transpose(self._order)
-
-    def _row_terms(self, terms: Sequence[Term]) -> frozenset[Term]:
-        if not self._row_dims:
-            return frozenset()
-        return frozenset(
-            term
-            for term in terms
-            if all(dim < self._rank - len(term.shape) or term.shape[dim - self._rank] == 1 for dim in self._row_dims)
-        )
+        read = (term for term in walk(roots, self._known) if term in self._known)
+        return {term: self._domain.aligned(self._xp.asarray(self._known[term])) for term in read}
 
 
 def _quiet(step: Callable[[], object]) -> Callable[[], object]:

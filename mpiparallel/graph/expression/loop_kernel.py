@@ -10,7 +10,8 @@ import numpy as np
 
 from mpiparallel.backend import jit
 from mpiparallel.graph.expression.loop_source import LoopSource, Operand
-from mpiparallel.graph.expression.term import walk
+from mpiparallel.graph.expression.loop_text import text_of
+from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
 from mpiparallel.graph.runtime import Kernel, Runtime
 
@@ -20,9 +21,14 @@ _SMALLEST = 1 << 12
 _DTYPES = frozenset("?bhilBHILfd")
 
 
+def is_worth_a_loop(elements: int) -> bool:
+    """Return whether a loop over so many elements is worth its compilation."""
+    return elements >= _SMALLEST
+
+
 def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     """Return the compiled loop over the domain; None where there is no compiler, or nothing to be gained by it."""
-    if runtime.backend.name != "cpu" or prod(bound.shape) < _SMALLEST or not _is_compilable(bound):
+    if runtime.backend.name != "cpu" or not is_worth_a_loop(prod(bound.shape)) or not _is_compilable(bound):
         return None
     compiler = jit.compiler()
     if compiler is None:
@@ -45,13 +51,21 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
 def _is_compilable(bound: TermArrays) -> bool:
     terms = walk(bound.roots, bound.leaves)
     arrays = [*bound.leaves.values(), *bound.outputs]
-    inner = any(term.function in ("sum", "max") and term not in bound.totals for term in terms)
+    inner = any(term.function in REDUCTIONS and term not in bound.totals for term in terms)
     return (
-        all(term.dtype.char in _DTYPES for term in terms)
+        all(term.dtype.char in _DTYPES and _is_written(term) for term in terms if term not in bound.leaves)
+        and all(term.dtype.char in _DTYPES for term in bound.leaves)
         and all(array.dtype.char in _DTYPES for array in arrays)
         and all(stride >= 0 and stride % array.itemsize == 0 for array in arrays for stride in array.strides)
         and bound.row_rank == int(inner)
     )
+
+
+def _is_written(term: Term) -> bool:
+    """Return whether a loop can compute a term; the larger or smaller of two integers it cannot."""
+    if term.function in ("maximum", "minimum") and term.dtype.kind != "f":
+        return False
+    return term.function in ("cast", *REDUCTIONS) or term.is_leaf or bool(text_of(term.function))
 
 
 def _unique(arrays: Sequence[Any]) -> tuple[list[Any], list[int]]:

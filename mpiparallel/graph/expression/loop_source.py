@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.graph.expression.loop_text import COSTLY, constant_text, formula, letter_of
-from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
+from mpiparallel.graph.expression.loop_text import constant_text, formula, is_costly, letter_of
+from mpiparallel.graph.expression.passes import Passes
+from mpiparallel.graph.expression.term import REDUCTIONS, Term
 from mpiparallel.graph.expression.term_arrays import TermArrays
 
 _INDENT = "    "
@@ -44,7 +45,7 @@ class LoopSource:
         self._leaves = {term: place for term, place in leaves.items() if term.function != "constant"}
         self._outputs = outputs
         self._rank = len(bound.shape)
-        self._level = self._levels()
+        self._passes = Passes(bound, self._leaves)
         self._numbers: dict[Term, str] = {}
         self._kept: dict[Term, str] = {}
         self._lines: list[str] = []
@@ -68,14 +69,6 @@ class LoopSource:
     def _line(self, depth: int, text: str) -> None:
         self._lines.append(_INDENT * (depth + 1) + text)
 
-    def _levels(self) -> dict[Term, int]:
-        """Return for each term how many passes over a row must be done before it can be computed."""
-        level: dict[Term, int] = {}
-        for term in walk(self._bound.roots, self._bound.leaves):
-            below = max((level[one] for one in term.operands), default=0) if term not in self._leaves else 0
-            level[term] = below + (term.function in REDUCTIONS and term not in self._bound.totals)
-        return level
-
     def _enter_row(self, depth: int, index: int, operand: Operand) -> None:
         base = " + ".join(f"i{dim} * a{index}_{dim}" for dim in operand.counted(self._rank) if dim < depth)
         inner = operand.steps[-1]
@@ -95,49 +88,17 @@ class LoopSource:
             if self._operands[place].steps[-1] == 0:
                 self._line(depth, f"s{place} = {self._element(place)}")
                 self._numbers[term] = f"s{place}"
-        final = self._final()
-        keep = self._needed_twice(final)
+        final = self._passes.final
+        keep = self._passes.repeated(lambda term: term not in self._leaves and is_costly(term))
         for level in range(final + 1):
             self._write_rows(depth, level)
-            self._write_pass(depth, level, final, keep)
+            self._write_pass(depth, level, keep)
         self._write_rows(depth, final + 1)
         self._write_row_roots(depth)
 
-    def _final(self) -> int:
-        """Return the last pass: that in which the whole roots are written."""
-        inner = [own - 1 for term, own in self._level.items() if self._is_inner(term)]
-        return max([*inner, *(self._level[_summed(root, self._bound)] for root in self._whole_roots())])
-
-    def _whole_roots(self) -> list[Term]:
-        return [root for root in self._bound.roots if not self._bound.is_row(_summed(root, self._bound))]
-
-    def _ends(self, level: int, final: int) -> list[Term]:
-        """Return the terms for which a pass is made."""
-        inner = [term for term, own in self._level.items() if own == level + 1 and self._is_inner(term)]
-        return [*inner, *(self._whole_roots() if level == final else ())]
-
-    def _is_inner(self, term: Term) -> bool:
-        return term.function in REDUCTIONS and term not in self._bound.totals
-
-    def _needed_twice(self, final: int) -> set[Term]:
-        """Return the costly terms that more than one pass needs."""
-        counts: dict[Term, int] = {}
-        for level in range(final + 1):
-            seen: set[Term] = set()
-            stack = [self._passed_over(end) for end in self._ends(level, final)]
-            while stack:
-                term = stack.pop()
-                if term in seen or self._bound.is_row(term) or term in self._leaves:
-                    continue
-                seen.add(term)
-                stack += term.operands
-            for term in seen:
-                counts[term] = counts.get(term, 0) + 1
-        return {term for term, count in counts.items() if count > 1 and term.function in COSTLY}
-
     def _write_rows(self, depth: int, level: int) -> None:
         """Compute what has one element a row, as soon as it can be."""
-        for term, own in self._level.items():
+        for term, own in self._passes.level.items():
             ready = self._bound.is_row(term) and own <= level and term.function not in REDUCTIONS
             if ready and term not in self._numbers and term.function != "constant":
                 name = f"q{len(self._numbers)}"
@@ -147,8 +108,8 @@ class LoopSource:
     def _number(self, term: Term) -> str:
         return constant_text(term) if term.function == "constant" else self._numbers[term]
 
-    def _write_pass(self, depth: int, level: int, final: int, keep: set[Term]) -> None:
-        ends = self._ends(level, final)
+    def _write_pass(self, depth: int, level: int, keep: set[Term]) -> None:
+        ends = self._passes.ends(level)
         if not ends:
             return
         sums = {end: f"t{level}_{index}" for index, end in enumerate(ends) if self._is_number(end)}
@@ -157,7 +118,7 @@ class LoopSource:
             self._line(depth, f"{name} = {first}")
         self._line(depth, f"for k in range(n{depth}):")
         body = _Pass(self, depth + 1, level, keep)
-        values = {end: body.value(self._passed_over(end)) for end in ends}
+        values = {end: body.value(self._passes.passed_over(end)) for end in ends}
         apart = body.is_costly
         columns = [self._write_end(depth + 1, end, value, sums.get(end), apart) for end, value in values.items()]
         for end, name in sums.items():
@@ -195,10 +156,6 @@ class LoopSource:
             self._numbers[end] = name
             self._line(depth, f"{name} = {letter_of(end.dtype)}({name})")
 
-    def _passed_over(self, end: Term) -> Term:
-        """Return what a pass computes for an end: what a reduction reduces, else itself."""
-        return end.operands[0] if end.function in REDUCTIONS else end
-
     def _is_number(self, end: Term) -> bool:
         """Return whether an end is a reduction to one number a row."""
         in_columns = end in self._bound.totals and self._operands[self._place(end)].steps[-1] != 0
@@ -212,14 +169,14 @@ class LoopSource:
 
     def _write_row_roots(self, depth: int) -> None:
         for root, place in zip(self._bound.roots, self._outputs, strict=True):
-            given, target = _summed(root, self._bound), self._element(place)
+            given, target = self._passes.summed(root), self._element(place)
             if self._bound.is_row(given):
                 text = self._number(given)
                 self._line(depth, f"{target} = {text}" if given is root else f"{target} = {target} + f8({text})")
 
     def kept_row(self, term: Term) -> str:
         """Return the name of a row in which a term is kept: that of an output which is written later, or scratch."""
-        for root in self._whole_roots():
+        for root in self._passes.whole_roots():
             place = self._place(root)
             taken = f"r{place}" in self._kept.values() or place in self._leaves.values()
             fits = root.dtype == term.dtype and root not in self._bound.totals
@@ -252,7 +209,7 @@ class _Pass:
     @property
     def is_costly(self) -> bool:
         """Whether a costly function is computed in the pass."""
-        return any(term.function in COSTLY for term in self._names)
+        return any(map(is_costly, self._names))
 
     def _compute(self, term: Term) -> str:
         source = self._source
@@ -274,8 +231,3 @@ class _Pass:
             source._kept[term] = source.kept_row(term)
             source._line(self._depth, f"{source._kept[term]}[k] = {name}")
         return name
-
-
-def _summed(root: Term, bound: TermArrays) -> Term:
-    """Return what a root that is a total adds up; other roots themselves."""
-    return root.operands[0] if root in bound.totals else root

@@ -7,38 +7,23 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpiparallel.graph.expression.function import COSTLY
 from mpiparallel.graph.expression.term import Term
+from mpiparallel.graph.expression.universal_functions import universal_function
 
-_TEXTS: Final = {
-    "add": "({} + {})",
-    "subtract": "({} - {})",
-    "multiply": "({} * {})",
-    "true_divide": "({} / {})",
-    "negative": "(-{})",
-    "absolute": "abs({})",
-    "sqrt": "sqrt({})",
-    "log": "log({})",
-    "log1p": "log1p({})",
-    "sin": "sin({})",
-    "cos": "cos({})",
-    "floor": "floor({})",
-    "square": "({0} * {0})",
-    "maximum": "maximum({}, {})",
-    "minimum": "minimum({}, {})",
-    "sign": "({0} if {0} != {0} else (one({0} > 0) - one({0} < 0)))",
-    "equal": "({} == {})",
-    "not_equal": "({} != {})",
-    "less": "({} < {})",
-    "less_equal": "({} <= {})",
-    "greater": "({} > {})",
-    "greater_equal": "({} >= {})",
-    "logical_and": "({} & {})",
-    "logical_or": "({} | {})",
-    "logical_not": "(not {})",
-    "where": "({1} if {0} else {2})",
-}
-COSTLY = frozenset(("exp", "log", "tanh"))
-"""Functions whose values are kept for the next pass over a row rather than computed again."""
+_CHOICE: Final = "({1} if {0} else {2})"
+
+
+def is_costly(term: Term) -> bool:
+    """Return whether a term is kept for the next pass over a row rather than computed again."""
+    row = universal_function(term.function)
+    return row is not None and row.operations >= COSTLY
+
+
+def text_of(function: str) -> str:
+    """Return how a function is written; nothing for one that no loop computes."""
+    row = universal_function(function)
+    return _CHOICE if function == "where" else "" if row is None else row.text
 
 
 def formula(term: Term, name: Callable[[Term], str]) -> str:
@@ -47,15 +32,13 @@ def formula(term: Term, name: Callable[[Term], str]) -> str:
     letter = letter_of(term.dtype)
     if term.function == "cast":
         return f"({names[0]} != 0)" if term.dtype.kind == "b" else f"{letter}({names[0]})"
-    if term.function in ("exp", "tanh"):
-        return f"{term.function}_{letter}({names[0]})"
     if term.dtype.kind == "f":
         choice = term.function == "where"
         names = [
             text if one.dtype == term.dtype or (choice and not index) else f"{letter}({text})"
             for index, (one, text) in enumerate(zip(term.operands, names, strict=True))
         ]
-    return _TEXTS[term.function].format(*names).replace("one(", f"{letter}(")
+    return text_of(term.function).format(*names, letter=letter)
 
 
 def letter_of(dtype: np.dtype[Any]) -> str:

@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 
-PREDICATES = frozenset(
-    ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_not")
-)
-"""Functions whose values are bool."""
-ARITHMETIC = frozenset(
-    (
-        *("add", "subtract", "multiply", "true_divide", "negative", "absolute", "square", "sqrt", "exp", "log"),
-        *("log1p", "tanh", "sin", "cos", "floor", "sign", "maximum", "minimum", "where"),
-    )
-)
-"""Functions of floating-point numbers; ``where`` chooses by a bool between two."""
+from mpiparallel.graph.expression.universal_functions import universal_function
+
 REDUCTIONS = frozenset(("sum", "max"))
 """Functions of the elements along dims, which keep one element there."""
 
@@ -93,10 +84,13 @@ def call(function: str, *operands: Term | float) -> Term:
     """Return a function of terms and numbers; numbers take the dtype of the terms."""
     given = [one for one in operands if isinstance(one, Term)]
     values = given[1:] if function == "where" and isinstance(operands[0], Term) else given
-    dtype = np.result_type(*(one.dtype for one in values))
+    dtypes = {one.dtype for one in values}
+    dtype = values[0].dtype if len(dtypes) == 1 else np.result_type(*dtypes)
     terms = tuple(one if isinstance(one, Term) else Term("constant", (), (), dtype, one) for one in operands)
-    shape = np.broadcast_shapes(*(one.shape for one in terms))
-    return Term(function, terms, shape, np.dtype(np.bool_) if function in PREDICATES else dtype)
+    shape = _broadcast(one.shape for one in terms)
+    row = universal_function(function)
+    is_truth = row is not None and row.gives == "booleans"
+    return Term(function, terms, shape, np.dtype(np.bool_) if is_truth else dtype)
 
 
 def reduce(function: str, x: Term, dims: Iterable[int]) -> Term:
@@ -115,21 +109,26 @@ def widened(term: Term) -> Term:
 def walk(roots: Iterable[Term], known: Container[Term] = ()) -> list[Term]:
     """Return all terms that the roots are made of, each after its operands, but not what ``known`` ones are made of."""
     found: dict[Term, None] = {}
-
-    def visit(term: Term) -> None:
-        if term not in found:
-            for one in () if term in known else term.operands:
-                visit(one)
-            found[term] = None
-
-    for root in roots:
-        visit(root)
+    waiting = [*roots][::-1]
+    while waiting:
+        term = waiting[-1]
+        before = () if term in found or term in known else [one for one in term.operands if one not in found]
+        if before:
+            waiting += before[::-1]
+        else:
+            found[waiting.pop()] = None
     return list(found)
 
 
 def domain(roots: Sequence[Term]) -> tuple[int, ...]:
     """Return the shape over which the roots are computed."""
-    return tuple(np.broadcast_shapes(*(term.shape for term in walk(roots))))
+    return _broadcast(term.shape for term in walk(roots))
+
+
+def _broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape of terms together; most have one shape, or none."""
+    distinct = set(shapes) - {()}
+    return next(iter(distinct), ()) if len(distinct) < 2 else tuple(np.broadcast_shapes(*distinct))
 
 
 def inner_reductions(roots: Sequence[Term]) -> list[Term]:

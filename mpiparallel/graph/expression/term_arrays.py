@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.expression.term import Term
 
@@ -38,12 +36,14 @@ class TermArrays:
         return term in self.row_terms
 
 
-def merged(shape: tuple[int, ...], row_rank: int, arrays: Sequence[Array]) -> tuple[tuple[int, ...], int, list[Array]]:
+def merged(
+    xp: Any, shape: tuple[int, ...], row_rank: int, arrays: Sequence[Array]
+) -> tuple[tuple[int, ...], int, list[Array]]:
     """Return shape, number of row dims and arrays with neighbouring dims as one where every array allows it.
 
-    Works on NumPy arrays of the shape's rank; those of other libraries stay as they are.
+    Takes arrays of the library ``xp``, of the shape's rank.
     """
-    if not all(isinstance(array, np.ndarray) for array in arrays) or prod(shape) == 0:
+    if prod(shape) == 0:
         return shape, row_rank, list(arrays)
     strides = [_strides(array, shape) for array in arrays]
     groups: list[list[int]] = []
@@ -58,7 +58,7 @@ def merged(shape: tuple[int, ...], row_rank: int, arrays: Sequence[Array]) -> tu
             groups.append([dim])
     fewer = tuple(prod(shape[dim] for dim in group) for group in groups)
     rows = sum(_in_row(group[0], shape, row_rank) for group in groups)
-    found = [_merge(array, own, groups, fewer) for array, own in zip(arrays, strides, strict=True)]
+    found = [_merge(xp, array, own, groups, fewer) for array, own in zip(arrays, strides, strict=True)]
     return fewer, rows, found
 
 
@@ -74,10 +74,10 @@ def _mergeable(dim: int, following: int, shape: tuple[int, ...], strides: Sequen
     return all(own[dim] == own[following] * shape[following] for own in strides)
 
 
-def _merge(array: Any, strides: tuple[int, ...], groups: list[list[int]], shape: tuple[int, ...]) -> Any:
+def _merge(xp: Any, array: Any, strides: tuple[int, ...], groups: list[list[int]], shape: tuple[int, ...]) -> Any:
     steps = tuple(strides[group[-1]] for group in groups)
     extents = tuple(extent if _spans(array, group) else 1 for group, extent in zip(groups, shape, strict=True))
-    return np.lib.stride_tricks.as_strided(array, extents, steps, writeable=bool(array.flags.writeable))
+    return xp.lib.stride_tricks.as_strided(array, extents, steps)
 
 
 def _spans(array: Any, group: list[int]) -> bool:

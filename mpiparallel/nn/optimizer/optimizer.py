@@ -50,7 +50,7 @@ class Optimizer(Cell):
                 rates[index] = self._rate_parameter(group.learning_rate, f"learning_rate_group_{index}")
         own_rates = [rate for rate in rates if rate is not self.learning_rate]
         self.group_learning_rates = ParameterTuple(rate for rate in own_rates if isinstance(rate, Parameter))
-        groups = [trained.group_of(parameter) for parameter in trained.parameters]
+        groups = trained.group_indices
         self._rates: list[Any] = [rates[index] for index in groups]
         decays = [trained.groups[index].weight_decay for index in groups]
         self.weight_decays = tuple(float(weight_decay) if decay is None else decay for decay in decays)

@@ -32,11 +32,11 @@ class TrainedParameters:
     groups: tuple[ParameterGroup, ...]
     grouped: bool
 
-    def group_of(self, parameter: Parameter) -> int:
-        """Return the index of the group that a parameter belongs to."""
-        return next(
-            index for index, group in enumerate(self.groups) if any(member is parameter for member in group.parameters)
-        )
+    @property
+    def group_indices(self) -> list[int]:
+        """The index of the group that each parameter belongs to."""
+        indices = {id(member): index for index, group in enumerate(self.groups) for member in group.parameters}
+        return [indices[id(parameter)] for parameter in self.parameters]
 
 
 def read_parameters(who: str, given: Iterable[Any]) -> TrainedParameters:

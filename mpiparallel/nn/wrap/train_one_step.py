@@ -11,6 +11,7 @@ import numpy as np
 
 from mpiparallel import ops
 from mpiparallel.context.settings import current_configuration
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.guard import only_if, put_back_updates, take_back_updates
 from mpiparallel.graph.parameter import Parameter
@@ -88,9 +89,17 @@ class TrainOneStepCell(Cell):
         return False
 
     @property
-    def accumulation_steps(self) -> int:
-        """How many calls make one update."""
+    def batches_a_step(self) -> int:
+        """How many calls make one update; programs keep numbers of their own as ``accumulation_steps``."""
         return self.sums.steps
+
+    def check_accumulation(self, wanted: int) -> None:
+        """Raise ConfigurationError where as many batches as ``wanted`` are to make an update, and others do."""
+        if wanted not in (1, self.batches_a_step):
+            raise ConfigurationError(
+                f"Model: grad_accumulation_step {wanted} does not change a {type(self).__name__}, which was made for "
+                f"{self.batches_a_step} a step; give Model(network, loss_fn, optimizer), which adds up gradients itself"
+            )
 
     def check_finite(self, skip: bool) -> FiniteCheck:
         """Look in each step whether loss and gradients are finite, and with ``skip`` leave the update out if not."""
@@ -108,8 +117,8 @@ class TrainOneStepCell(Cell):
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Train on one batch and return the loss."""
-        batches = 0 if self.accumulation_steps == 1 else int(self.sums.count.asnumpy())
-        with self._quiet(), drawing_at(self.optimizer.step * self.accumulation_steps + batches):
+        batches = 0 if self.batches_a_step == 1 else int(self.sums.count.asnumpy())
+        with self._quiet(), drawing_at(self.optimizer.step * self.batches_a_step + batches):
             return super().__call__(*inputs, **options)
 
     def run(self, step: int, inputs: Sequence[Any], profile: Profile | None = None) -> Any:
@@ -133,7 +142,7 @@ class TrainOneStepCell(Cell):
 
     def descend(self, loss: Tensor, gradients: Sequence[Tensor]) -> None:
         """Update along the gradients of a batch, or add them to those of others first."""
-        if self.accumulation_steps == 1:
+        if self.batches_a_step == 1:
             self._judged(loss, gradients)
             return
         totals = self.sums.add(gradients)
@@ -149,7 +158,7 @@ class TrainOneStepCell(Cell):
             self.update(gradients)
             return
         # Moving averages of an unsound batch are to be left out too; over several batches the first are made already.
-        held_back = take_back_updates() if self.skips_unsound and self.accumulation_steps == 1 else []
+        held_back = take_back_updates() if self.skips_unsound and self.batches_a_step == 1 else []
         self.finite_check.judge(loss, gradients)
         if self.skips_unsound:
             only_if(self.finite_check.sound, partial(self._update_all, gradients, held_back))
@@ -162,7 +171,7 @@ class TrainOneStepCell(Cell):
 
     def update(self, gradients: Sequence[Tensor]) -> None:
         """Update along sums of gradients over the batches of a step."""
-        ready = self.grad_reducer(gradients, 1.0 / self.accumulation_steps)
+        ready = self.grad_reducer(gradients, 1.0 / self.batches_a_step)
         self.optimizer(self.prepared(ready))
 
     def prepared(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any, ClassVar, TypeVar
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
@@ -15,7 +19,6 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.convolution.kernels import forward, input_gradient, weight_gradient
-from mpiparallel.ops.input_checks import check_floating, check_shape
 from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
 from mpiparallel.ops.window_parts import (
     IMAGE_DIMS,
@@ -91,6 +94,14 @@ class Convolution(Operator):
         if self.group > 1:
             return ("n", "g", "h", "w"), ("g", None, None, None), ("n", "g", "h", "w")
         return ("n", "i", "h", "w"), ("o", "i", None, None), ("n", "o", "h", "w")
+
+    def product(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[TensorSpec, TensorSpec]:
+        """Return the images that the convolution gives, and its weights, among the tensors of an operator."""
+        return outputs[0], inputs[1]
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        images, weight = self.product(inputs, outputs)
+        return replace(super().cost(inputs, outputs), operations=2 * images.size * prod(weight.shape[1:]))
 
     def rule(self, inputs: tuple[Labels, ...], output: Labels) -> Equation:
         """Return the equation of these labels."""
@@ -169,6 +180,9 @@ class Conv2DBackpropInput(Convolution):
     def __call__(self, dy: Any, weight: Any, x: Any) -> Any:
         return super().__call__(dy, weight, x)
 
+    def product(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[TensorSpec, TensorSpec]:
+        return inputs[0], inputs[1]
+
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         dy, weight, x = inputs
         check_shape(self.output_shape(x, weight), dy=dy)
@@ -209,6 +223,9 @@ class Conv2DBackpropFilter(Convolution):
 
     def __call__(self, dy: Any, x: Any, weight: Any) -> Any:
         return super().__call__(dy, x, weight)
+
+    def product(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[TensorSpec, TensorSpec]:
+        return inputs[0], outputs[0]
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         dy, x, weight = inputs

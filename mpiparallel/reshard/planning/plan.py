@@ -10,10 +10,10 @@ from itertools import chain, groupby
 from operator import attrgetter
 
 from mpiparallel.cluster.hosts import Hosts
+from mpiparallel.collector_pause import collector_paused
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.planning.collector_pause import collector_paused
 from mpiparallel.reshard.planning.frame import Frame
 from mpiparallel.reshard.planning.layout_digest import LayoutPair as LayoutPair
 from mpiparallel.reshard.planning.layout_digest import plan_digest as plan_digest

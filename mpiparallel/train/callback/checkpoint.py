@@ -13,6 +13,7 @@ from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.checkpoint.manifest import checkpoint_name
 from mpiparallel.checkpoint.saving import ShardSave
 from mpiparallel.checkpoint.shard_places import ShardPlaces
+from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
@@ -83,6 +84,8 @@ class ModelCheckpoint(Callback):
         self._begun_step = self._last_step
         if not self._is_placed and not parameters.joins:
             self._place(parameters)
+        elif not parameters.joins:
+            self._folder.claim(world_or_alone())
         self._is_placed = True
 
     def _place(self, parameters: CallbackParameters) -> None:
@@ -93,6 +96,7 @@ class ModelCheckpoint(Callback):
                 f"(parallel_mode {parameters.parallel_mode!r}); set parallel_mode so that they train one together"
             )
         self._folder.place(communicator)
+        self._folder.claim(communicator)
         if resumed is not None and self._folder.take_resumed(resumed.folder, resumed.prefix):
             self._lost = frozenset(resumed.lost)
             self._folder.clear(communicator)
@@ -120,10 +124,14 @@ class ModelCheckpoint(Callback):
         world_or_alone().all_reduce(known, "max")
         self._folder.number, self._last_step = known.tolist()
         self._folder.place(world_or_alone())
+        self._folder.claim(world_or_alone())
         self._last_step = min(self._last_step, run_context.original_args().cur_step_num)
 
+    def retired(self, run_context: RunContext) -> None:
+        self._folder.release()
+
     def ranks_lost(self, run_context: RunContext) -> None:
-        self.broken_off(run_context)
+        self._abandon()
         if self._folder.folders:
             self._folder.place(world_or_alone())
         # What was being saved is not, so it is due again.
@@ -141,6 +149,7 @@ class ModelCheckpoint(Callback):
         if parameters.cur_step_num > self._last_step:
             self._save(parameters)
         self._finish(parameters)
+        self._folder.release()
 
     def preempted(self, run_context: RunContext) -> None:
         self.end(run_context)
@@ -148,6 +157,10 @@ class ModelCheckpoint(Callback):
             run_context.report_saved(self._committed_step, self.last_manifest or self._folder.path)
 
     def broken_off(self, run_context: RunContext) -> None:
+        self._abandon()
+        self._folder.release()
+
+    def _abandon(self) -> None:
         self._pending = None
         self._asynchronous.abandon()
         self._drop_copies()
@@ -162,11 +175,13 @@ class ModelCheckpoint(Callback):
             return world_or_alone().any_true(elapsed >= self._config.save_checkpoint_seconds)
         return 0 < self._config.save_checkpoint_steps <= step - self._last_step
 
+    @collector_paused()
     def _save(self, parameters: CallbackParameters) -> None:
         self._finish(parameters)
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
         communicator = world_or_alone()
         try:
+            self._folder.hold(communicator)
             name = checkpoint_name(self._folder.prefix, parameters.cur_epoch_num, parameters.step_in_epoch)
             if self._has(name, parameters.cur_step_num, communicator):
                 self._committed_step = self._last_step

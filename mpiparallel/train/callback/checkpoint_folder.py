@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +13,14 @@ import numpy as np
 
 from mpiparallel.checkpoint.catalogue import remove_files, uncommitted
 from mpiparallel.checkpoint.durable_file import sync_folder
+from mpiparallel.checkpoint.folder_claim import FolderClaim
+from mpiparallel.checkpoint.folder_holder import Holder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError
-from mpiparallel.train.announcement import announced
+from mpiparallel.remark import remark
+from mpiparallel.train.announcement import announced, said_by_all
 from mpiparallel.train.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
 
 _SECONDS_A_MINUTE = 60.0
@@ -53,6 +57,8 @@ class CheckpointFolder:
         self.folders: tuple[str, ...] = ()
         self._prefix = prefix
         self._known: dict[str, _Known] = {}
+        self._claims: dict[Path, FolderClaim] = {}
+        self._training = ""
         self.number = 0
 
     @property
@@ -74,6 +80,40 @@ class CheckpointFolder:
         self.path, self.folders = placed
         self._is_placed = True
 
+    def claim(self, communicator: Communicator) -> None:
+        """Keep the folder for this job, also where other ranks of it save from now on; all ranks call it together.
+
+        Raises CheckpointError on all ranks where another job, which it names, saves there.
+        """
+        here = Holder.here()
+        said = said_by_all([self._training, here.training], communicator)
+        self._training = next((training for training, _ in said if training), said[0][1])
+        wanted = {self.path} if communicator.rank == 0 else set()
+        if self.folders:
+            wanted.add(self.path / self.folders[communicator.rank])
+        for folder in self._claims.keys() - wanted:
+            self._claims.pop(folder).release()
+        holder = replace(here, training=self._training)
+        for folder in sorted(wanted - self._claims.keys()):
+            self._claims[folder] = FolderClaim(folder, holder)
+        self.hold(communicator)
+
+    def hold(self, communicator: Communicator) -> None:
+        """See that the folder is still this job's; all ranks call it together.
+
+        Raises CheckpointError on all ranks where another job has it.
+        """
+        with failing_together(communicator, CheckpointError):
+            for claim in self._claims.values():
+                # Where no mark can be written nothing can be saved either, and that says why.
+                with suppress(OSError):
+                    claim.hold()
+
+    def release(self) -> None:
+        """Give the folder back, as far as this rank has it; needs no other rank."""
+        while self._claims:
+            self._claims.popitem()[1].release()
+
     def take_unused(self, communicator: Communicator) -> None:
         """Take the lowest number with which no rank finds anything of the prefix."""
         number = np.zeros((), np.int64)
@@ -86,6 +126,11 @@ class CheckpointFolder:
             if not communicator.any_true(any(_is_of(self._numbered(int(number)), name) for name in names)):
                 break
         self.number = int(number)
+        if self.number:
+            remark(
+                f"ModelCheckpoint: {self.path} has checkpoints {self._prefix!r} of an earlier training; those of this "
+                f"one are called {self.prefix}-<epoch>_<step>"
+            )
 
     def take_resumed(self, folder: Path, prefix: str) -> bool:
         """Go on under the prefix of a checkpoint if it is one of this folder's; return whether it is."""

@@ -154,7 +154,7 @@ def _before(parameters: CallbackParameters) -> str:
         return (
             "the update was made, because this TrainOneStepCell has a construct of its own: override prepared instead"
         )
-    if parameters.train_network.accumulation_steps > 1:
+    if parameters.train_network.batches_a_step > 1:
         return "weights and optimizer states are those from before the step"
     return "weights, optimizer states and moving averages are those from before the step"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.operator import Operator, Strategy
+from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.cell import Cell
 
 Cuts = dict[str, tuple[Strategy | None, Strategy | None]]
@@ -55,13 +56,40 @@ def set_cuts(network: Cell, cuts: Cuts) -> None:
 
 
 def cuts_like(network: Cell, twin: Cell) -> Cuts:
-    """Return the strategies of ``twin`` for ``network``; raise StrategyError unless both have the same operators."""
+    """Return the strategies of ``twin`` for ``network``.
+
+    Raises StrategyError unless both have the same operators, and parameters of the same names and shapes.
+    """
     own, other = operators_of(network), operators_of(twin)
     unlike = [place for place in (*own, *other) if type(own.get(place)) is not type(other.get(place))]
-    if unlike:
-        places = ", ".join(dict.fromkeys(unlike[:_SHOWN]))
+    found = ", ".join(dict.fromkeys(unlike[:_SHOWN])) or "; ".join(_unlike_parameters(network, twin)[:_SHOWN])
+    if found:
         raise StrategyError(
             f"Model.reshard: the network given as strategy, a {type(twin).__name__}, differs from the model's, a "
-            f"{type(network).__name__}, in {places}; make it as the model's was made, but for the cuts"
+            f"{type(network).__name__}, in {found}; make it as the model's was made, but for the cuts"
         )
     return _cuts(other)
+
+
+def _unlike_parameters(network: Cell, twin: Cell) -> list[str]:
+    """Return what is said of each parameter that is not the same in both."""
+    own, other = _kept(network), _kept(twin)
+    told = []
+    for place in dict.fromkeys((*own, *other)):
+        here, there = own.get(place), other.get(place)
+        if here is None or there is None:
+            told.append(f"parameter {place!r}, which only {'the given one' if here is None else 'the model'} has")
+        elif here.shape != there.shape:
+            told.append(f"parameter {here.name!r}, whose shape is {there.shape}, not {here.shape}")
+        elif not _are_one_name(here.name, there.name, place):
+            told.append(f"parameter {here.name!r}, whose name is {there.name!r}")
+    return told
+
+
+def _kept(network: Cell) -> dict[str, Parameter]:
+    return {place: one for place, one in network.parameters_and_names() if not one.transient}
+
+
+def _are_one_name(name: str, other: str, place: str) -> bool:
+    """Return whether parameters of one place have one name; a cell around a network renames what is in it."""
+    return name == other or any(one.endswith(f".{place}") for one in (name, other))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from mpiparallel import errors
 from mpiparallel.context.compiled_function import Feed
 from mpiparallel.context.settings import LoadedStrategies
+from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -60,17 +62,19 @@ class Order:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reshard that has been refused; all stays as it is."""
+    """A reshard that has been refused because of ranks ``origins``; all stays as it is."""
 
     why: str
+    origins: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a training: by ``error``, the name of its class, or well where there is none."""
+    """The end of a training: by ``error``, the name of its class, of ranks ``origins``, or well where there is none."""
 
     error: str = ""
     why: str = ""
+    origins: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,13 @@ Message = Order | Refusal | Ending | Preemption | Growth | Farewell
 _PLAIN = {"refusal": Refusal, "ending": Ending, "preemption": Preemption, "growth": Growth, "farewell": Farewell}
 
 
+def error_of(ending: Ending) -> MpiParallelError:
+    """Return the error that ended a training on the ranks that trained, for those that waited."""
+    kind: type[MpiParallelError] = getattr(errors, ending.error, MpiParallelError)
+    error = kind(f"Model.train: the training that this rank waited for has ended: {ending.error}: {ending.why}")
+    return name_origins(error, ending.origins)
+
+
 def encode(message: Message) -> bytes:
     """Return a message as bytes."""
     if isinstance(message, Order):
@@ -109,8 +120,8 @@ def encode(message: Message) -> bytes:
 def decode(content: bytes) -> Message:
     """Return the message that ``encode`` made bytes of.
 
-    >>> decode(encode(Ending("NonFiniteError", "the loss is nan")))
-    Ending(error='NonFiniteError', why='the loss is nan')
+    >>> decode(encode(Ending("NonFiniteError", "the loss is nan", [0])))
+    Ending(error='NonFiniteError', why='the loss is nan', origins=[0])
     """
     found = json.loads(content)
     kind = found.pop("kind")

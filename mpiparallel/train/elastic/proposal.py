@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.settings import (
     LoadedStrategies,
     all_settings,
@@ -24,7 +25,6 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.saved_strategies import saved_name
-from mpiparallel.parallel.sharded_graph import ShardedGraph
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.relabeling.relabel import relabel
 from mpiparallel.train.elastic.holdings import carried, parameters_of
@@ -98,7 +98,7 @@ def propose(wish: Wish, networks: Networks, team: Team, standing: Standing) -> O
         )
     if wish.retire not in ("wait", "end"):
         raise ConfigurationError(f"Model.reshard: retire {wish.retire!r} is neither 'wait' nor 'end'")
-    if networks.training is not None and networks.training.accumulation_steps > 1:
+    if networks.training is not None and networks.training.batches_a_step > 1:
         _refuse_half_a_step(networks.training)
     with _strategies_kept(networks.own):
         return copy_context().run(_make_order, wish, networks, team, after, standing)
@@ -143,7 +143,7 @@ def _refuse_half_a_step(training: TrainOneStepCell) -> None:
     batches = int(training.sums.count.asnumpy())
     if batches:
         raise ReshardError(
-            f"Model.reshard: {batches} of the {training.accumulation_steps} batches of a step have been accumulated; "
+            f"Model.reshard: {batches} of the {training.batches_a_step} batches of a step have been accumulated; "
             "reshard between two steps"
         )
 
@@ -274,11 +274,12 @@ def _check_names(strategy: Any, network: Cell, sharded: ShardedGraph | None) -> 
     if not isinstance(strategy, Mapping):
         return
     places = operators_of(network)
-    known = set() if sharded is None else {saved_name(node) for node in sharded.graph.nodes if node.origin is None}
+    nodes = [] if sharded is None else [node for node in sharded.graph.nodes if node.notes.origin is None]
+    known = {name for node in nodes for name in (saved_name(node), node.name)}
     missing = [name for name in strategy if name not in places and name not in known]
     if missing:
         listed = ", ".join([*places][:_SHOWN])
-        saved = ", ".join(sorted(name for name in known if name)[:_SHOWN])
+        saved = ", ".join(sorted(name for name in map(saved_name, nodes) if name)[:_SHOWN])
         as_saved = f"as strategy files do ({saved}, ...)" if saved else "after Model.build as strategy files do"
         raise StrategyError(
             f"Model.reshard: strategy names {', '.join(map(repr, missing[:_SHOWN]))}, which is no operator of the "

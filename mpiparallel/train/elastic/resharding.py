@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel import errors
+from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
+from mpiparallel.compile.bind import make_backend
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
-from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError
+from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError, name_origins, origins_of
+from mpiparallel.freed_memory import give_back_freed_memory
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.compile import make_backend
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.planning.plan_cache import PlanCache
@@ -82,7 +83,7 @@ class Resharding:
             problem = error if isinstance(error, MpiParallelError) else ReshardError(f"Model.reshard: {error}")
         problem = self._common_problem(order, problem)
         if problem is not None:
-            self._tell(Refusal(str(problem)))
+            self._tell(Refusal(str(problem), self._origins(problem)))
             raise problem
         if order is None:
             raise ReshardError("Model.reshard: no order was made")
@@ -113,8 +114,10 @@ class Resharding:
             message = self.grow(message)
         if isinstance(message, Order):
             return self.carry_out(message)
-        why = message.why if isinstance(message, Refusal) else "their training has ended"
-        raise ReshardError(f"Model.reshard: the ranks that train have refused: {why}")
+        if not isinstance(message, Refusal):
+            raise ReshardError("Model.reshard: the ranks that train have refused: their training has ended")
+        refused = ReshardError(f"Model.reshard: the ranks that train have refused: {message.why}")
+        raise name_origins(refused, message.origins)
 
     def hear(self) -> Message:
         """Wait, as a spare, for what the leader says; raise Preempted where those who train are."""
@@ -128,6 +131,9 @@ class Resharding:
         if self.team.leads:
             self.team.tell(encode(message))
 
+    def _origins(self, error: BaseException) -> tuple[int, ...]:
+        return origins_of(error) or (self.team.number,)
+
     def end(self, error: BaseException | None) -> None:
         """Let the spares go, because the training has ended; on every rank that trains."""
         if isinstance(error, Preempted):
@@ -135,7 +141,7 @@ class Resharding:
         elif error is None or (isinstance(error, SystemExit) and not error.code):
             self._tell(Ending())
         else:
-            self._tell(Ending(type(error).__name__, str(error)))
+            self._tell(Ending(type(error).__name__, str(error), self._origins(error)))
 
     def _attend_at_exit(self) -> None:
         """See to it, when the program of this rank ends, that no rank waits for one that has ended.
@@ -169,11 +175,13 @@ class Resharding:
         unlike = [self.team.ranks[member] for member in np.flatnonzero((digests != digests[0]).any(axis=1))]
         if not unlike:
             return None
-        return ReshardError(
+        odd = ReshardError(
             f"Model.reshard: ranks {unlike} ask for something else than rank {self.team.ranks[0]}; call it on all "
             "ranks at the same step, with the same arguments"
         )
+        return name_origins(odd, unlike)
 
+    @collector_paused()
     def carry_out(self, order: Order) -> ReshardReport:
         """Move the state as the order says, on everyone, and take over what it says of this rank.
 
@@ -188,6 +196,7 @@ class Resharding:
         # A rank that is not to train any more could tell nobody later.
         self.signal = known_to_any(team.everyone)
         self.take_over(order, parameters, arrays)
+        give_back_freed_memory()
         self.attend()
         return report
 
@@ -247,7 +256,8 @@ class Resharding:
             if found is None or found.spec != one.spec:
                 what = "it has none of this name" if found is None else f"here it is {found.spec}"
                 return f"parameter {name!r} is {one.spec} on the ranks that train, but {what}; make the same model"
-        missing = [place for place in order.cuts if joins and place not in operators_of(self._networks.all[0])]
+        operators = operators_of(self._networks.all[0]) if joins else order.cuts
+        missing = [place for place in order.cuts if place not in operators]
         return f"the operator {missing[0]!r} is not in the network here; make the same model" if missing else None
 
     def take_over(self, order: Order, parameters: Mapping[str, Parameter], arrays: Arrays) -> None:
@@ -297,9 +307,3 @@ def _forward_or_back(movement: Movement) -> ReshardReport:
 def _digest(order: Order) -> bytes:
     same = replace(order, parallel={**order.parallel, _SAVE_FILE: ""}, draws=0)
     return hashlib.blake2b(encode(same), digest_size=_DIGEST_BYTES).digest()
-
-
-def error_of(ending: Ending) -> MpiParallelError:
-    """Return the error that ended a training on the ranks that trained, for those that waited."""
-    kind = getattr(errors, ending.error, MpiParallelError)
-    return kind(f"Model.train: the training that this rank waited for has ended: {ending.error}: {ending.why}")

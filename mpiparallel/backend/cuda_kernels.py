@@ -1,0 +1,66 @@
+"""CUDA texts loaded on one device, each compiled once and kept on disk for other processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from mpiparallel.backend.cache_folder import cache_folder
+from mpiparallel.backend.nvrtc import OPTIONS, Nvrtc
+
+
+class CudaKernels:
+    """Kernels for ``architecture``, such as "sm_90"; ``make_module`` makes CuPy's ``Module``, which loads them."""
+
+    def __init__(self, make_module: Callable[[], Any], architecture: str) -> None:
+        self._make_module = make_module
+        self._architecture = architecture
+        self._compiler: Nvrtc | None = None
+        self._functions: dict[str, Any] = {}
+        self._lock = Lock()
+
+    def bind(self, name: str, text: str, blocks: int, threads: int, arguments: tuple[Any, ...]) -> Callable[[], object]:
+        """Return a launch on the current stream of the function ``name`` of a text."""
+        with self._lock:
+            if name not in self._functions:
+                module = self._make_module()
+                module.load(self._machine_code(text))
+                self._functions[name] = module.get_function(name)
+        return partial(self._functions[name], (blocks,), (threads,), arguments)
+
+    def _machine_code(self, text: str) -> bytes:
+        if self._compiler is None:
+            self._compiler = Nvrtc()
+        path = _path(text, self._architecture, self._compiler.version)
+        try:
+            return path.read_bytes()
+        except OSError:
+            pass
+        code = self._compiler.compile(text, self._architecture).machine_code
+        _keep(path, code)
+        return code
+
+
+def _path(text: str, architecture: str, version: str) -> Path:
+    parts = "\x1f".join((text, architecture, version, *OPTIONS))
+    return cache_folder() / f"kernel_{hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()}.cubin"
+
+
+def _keep(path: Path, code: bytes) -> None:
+    """Write machine code for other processes, whole or not at all; a disk that takes none costs them time only."""
+    draft = path.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_uid != os.getuid():
+            return
+        draft.write_bytes(code)
+        draft.replace(path)
+        return
+    with suppress(OSError):
+        draft.unlink()

@@ -1,0 +1,137 @@
+"""The pass that gives a rank its program: parameters placed, buffers allocated, kernels bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mpiparallel.backend.cupy_backend import CupyBackend
+from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.fingerprint import fingerprint_of
+from mpiparallel.compile.graph_text import save_graphs
+from mpiparallel.compile.rank_graph import local_graph
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.program import Profile, Program
+from mpiparallel.graph.random_stream import next_draw, random_stream, rank_seed
+from mpiparallel.graph.runtime import RandomState, Runtime
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+
+_SHOWN_DRAWS: Final = 16
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """A sharded graph, what this rank runs of it, and the program of that.
+
+    ``meets`` are all ranks that run it together, by the same ``fingerprint``; None where each may run it for itself.
+    ``draws`` says that it has random operators, ``draws_alike`` that all ranks must be at the same draw.
+    """
+
+    sharded: ShardedGraph
+    local: Graph
+    program: Program
+    runtime: Runtime
+    fingerprint: str | None
+    meets: Communicator | None
+    draws: bool = False
+    draws_alike: bool = False
+
+    def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
+        """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says.
+
+        Raises CommunicationError on all ranks, before anything is communicated, where one of them runs something else.
+        """
+        if self.meets is None or self.fingerprint is None:
+            return self._run(inputs, profile)
+        all_are_here = self.meets.start_meeting(f"{self.fingerprint}{self._shown_draw()}")
+        outputs = self._run(inputs, profile)
+        all_are_here()
+        return outputs
+
+    def _shown_draw(self) -> str:
+        """Return which draw ranks must be at together; counted round, for texts that are compared are kept."""
+        return f", at random draw {random_stream().place % _SHOWN_DRAWS}" if self.draws_alike else ""
+
+    def _run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None) -> list[Array]:
+        if self.draws:
+            self.runtime.random.draw = next_draw()
+        if profile is None:
+            return self.program.run(inputs)
+        return self.program.run_profiled(inputs, profile)
+
+
+def make_backend(configuration: ParallelConfiguration) -> Backend:
+    """Return the array library that the configuration asks for."""
+    if configuration.device_target == "GPU":
+        return CupyBackend(configuration.device_id)
+    return NumpyBackend()
+
+
+def bind(
+    sharded: ShardedGraph, configuration: ParallelConfiguration, communicator: Communicator | None
+) -> CompiledGraph:
+    """Place the parameters on this rank, allocate its buffers and bind its kernels.
+
+    Raises ConfigurationError when the layouts are for another number of ranks than the world has, and
+    CommunicationError on all ranks where one of them has made another network. A stand-alone network has its layouts
+    for itself on each rank; its world serves the collectives that the user placed.
+    """
+    if configuration.mode != ParallelMode.STAND_ALONE:
+        _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
+    overlaps = communicator is not None and communicator.overlaps
+    local = local_graph(sharded, configuration.rank, overlaps)
+    if configuration.save_graphs:
+        save_graphs(sharded, local, configuration)
+    fingerprint = fingerprint_of(sharded, local, configuration)
+    if communicator is not None and fingerprint is not None and configuration.mode not in ParallelMode.OWN_BATCH:
+        # Before groups are made, which only their members wait for. Batches of one's own may come in new shapes alone.
+        communicator.start_meeting(fingerprint)()
+    backend = make_backend(configuration)
+    _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
+    runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
+    draws = any(node.operator.is_random for node in sharded.graph.nodes)
+    alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
+    return CompiledGraph(sharded, local, Program(local, runtime), runtime, fingerprint, communicator, draws, alike)
+
+
+def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadcasting: Communicator | None) -> None:
+    """Place the parameters; with a communicator, those that operators use whole start from the values of rank 0."""
+    for name, value in sharded.graph.parameters.items():
+        parameter = value.parameter
+        if parameter is None:
+            continue
+        used = sharded.used.get(name, sharded.stored[name])
+        if broadcasting is not None and parameter.layout is None and used.replica_count == used.devices.size:
+            # Whole, though a rank may keep a shard: shards of different values would make one that no rank had.
+            whole = np.array(parameter.asnumpy(), order="C")
+            broadcasting.broadcast(whole, 0)
+            parameter.set_data(whole)
+        parameter.place(sharded.stored[name], rank, backend)
+
+
+def _seed(configuration: ParallelConfiguration) -> int:
+    """Return the seed of dropout: one for all ranks, but where each has a batch of its own, one for each."""
+    if configuration.mode in ParallelMode.OWN_BATCH:
+        return rank_seed(configuration.seed, configuration.rank)
+    return configuration.seed
+
+
+def _check_world(sharded: ShardedGraph, configuration: ParallelConfiguration, size: int) -> None:
+    if sharded.devices.size != size:
+        raise ConfigurationError(
+            f"the network is cut for {sharded.devices.size} devices, but the world has {size} ranks; start as "
+            "many, or set "
+            "device_num to it"
+        )
+    if configuration.rank not in sharded.devices:
+        raise ConfigurationError(
+            f"global_rank {configuration.rank} is not among ranks {sharded.devices.ranks_text}; leave global_rank to "
+            "the launcher"
+        )

@@ -1,0 +1,144 @@
+"""What has been made of one function: each of its graphs is traced once, and placed once by the same strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from mpiparallel.collector_pause import collector_paused
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.bind import CompiledGraph, bind
+from mpiparallel.compile.place import held_layouts, place
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.structure import Structure
+from mpiparallel.compile.trace import Traced, trace_function
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.fed_pieces import global_shapes
+
+Specs = tuple[TensorSpec, ...]
+
+_OF_FILES: Final[Mapping[str, Any]] = {
+    "strategy_save_file": "",
+    "group_info_file": "",
+    "save_graphs": 0,
+    "save_graphs_path": ".",
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A compiled program, for as long as the conditions of its trace are as they were."""
+
+    compiled: CompiledGraph
+    traced: Traced
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A placement, and the layouts in which ranks held parameters when it was made, where these counted."""
+
+    configuration: ParallelConfiguration
+    held: Mapping[str, Layout]
+    sharded: ShardedGraph
+
+    def fits(self, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> bool:
+        """Return whether it would be made again: parameters are held where it stores them, or are not held at all."""
+        stored = self.sharded.stored
+        return (
+            self.configuration == configuration
+            and held.keys() >= self.held.keys()
+            and all(stored.get(name) == layout for name, layout in held.items())
+        )
+
+
+@dataclass
+class _Trace:
+    traced: Traced
+    placed: list[_Placed] = field(default_factory=list)
+
+
+class Compilation:
+    """The graphs and programs of ``function``, by what it is called on and by the configuration.
+
+    It is traced ``within`` a context for the configuration, so that it sees this one.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], within: Callable[[ParallelConfiguration], AbstractContextManager[None]]
+    ) -> None:
+        self._function = function
+        self._within = within
+        self._traces: dict[object, list[_Trace]] = {}
+        self._variants: dict[object, list[Variant]] = {}
+
+    @property
+    def programs(self) -> tuple[CompiledGraph, ...]:
+        """All programs, in the order in which they were made for each kind of input."""
+        return tuple(variant.compiled for variants in self._variants.values() for variant in variants)
+
+    def forget_programs(self) -> None:
+        """Drop the programs, because parameters have moved; graphs do not depend on where these are."""
+        self._variants.clear()
+
+    @collector_paused()
+    def shard(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> ShardedGraph:
+        """Return the graph of the function with its layouts, where each rank is fed inputs of ``specs``."""
+        return self._placed(self._traced(specs, inputs, configuration), configuration)
+
+    def variant(
+        self,
+        specs: Specs,
+        inputs: Structure,
+        configuration: ParallelConfiguration,
+        communicator: Communicator | None,
+    ) -> Variant:
+        """Return the program of this rank, which is fed inputs of ``specs``."""
+        known = self._variants.setdefault((specs, inputs, configuration), [])
+        found = next((variant for variant in known if variant.traced.holds), None)
+        if found is None:
+            with collector_paused():
+                trace = self._traced(specs, inputs, configuration)
+                compiled = bind(self._placed(trace, configuration), configuration, communicator)
+            found = Variant(compiled, trace.traced)
+            known.append(found)
+        return found
+
+    def _traced(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> _Trace:
+        known = self._traces.setdefault((specs, inputs, _as_traced(configuration)), [])
+        known[:] = [trace for trace in known if not trace.traced.holds or trace.traced.is_current]
+        found = next((trace for trace in known if trace.traced.holds), None)
+        if found is None:
+            with self._within(configuration):
+                found = _Trace(trace_function(self._function, global_specs(specs, configuration), inputs))
+            known.append(found)
+        return found
+
+    def _placed(self, trace: _Trace, configuration: ParallelConfiguration) -> ShardedGraph:
+        held = held_layouts(trace.traced.graph, configuration)
+        wanted = replace(_for_all_ranks(configuration), laid_out_anew=False)
+        found = next((one.sharded for one in trace.placed if one.fits(wanted, held)), None)
+        if found is None:
+            found = place(trace.traced.graph, configuration, held=held)
+            trace.placed.append(_Placed(wanted, held, found))
+        return found
+
+
+def global_specs(specs: Specs, configuration: ParallelConfiguration) -> Specs:
+    """Return what the whole batch is where each rank is fed these."""
+    shapes = global_shapes([spec.shape for spec in specs], configuration)
+    return tuple(replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True))
+
+
+def _for_all_ranks(configuration: ParallelConfiguration) -> ParallelConfiguration:
+    """Return the configuration without what a rank alone is told."""
+    rank = configuration.rank if configuration.mode in ParallelMode.OWN_BATCH else 0
+    return replace(configuration, **_OF_FILES, device_id=0, rank=rank)
+
+
+def _as_traced(configuration: ParallelConfiguration) -> ParallelConfiguration:
+    """Return the configuration without what a function on whole tensors cannot depend on."""
+    return replace(_for_all_ranks(configuration), loaded_strategies=(), strategy_load_file="", laid_out_anew=False)

@@ -1,0 +1,145 @@
+"""Reverse-mode differentiation of a graph, made of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from mpiparallel.compile.overwritten import Overwritten
+from mpiparallel.compile.recomputation import Recomputation
+from mpiparallel.errors import GradientError
+from mpiparallel.graph.apply import value_in
+from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.own_operators import Add
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import Trace, recording
+
+
+def differentiate(
+    trace: Trace, outputs: Sequence[Value], seeds: Sequence[Value], wanted: Sequence[Value]
+) -> list[Value]:
+    """Append the gradient of ``sum(outputs * seeds)`` to the graph; return it for each wanted value.
+
+    A wanted value that the outputs do not depend on has gradient zero. Raises GradientError when an operator on the way
+    has no gradient, an output is not of floating point, or a gradient depends on what a parameter was before it was
+    overwritten.
+    """
+    for output in outputs:
+        if output.spec.dtype.kind not in "fc":
+            raise GradientError(
+                f"{output.name} of dtype {output.spec.dtype} has no gradient; differentiate a float output"
+            )
+    with recording(trace):
+        terms = _Terms(trace)
+        for output, seed in zip(outputs, seeds, strict=True):
+            terms.add(output, seed)
+        recomputation, overwritten = Recomputation(trace), Overwritten(trace.graph)
+        for node in reversed(_dependent_nodes(trace.graph.nodes, wanted)):
+            made = _differentiate_node(trace, node, terms, recomputation)
+            _refuse_overwritten(node, made, overwritten)
+        gradients = [terms.total(value) or _zeros(trace, value) for value in wanted]
+    pairs = zip(gradients, wanted, strict=True)
+    trace.graph.gradients.update((gradient, value) for gradient, value in pairs if value.parameter is not None)
+    trace.differentiated = True
+    return gradients
+
+
+def _dependent_nodes(nodes: Iterable[Node], wanted: Sequence[Value]) -> list[Node]:
+    reached = set(wanted)
+    dependent = []
+    for node in nodes:
+        if any(value in reached for value in node.inputs):
+            reached.update(node.outputs)
+            dependent.append(node)
+    return dependent
+
+
+def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: Recomputation) -> list[Node]:
+    """Append the gradient of a node; return the nodes that it is made of."""
+    cotangents = tuple(terms.total(output) for output in node.outputs)
+    if all(cotangent is None for cotangent in cotangents):
+        return []
+    origin = recomputation.twin(node)
+    first = len(trace.graph.nodes)
+    trace.graph.cotangents[origin] = cotangents
+    with trace.making(origin=origin):
+        filled = [
+            cotangent or _zeros(trace, output) for cotangent, output in zip(cotangents, node.outputs, strict=True)
+        ]
+        gradients = node.operator.gradient(
+            [Tensor.of_value(value) for value in origin.inputs],
+            [Tensor.of_value(value) for value in origin.outputs],
+            [Tensor.of_value(value) for value in filled],
+        )
+    for value, gradient in zip(node.inputs, _checked(node, gradients), strict=True):
+        if gradient is not None:
+            terms.add(value, value_in(trace, gradient))
+    return trace.graph.nodes[first:]
+
+
+def _checked(node: Node, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """Return what an operator gives as its gradient; raise GradientError unless it fits the inputs one by one."""
+    if not isinstance(gradients, (tuple, list)) or len(gradients) != len(node.inputs):
+        count = f"{len(gradients)} gradients" if isinstance(gradients, (tuple, list)) else type(gradients).__name__
+        raise GradientError(
+            f"{node.name}: {node.operator.name}.gradient returned {count} for {len(node.inputs)} inputs; return a "
+            "tuple of one for each, None where there is none"
+        )
+    for index, (value, gradient) in enumerate(zip(node.inputs, gradients, strict=True)):
+        if gradient is None:
+            continue
+        if not isinstance(gradient, Tensor) or gradient.shape != value.spec.shape:
+            said = f"shape {gradient.shape}" if isinstance(gradient, Tensor) else f"type {type(gradient).__name__}"
+            raise GradientError(
+                f"{node.name}: {node.operator.name}.gradient returned a gradient for input {index} of {said}; "
+                f"it must be a tensor of shape {value.spec.shape}, or None"
+            )
+    return gradients
+
+
+def _refuse_overwritten(node: Node, made: Sequence[Node], overwritten: Overwritten) -> None:
+    """Raise GradientError where what the gradient of a node is made from is there no more."""
+    for one in made:
+        value = overwritten.since(node, one.inputs)
+        if value is not None:
+            raise GradientError(
+                f"{node.name}: its gradient depends on what {value.name!r} was when it ran, but that parameter is "
+                "overwritten after it; overwrite it after the gradient has been taken"
+            )
+
+
+def _zeros(trace: Trace, value: Value) -> Value:
+    # One element of memory, whatever the shape: graphs are of whole tensors, which no host may have room for.
+    return trace.graph.add_constant(np.broadcast_to(np.zeros((), value.spec.dtype), value.spec.shape))
+
+
+def is_zero(gradient: Tensor) -> bool:
+    """Whether nothing depends on the output that this is the gradient of, so that zeros stand for it."""
+    constant = None if gradient.value is None else gradient.value.constant
+    if constant is None:
+        return False
+    is_one_number = not any(constant.strides)
+    return not (constant[(slice(1),) * constant.ndim] if is_one_number else constant).any()
+
+
+class _Terms:
+    """The terms of each value's gradient, summed when they are asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._terms: dict[Value, list[Value]] = {}
+
+    def add(self, value: Value, term: Value) -> None:
+        self._terms.setdefault(value, []).append(term)
+
+    def total(self, value: Value) -> Value | None:
+        terms = self._terms.get(value)
+        if not terms:
+            return None
+        with self._trace.making(like=value):
+            while len(terms) > 1:
+                first, second = Tensor.of_value(terms.pop(0)), Tensor.of_value(terms.pop(0))
+                result = Add()(first, second).value
+                terms.insert(0, result)
+        return terms[0]

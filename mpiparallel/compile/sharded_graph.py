@@ -1,0 +1,32 @@
+"""A graph with a layout for every value: the same on all ranks, made without data, MPI or devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.placement import Placement
+
+
+@dataclass(frozen=True)
+class ShardedGraph:
+    """A graph with its layouts over any ranks, those of ``devices``.
+
+    ``placements`` has the layouts in which each node takes its inputs and computes its outputs; ``layouts`` where each
+    value is, to which it is moved at once where that is another; ``used`` the layout in which operators use each
+    parameter, ``stored`` the one in which it is kept.
+    """
+
+    graph: Graph
+    devices: DeviceMatrix
+    placements: dict[Node, Placement] = field(default_factory=dict)
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    used: dict[str, Layout] = field(default_factory=dict)
+    stored: dict[str, Layout] = field(default_factory=dict)
+    output_layouts: dict[Value, Layout] = field(default_factory=dict)
+
+    def output_layout(self, value: Value) -> Layout:
+        """Return the layout of an output: whole on every rank, unless ``output_layouts`` has another."""
+        return self.output_layouts.get(value, Layout.replicated(value.spec.shape, self.devices))

@@ -1,0 +1,61 @@
+"""The pass that records a function as a graph on whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpiparallel.compile.structure import Options, Structure, flatten, rebuild
+from mpiparallel.graph.apply import value_in
+from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.graph.trace import Condition, Trace, recording
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function's graph, how its outputs make up what the function returns, and on what it depends besides."""
+
+    graph: Graph
+    structure: Structure
+    conditions: Mapping[Condition, object]
+    operators: Mapping[Operator, tuple[object, ...]]
+    attributes: Mapping[Condition, object]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all conditions are as they were."""
+        return all(condition() == value for condition, value in self.conditions.items())
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a trace now would give the same graph: operators and attributes of networks are as they were, too."""
+        are_set_alike = all(operator.settings == before for operator, before in self.operators.items())
+        return self.holds and are_set_alike and all(told() == before for told, before in self.attributes.items())
+
+
+def trace_function(function: Callable[..., Any], specs: Sequence[TensorSpec], inputs: Structure) -> Traced:
+    """Return the graph of ``function`` on inputs of these global shapes; no data, MPI or devices are needed.
+
+    ``inputs`` is the structure of its arguments, whose leaves are of ``specs``.
+    """
+    trace = Trace()
+    given = [trace.graph.add_input(f"input{index}", spec) for index, spec in enumerate(specs)]
+    with recording(trace):
+        result = called(function, rebuild(inputs, [Tensor.of_value(value) for value in given]))
+        leaves: list[Any] = []
+        structure = flatten(result, leaves)
+        trace.graph.outputs = [value_in(trace, leaf if isinstance(leaf, Tensor) else Tensor(leaf)) for leaf in leaves]
+    # After it: some make parameters or operators when they are first called.
+    attributes = {told: told() for told in trace.attributes}
+    return Traced(trace.graph, structure, trace.conditions, trace.operators, attributes)
+
+
+def called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Return what a function returns for arguments, the last of which may be those by name."""
+    if arguments and isinstance(arguments[-1], Options):
+        return function(*arguments[:-1], **arguments[-1])
+    return function(*arguments)

@@ -1,0 +1,19 @@
+"""The output of an operator that has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.tensor import Tensor
+
+
+def applied(operator: Operator, *inputs: Any) -> Tensor:
+    """Return what an operator makes of inputs.
+
+    >>> from mpiparallel.ops.identity import Identity
+    >>> applied(Identity(), [1.0]).shape
+    (1,)
+    """
+    result: Tensor = operator(*inputs)
+    return result
