@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_info
 
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.remark import forget_remarks
+
+# How long a machine takes for an example, or to make one, says nothing about the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +36,14 @@ def remarks(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Return what tells the remarks of a new process so far, without the name of the package before them."""
     forget_remarks()
     return lambda: [record.args[0] for record in caplog.records if record.name == "mpiparallel.remark"]
+
+
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Let SIGINT interrupt this process and those that it starts, also where tests run under nohup or with ``&``."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_report_header() -> list[str]:

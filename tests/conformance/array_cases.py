@@ -136,9 +136,6 @@ def _sums() -> list[OperatorCase]:
 def _elementwise() -> list[OperatorCase]:
     x, y = 5 * floats(6, 5), positive(6, 5, seed=2) + 0.0123
     return [
-        *(OperatorCase(name, getattr(P, name), (y[0],), (), (0,)) for name in ("Rsqrt", "Reciprocal", "Sin", "Cos")),
-        OperatorCase("Floor", P.Floor, (x,)),
-        OperatorCase("FloorDiv", P.FloorDiv, (x, y)),
         OperatorCase("FloorDiv-column", P.FloorDiv, (integers(6, 1, below=9), integers(6, 5, below=4) + 1)),
         OperatorCase("FloorMod-row", P.FloorMod, (x, y[0]), (), (0, 1)),
     ]

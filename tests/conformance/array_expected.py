@@ -94,13 +94,6 @@ ARRAY_FORMULAS: dict[str, Formula] = {
     "BiasAdd": lambda operator, x, bias: np.moveaxis(np.moveaxis(x, 1, -1) + bias, -1, 1),
     "L2Loss": lambda operator, x: (x * x).sum() / 2,
     "SigmoidCrossEntropyWithLogits": _logistic,
-    "Rsqrt": lambda operator, x: x**-0.5,
-    "Reciprocal": lambda operator, x: 1 / x,
-    "Sin": lambda operator, x: np.sin(x),
-    "Cos": lambda operator, x: np.cos(x),
-    "Floor": lambda operator, x: np.floor(x),
-    "FloorDiv": lambda operator, x, y: x // y,
-    "FloorMod": lambda operator, x, y: x % y,
     "AdaptiveAvgPool2D": _adaptive_mean,
 }
 """By the operator's name: its outputs from the operator, its inputs and its arguments."""

@@ -101,6 +101,8 @@ FUNCTIONS: dict[str, Probe] = {
         {"rtol": 0.1, "atol": 0.1, "equal_nan": True},
     ),
     **{f"ops.{name}": Probe(function(getattr(ops, name), ROWS), {"alpha": 0.5}) for name in ("elu", "leaky_relu")},
+    "ops.Elu": Probe(operator(ops.Elu, ROWS), {"alpha": 0.5}),
+    "ops.round": Probe(function(ops.round, ROWS), {"decimals": 1}),
     "ops.softplus": Probe(function(ops.softplus, ROWS), {"beta": 2, "threshold": 0.5}),
     **{
         f"ops.{name}": Probe(function(getattr(ops, name), ROWS, LABELS), {"reduction": "sum"})

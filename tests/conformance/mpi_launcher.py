@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-_SECONDS_TO_STOP = 5.0
 
 
 def interpreters() -> list[Path]:
@@ -46,18 +42,3 @@ def environment(root: Path) -> dict[str, str]:
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
     }
-
-
-def finished(process: subprocess.Popen[str], timeout: float) -> str:
-    """Return what ``process``, a session of its own, has printed; it fails the test if it does not end in time."""
-    try:
-        return process.communicate(timeout=timeout)[0]
-    except subprocess.TimeoutExpired:
-        # mpirun ends its ranks on SIGTERM, but not on SIGKILL.
-        process.terminate()
-        try:
-            output = process.communicate(timeout=_SECONDS_TO_STOP)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output = process.communicate()[0]
-        pytest.fail(f"{process.args!r} did not end within {timeout:g} s:\n{output}")

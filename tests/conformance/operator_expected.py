@@ -12,6 +12,7 @@ from mpiparallel.backend.counter_random import RandomBox, stream_key
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.box import Box
 from tests.conformance.array_expected import ARRAY_FORMULAS
+from tests.conformance.elementwise_cases import ELEMENTWISE_FORMULAS
 from tests.conformance.image_expected import IMAGE_FORMULAS
 from tests.conformance.operator_cases import OperatorCase
 
@@ -186,21 +187,10 @@ FORMULAS: dict[str, Formula] = {
     "LogicalOr": _ufunc(np.logical_or),
     "LogicalNot": _ufunc(np.logical_not),
     "Identity": _ufunc(np.array),
-    "Neg": _ufunc(np.negative),
-    "Exp": _ufunc(np.exp),
-    "Log": _ufunc(np.log),
-    "Sqrt": _ufunc(np.sqrt),
-    "Square": _ufunc(np.square),
-    "Abs": _ufunc(np.abs),
-    "Sign": _ufunc(np.sign),
-    "Tanh": _ufunc(np.tanh),
     "Select": _ufunc(np.where),
     "Cast": _ufunc(lambda x, dtype: x.astype(dtype)),
-    "ReLU": _ufunc(lambda x: np.maximum(x, 0)),
     "ReluGrad": _ufunc(lambda dy, y: np.where(y > 0, dy, 0)),
-    "GeLU": _ufunc(_gelu),
     "GeluGrad": _ufunc(lambda dy, x: dy * (_gelu(x + 1e-6) - _gelu(x - 1e-6)) / 2e-6),
-    "Sigmoid": _ufunc(lambda x: 1 / (1 + np.exp(-x))),
     "SigmoidGrad": _ufunc(lambda y, dy: dy * y * (1 - y)),
     "MatMul": _product,
     "BatchMatMul": _product,
@@ -244,6 +234,7 @@ FORMULAS: dict[str, Formula] = {
     "Assign": _ufunc(lambda variable, value: value),
     "AssignAdd": _ufunc(np.add),
     "AssignSub": _ufunc(np.subtract),
+    **ELEMENTWISE_FORMULAS,
     **IMAGE_FORMULAS,
     **ARRAY_FORMULAS,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.graph.differentiate import differentiate
+from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import Runtime

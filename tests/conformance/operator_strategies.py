@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import cache
+from itertools import islice
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.graph.differentiate import differentiate
+from mpiparallel.compile.bind import bind
+from mpiparallel.compile.differentiate import differentiate
+from mpiparallel.compile.operands import operands_of
+from mpiparallel.compile.place import place
+from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
@@ -20,107 +25,171 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.box import Box
-from mpiparallel.parallel.compile import bind
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.sharded_graph import ShardedGraph, shard
+from mpiparallel.parallel.legal_strategies import legal_strategies
+from mpiparallel.parallel.placement import read_strategy
 from tests.conformance.operator_cases import OperatorCase
 
 RANK_COUNTS = (1, 2, 3, 4, 6, 8)
+_MOST_TOGETHER = 16
+
+
+@dataclass
+class Application:
+    """One use of a case's operator in a graph: under one strategy, on inputs of its own.
+
+    ``seeds`` are the gradients of outputs among the inputs; ``outputs`` are the operator's, then the gradients of its
+    inputs.
+    """
+
+    node: Node
+    inputs: list[Value]
+    parameters: list[Parameter]
+    seeds: dict[int, Value]
+    outputs: list[Value]
 
 
 @dataclass
 class TracedCase:
-    """The graph of one case: the operator's outputs, then the gradients of its inputs; parameters where it updates.
-
-    ``fed`` are the arrays of its inputs, ``seeds`` the gradients of outputs among them.
-    """
+    """The graph of one case, with one application for each strategy; ``fed`` are the arrays of all inputs."""
 
     graph: Graph
-    node: Node
-    parameters: dict[int, Parameter]
+    applications: list[Application]
     fed: list[np.ndarray[Any, Any]]
-    seeds: dict[int, Value]
 
 
-def trace_case(case: OperatorCase, strategy: Strategy | None = None) -> TracedCase:
-    """Return the graph of ``sum(output * weights)`` and its gradients for one case."""
+def trace_case(case: OperatorCase, strategies: Sequence[Strategy | None] = (None,)) -> TracedCase:
+    """Return the graph that has ``sum(output * weights)`` and its gradients for one case under each strategy."""
     trace = Trace()
+    traced = TracedCase(trace.graph, [], [])
+    for index, strategy in enumerate(strategies):
+        application = _apply(trace, traced.fed, case, strategy, f"s{index}")
+        traced.applications.append(application)
+        trace.graph.outputs.extend(application.outputs)
+    return traced
+
+
+def _apply(
+    trace: Trace, fed: list[np.ndarray[Any, Any]], case: OperatorCase, strategy: Strategy | None, name: str
+) -> Application:
     operator = case.build().configured(strategy=strategy)
-    parameters, fed, tensors, seeds = {}, [], [], {}
+    tensors: list[Tensor] = []
+    inputs: list[Value] = []
+    seeds: dict[int, Value] = {}
+
+    def add_input(label: str, array: np.ndarray[Any, Any]) -> Value:
+        inputs.append(trace.graph.add_input(f"{name}.{label}", TensorSpec(array.shape, array.dtype)))
+        fed.append(array)
+        return inputs[-1]
+
     for index, array in enumerate(case.inputs):
         if index in operator.updates:
-            parameters[index] = Parameter(array, name=f"p{index}", requires_grad=False)
-            tensors.append(parameters[index])
+            tensors.append(Parameter(array, name=f"{name}.p{index}", requires_grad=False))
         else:
-            spec = TensorSpec(array.shape, array.dtype)
-            tensors.append(Tensor.of_value(trace.graph.add_input(f"x{index}", spec)))
-            fed.append(array)
+            tensors.append(Tensor.of_value(add_input(f"x{index}", array)))
     with recording(trace):
         outputs = [output.value for output in case.apply(operator, tensors) if isinstance(output, Tensor)]
         node = next(one for one in reversed(trace.graph.nodes) if one.operator.name == operator.name)
         if case.differentiable:
             roots = [outputs[index] for index in case.outputs]
             for index, root in zip(case.outputs, roots, strict=True):
-                seeds[index] = trace.graph.add_input(f"seed{index}", root.spec)
-                fed.append(_weights(root.spec.shape))
+                seeds[index] = add_input(f"seed{index}", _weights(root.spec.shape))
             wanted = [tensors[index].value for index in case.differentiable]
             outputs += differentiate(trace, roots, list(seeds.values()), wanted)
-    trace.graph.outputs = outputs
-
-    return TracedCase(trace.graph, node, parameters, fed, seeds)
+    return Application(node, inputs, [one for one in tensors if isinstance(one, Parameter)], seeds, outputs)
 
 
+@cache
 def _weights(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.random.default_rng([7, *shape]).uniform(0.5, 1.5, shape)
 
 
-def legal_strategies(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
-    """Yield every strategy of the case's operator whose cuts divide the ranks among them.
+def strategies_of(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
+    """Yield every legal strategy of the case's operator.
 
     Images have so many dims to cut that, on more than 4 ranks, only the strategies that leave no repeated calculation
     are taken of operators that read over the cuts.
     """
-    node = trace_case(case).node
-    equation = node.operator.equation(*(value.spec for value in node.inputs))
-    factors = [factor for factor in range(1, ranks + 1) if ranks % factor == 0]
-    options = [[factor for factor in factors if equation.allows(label, factor)] for label in equation.labels]
-    for cuts in product(*options):
-        parts = prod(cuts)
-        if ranks % parts == 0 and (parts == ranks or ranks <= 4 or not node.operator.reads_beyond):
-            cut = dict(zip(equation.labels, cuts, strict=True))
-            spoken = equation.strategy_inputs
-            yield tuple(tuple(cut.get(label, 1) if label else 1 for label in labels) for labels in spoken)
+    node = trace_case(case).applications[0].node
+    for strategy in legal_strategies(node.equation, ranks):
+        parts = prod(read_strategy(operands_of(node), strategy).values())
+        if parts == ranks or ranks <= 4 or not node.operator.reads_beyond:
+            yield strategy
+
+
+@dataclass
+class LaidOutCase:
+    """A case under some strategies, with a layout for every value.
+
+    It is the same on all ranks, so threads share it; but not its parameters, of which each rank has its own.
+    """
+
+    traced: TracedCase
+    sharded: ShardedGraph
+
+    @classmethod
+    def of(cls, case: OperatorCase, strategies: Sequence[Strategy | None], ranks: int) -> LaidOutCase:
+        """Trace the case and lay it out.
+
+        The inputs are whole on every rank; those of an operator that reads over the cuts are where it is placed, so
+        that it must exchange.
+        """
+        traced = trace_case(case, strategies)
+        sharded = place(traced.graph, _configuration(ranks, 0))
+        for application in traced.applications:
+            if application.node.operator.reads_beyond:
+                _place_inputs(application, sharded)
+        return cls(traced, sharded)
+
+    def fed(self, rank: int) -> list[np.ndarray[Any, Any]]:
+        """Return the part of each input that ``rank`` is given."""
+        boxes = [self.sharded.layouts[value].box(rank) for value in self.traced.graph.inputs]
+        parts = [(..., *box.within(Box.whole(array.shape))) for array, box in zip(self.traced.fed, boxes, strict=True)]
+        return [array[part] for array, part in zip(self.traced.fed, parts, strict=True)]
+
+    def run(self, communicator: Communicator) -> list[list[np.ndarray[Any, Any]]]:
+        """Return for each strategy the outputs and gradients, whole, and what updated parameters hold after."""
+        compiled = bind(self.sharded, _configuration(communicator.size, communicator.rank), communicator)
+        with drawing_at(0):
+            arrays = iter([np.array(array) for array in compiled.run(self.fed(communicator.rank))])
+        return [
+            [
+                *islice(arrays, len(application.outputs)),
+                *(_gathered(parameter, communicator) for parameter in application.parameters),
+            ]
+            for application in self.traced.applications
+        ]
+
+
+def _configuration(ranks: int, rank: int) -> ParallelConfiguration:
+    return ParallelConfiguration(mode=ParallelMode.SEMI_AUTO_PARALLEL, device_num=ranks, rank=rank, seed=3)
+
+
+def _place_inputs(application: Application, sharded: ShardedGraph) -> None:
+    placement = sharded.placements[application.node]
+    sharded.layouts.update(zip(application.node.inputs, placement.inputs, strict=True))
+    sharded.layouts.update((seed, placement.outputs[index].reduced()) for index, seed in application.seeds.items())
+
+
+def _gathered(parameter: Parameter, communicator: Communicator) -> np.ndarray[Any, Any]:
+    whole = np.zeros(parameter.shape, parameter.dtype)
+    assert parameter.layout is not None
+    if parameter.layout.replica(communicator.rank) == 0:
+        whole[parameter.box.within(Box.whole(parameter.shape))] = parameter.asnumpy()
+    communicator.all_reduce(whole)
+    return whole
 
 
 def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy | None) -> list[np.ndarray[Any, Any]]:
-    """Return the outputs and gradients, whole, and what updated parameters hold after, gathered over the ranks.
+    """Return the outputs and gradients, whole, and what updated parameters hold after, gathered over the ranks."""
+    return LaidOutCase.of(case, [strategy], communicator.size).run(communicator)[0]
 
-    The inputs are given whole; to an operator that reads over the cuts as they are cut, so it must exchange.
+
+def batches(case: OperatorCase, strategies: Sequence[Strategy]) -> Iterator[Sequence[Strategy]]:
+    """Yield the strategies some at a time: one program runs each under all of a batch.
+
+    What an operator draws follows from its place in the network, so one that draws is alone in its program.
     """
-    traced = trace_case(case, strategy)
-    configuration = ParallelConfiguration(
-        mode=ParallelMode.SEMI_AUTO_PARALLEL, device_num=communicator.size, rank=communicator.rank, seed=3
-    )
-    sharded = shard(traced.graph, configuration)
-    fed = cut_inputs(traced, sharded, communicator.rank) if traced.node.operator.reads_beyond else traced.fed
-    compiled = bind(sharded, configuration, communicator)
-    with drawing_at(0):
-        results = [np.array(array) for array in compiled.run(fed)]
-    for parameter in traced.parameters.values():
-        whole = np.zeros(parameter.shape, parameter.dtype)
-        assert parameter.layout is not None
-        whole[parameter.box.within(type(parameter.box).whole(parameter.shape))] = parameter.asnumpy()
-        owned = parameter.layout.replica(communicator.rank) == 0
-        whole = whole if owned else np.zeros_like(whole)
-        communicator.all_reduce(whole)
-        results.append(whole)
-    return results
-
-
-def cut_inputs(traced: TracedCase, sharded: ShardedGraph, rank: int) -> list[np.ndarray[Any, Any]]:
-    """Let the inputs be where the operator is placed, and return the part of each that ``rank`` is given."""
-    placement = sharded.placements[traced.node]
-    sharded.layouts.update(zip(traced.node.inputs, placement.inputs, strict=True))
-    sharded.layouts.update((seed, placement.outputs[index].reduced()) for index, seed in traced.seeds.items())
-    boxes = [sharded.layouts[value].box(rank) for value in traced.graph.inputs]
-    return [array[box.within(Box.whole(array.shape))] for array, box in zip(traced.fed, boxes, strict=True)]
+    together = 1 if case.build().is_random else _MOST_TOGETHER
+    for start in range(0, len(strategies), together):
+        yield strategies[start : start + together]

@@ -7,12 +7,12 @@ import pytest
 
 from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.communication.threads import alone
+from mpiparallel.compile.place import place
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.local_graph import local_graph
-from mpiparallel.parallel.sharded_graph import shard
 from tests.conformance.operator_cases import CASES
 from tests.conformance.operator_strategies import run_case, trace_case
 
@@ -31,11 +31,11 @@ def backend():
 def test_values_and_gradients_are_those_of_numpy(case, backend) -> None:
     traced = trace_case(case)
     configuration = ParallelConfiguration()
-    sharded = shard(traced.graph, configuration)
+    sharded = place(traced.graph, configuration)
     for name, value in sharded.graph.parameters.items():
         value.parameter.place(sharded.stored[name], 0, backend)
     program = Program(local_graph(sharded, 0), Runtime(backend, alone(), RandomState(3)))
     found = [backend.to_host(array) for array in program.run(traced.fed)]
-    found += [backend.to_host(parameter.array) for parameter in traced.parameters.values()]
+    found += [backend.to_host(parameter.array) for parameter in traced.applications[0].parameters]
     for result, wanted in zip(found, run_case(alone(), case, None), strict=True):
         np.testing.assert_allclose(result, wanted, 1e-11, 1e-12)

@@ -86,6 +86,6 @@ def losses(communicator, name, device_target, optimizer_parallel):
 @pytest.mark.parametrize(("ranks", "optimizer_parallel"), [(1, False), (2, False), (2, True)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_losses_on_the_device_are_those_on_the_host(name, ranks, optimizer_parallel) -> None:
-    (wanted,) = run_world(1, losses, name, "CPU", False, timeout=300.0)
-    for found in run_world(ranks, losses, name, "GPU", optimizer_parallel, timeout=300.0):
+    (wanted,) = run_world(1, losses, name, "CPU", False)
+    for found in run_world(ranks, losses, name, "GPU", optimizer_parallel):
         np.testing.assert_allclose(found, wanted, rtol=NETWORKS[name][2])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.mpi_launcher import environment, finished, interpreters, launcher, library
+from tests.conformance import patience
+from tests.conformance.mpi_launcher import environment, interpreters, launcher, library
 
 MpiRun = Callable[..., str]
 
@@ -22,13 +23,13 @@ def mpi_python(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def mpi_run(mpi_python: Path, pytestconfig: pytest.Config, tmp_path: Path) -> MpiRun:
-    """Start ranks: ``mpi_run(size, module_or_path, *args, timeout=60.0, fails=False)`` returns what they print.
+    """Start ranks: ``mpi_run(size, module_or_path, *args, fails=False)`` returns what they print.
 
-    Size 0 starts the program without a launcher. The test fails if the ranks do not end in time, or end badly; with
+    Size 0 starts the program without a launcher. The test fails if the ranks hang, or end badly; with
     ``fails``, if they end well.
     """
 
-    def run(size: int, program: str | Path, *args: object, timeout: float = 60.0, fails: bool = False) -> str:
+    def run(size: int, program: str | Path, *args: object, fails: bool = False) -> str:
         launch = [launcher(mpi_python), "-n", str(size)] if size else []
         what = [str(program)] if str(program).endswith(".py") else ["-m", str(program)]
         process = subprocess.Popen(
@@ -41,7 +42,7 @@ def mpi_run(mpi_python: Path, pytestconfig: pytest.Config, tmp_path: Path) -> Mp
             errors="replace",
             start_new_session=True,
         )
-        output = finished(process, timeout)
+        output = patience.communicated(process)[0]
         assert (process.returncode != 0) == fails, f"{process.args!r} ended with {process.returncode}:\n{output}"
         return output
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conformance import patience
 
 pytestmark = pytest.mark.mpi
 
@@ -29,12 +30,11 @@ def test_what_two_ranks_save_is_loaded_as_columns_and_beside_training(
         "--mpi",
         str(mpi_python),
     ]
-    done = subprocess.run(
+    done = patience.run(
         [sys.executable, str(program), *arguments, "--folder", str(tmp_path), "--json", str(file)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,20 +12,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.mpi_launcher import environment, finished, launcher
+from tests.conformance import patience
+from tests.conformance.mpi_launcher import environment, launcher
 from tests.tutorials.correction import corrected, with_import_changed
 from tests.tutorials.corrections import CORRECTIONS
 from tests.tutorials.listing import Listing
 
-_SECONDS = 600.0
 _NAP = 0.2
 
 
 class Reader:
-    """A reader of ``document``, at work in ``folder`` with the MPI of ``python``; ``ranks`` is the most that he had."""
+    """A reader of ``document``, at work in ``folder`` with the MPI of ``python``; ``ranks`` is the most that he had.
+
+    What he starts ends within ``seconds``, or he ends it.
+    """
 
     def __init__(
-        self, listings: Mapping[str, Listing], document: str, allowed: Collection[str], folder: Path, python: Path
+        self,
+        listings: Mapping[str, Listing],
+        document: str,
+        allowed: Collection[str],
+        folder: Path,
+        python: Path,
+        seconds: float = patience.SECONDS,
     ) -> None:
         self.folder = folder
         self.ranks = 0
@@ -33,6 +42,7 @@ class Reader:
         self._document = document
         self._allowed = set(allowed)
         self._python = python
+        self._seconds = seconds
 
     def listing(self, name: str, *variants: str) -> str:
         """Return a listing as it can be run: its faults mended, its import changed."""
@@ -75,18 +85,18 @@ class Reader:
             errors="replace",
             start_new_session=True,
         )
-        output = finished(process, _SECONDS)
-        _wait_for_session(process.pid)
+        output = patience.communicated(process, self._seconds)[0]
+        _wait_for_session(process.pid, self._seconds)
         if (process.returncode != 0) != fails:
             pytest.fail(f"{command!r} ended with {process.returncode}:\n{output}")
         return output
 
 
-def _wait_for_session(leader: int) -> None:
+def _wait_for_session(leader: int, seconds: float) -> None:
     """Wait until all processes that a shell has started in the background have ended, or kill them."""
-    deadline = time.monotonic() + _SECONDS
+    waiting = patience.Patience(seconds)
     while left := _of_session(leader):
-        if time.monotonic() > deadline:
+        if not waiting.is_left():
             for process in left:
                 os.kill(process, signal.SIGKILL)
             pytest.fail(f"{len(left)} processes that were started in the background did not end")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 OUTCOME = pytest.StashKey[str]()
+BRANDS = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
 class Record:

@@ -1,30 +1,37 @@
 """Make the tables of a page from the results of the tutorials: ``python -m tests.tutorials.report RESULTS PAGE``.
 
-A line with ``listings`` is of the table of the tutorials, one with a ``sample`` of that of the samples. A table of
-which RESULTS has no line stays as it is.
+A line with ``listings`` is of the table of the tutorials, which is made anew; one with a ``sample`` is of that of the
+samples, whose rows stay until newer results replace them. A table of which RESULTS has no line stays as it is.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.tutorials import sample_table
 from tests.tutorials.corrections import CORRECTIONS
+from tests.tutorials.record import BRANDS
 
 Entries = Sequence[dict[str, Any]]
-BRANDS = {"openmpi": "Open MPI", "mpich": "MPICH"}
+_FROM, _TO = "As run on ", " to "
+_ABOVE_ROWS = 3
 
 
 class Block(NamedTuple):
-    """A table of the page: the comments around it, which results are in it, and what makes it of them."""
+    """A table of the page: the comments around it, which results are in it, what makes it of them.
+
+    ``completed`` adds what the rows of the table, of a date, tell of other runs.
+    """
 
     begin: str
     end: str
     holds: Callable[[dict[str, Any]], bool]
     table: Callable[[Entries], list[str]]
+    completed: Callable[[Entries, Iterable[str], str], Entries]
 
 
 def tutorials(entries: Entries) -> list[str]:
@@ -39,20 +46,6 @@ def tutorials(entries: Entries) -> list[str]:
     ]
     head = f"| document | listings | what is seen | ranks | {' | '.join(BRANDS.values())} | mended |"
     return [head, "|---|---|---|---|---|---|---|", *lines]
-
-
-def samples(entries: Entries) -> list[str]:
-    """Return the table of the samples: a row for each program or script, its branches together."""
-    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for entry in entries:
-        rows.setdefault((entry["sample"], entry["command"], entry["shows"]), []).append(entry)
-    lines = [
-        f"| {sample} | `{command}` | {', '.join(dict.fromkeys(entry['branch'] for entry in found))} "
-        f"| {shows} | {_outcomes(found)} |"
-        for (sample, command, shows), found in rows.items()
-    ]
-    head = f"| sample | command | branches | what is seen | {' | '.join(BRANDS.values())} |"
-    return [head, "|---|---|---|---|---|---|", *lines]
 
 
 def _claim(name: str) -> str:
@@ -83,12 +76,14 @@ BLOCKS = (
         "<!-- end of tutorials -->",
         lambda entry: "listings" in entry,
         tutorials,
+        lambda entries, rows, date: entries,
     ),
     Block(
         "<!-- samples: written by make from-mindspore -->",
         "<!-- end of samples -->",
         lambda entry: "sample" in entry,
-        samples,
+        sample_table.table,
+        sample_table.completed,
     ),
 )
 
@@ -101,11 +96,17 @@ def rewritten(page: str, entries: Entries) -> str:
             if block.begin not in page or block.end not in page:
                 raise ValueError(f"the page has no {block.begin} or no {block.end}: put both where the table belongs")
             before, _, rest = page.partition(block.begin)
-            _, _, after = rest.partition(block.end)
-            dates = sorted({entry["date"] for entry in chosen})
-            head = f"As run on {' to '.join(sorted({dates[0], dates[-1]}))}."
+            old, _, after = rest.partition(block.end)
+            chosen = _completed(block, chosen, old)
+            dates = sorted({date for entry in chosen for date in entry["date"].split(_TO)})
+            head = f"{_FROM}{_TO.join(sorted({dates[0], dates[-1]}))}."
             page = "\n".join([f"{before}{block.begin}", head, "", *block.table(chosen), f"{block.end}{after}"])
     return page
+
+
+def _completed(block: Block, entries: Entries, old: str) -> Entries:
+    head, *lines = old.strip().splitlines() or [""]
+    return block.completed(entries, lines[_ABOVE_ROWS:], head.removeprefix(_FROM).removesuffix("."))
 
 
 def main() -> None:

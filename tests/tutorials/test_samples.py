@@ -6,13 +6,15 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mpiparallel.dataset.cifar10_files import write_cifar10
-from tests.conformance.mpi_launcher import library
+from tests.conformance.mpi_launcher import interpreters, library
 from tests.tutorials.correction import with_import_changed
 from tests.tutorials.loss_lines import losses
 from tests.tutorials.reader import Reader
@@ -22,7 +24,8 @@ from tests.tutorials.sample_runs import RUNS, Run
 pytestmark = [pytest.mark.mpi, pytest.mark.samples]
 
 _PLACE = Path("docs") / "sample_code"
-_IMAGES = 16
+_ACCUMULATED = 6
+_SECONDS = 3600.0
 
 
 def branches() -> dict[str, Path]:
@@ -43,6 +46,7 @@ def cases() -> list[tuple[str, Path, Run]]:
         (branch, folder, run.as_in(folder / run.sample))
         for branch, folder, run in found
         if (folder / run.sample / run.program).exists()
+        and not (run.instead and (folder / run.sample / run.instead).exists())
     ]
 
 
@@ -57,16 +61,22 @@ def write_sentences(path: Path, steps: int) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As few images as fill one batch of 32 on each of two ranks; their brightness is their label."""
-    folder = tmp_path_factory.mktemp("images") / "cifar-10-batches-bin"
+def write_images(folder: Path, batches: int) -> Path:
+    """Write the images of so many batches of 32 on each of two ranks; their brightness is their label."""
     draw = np.random.default_rng(0)
+    each = -(-batches * 2 * 32 // 5)
     for stem in [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]:
-        labels = draw.integers(0, 10, _IMAGES).astype(np.uint8)
-        pixels = labels[:, None, None, None] * 25 + draw.integers(0, 20, (_IMAGES, 32, 32, 3))
+        labels = draw.integers(0, 10, each).astype(np.uint8)
+        pixels = labels[:, None, None, None] * 25 + draw.integers(0, 20, (each, 32, 32, 3))
         write_cifar10(folder, stem, pixels.astype(np.uint8), labels)
     return folder
+
+
+@pytest.fixture(scope="module", params=interpreters(), ids=library)
+def python(request: pytest.FixtureRequest) -> Path:
+    """The interpreter whose MPI library is tested."""
+    found: Path = request.param
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +93,35 @@ def copied(folder: Path, sample: str, place: Path) -> Path:
         for path in copy.rglob("*.py"):
             path.write_text(with_import_changed(path.read_text(encoding="utf-8")), encoding="utf-8")
         for path in copy.glob("rank_table_*.json"):
-            path.write_text(re.sub(r'"server_id": "[^"]*"', '"server_id": "127.0.0.1"', path.read_text()))
+            path.write_text(on_this_host(path.read_text(encoding="utf-8")), encoding="utf-8")
     return copy
+
+
+def on_this_host(table: str) -> str:
+    """Return a rank table with an address of this host for each server."""
+    numbers = count(1)
+    return re.sub(r'(?<="server_id": ")[^"]*', lambda _: f"127.0.0.{next(numbers)}", table)
+
+
+@contextmanager
+def changed(place: Path, run: Run) -> Iterator[None]:
+    """Replace the words of the programs in ``place`` that the run is to have otherwise, and put them back."""
+    before = {file: (place / file).read_text(encoding="utf-8") for file, _, _ in run.changed}
+    for file, old, new in run.changed:
+        text = (place / file).read_text(encoding="utf-8")
+        assert old in text
+        (place / file).write_text(text.replace(old, new), encoding="utf-8")
+    yield
+    for file, text in before.items():
+        (place / file).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The words of commands that are data."""
+    folder = tmp_path_factory.mktemp("data")
+    sizes = {"images": 1, "many_images": _ACCUMULATED}
+    return {name: write_images(folder / name, batches) for name, batches in sizes.items()}
 
 
 @pytest.fixture
@@ -97,25 +134,22 @@ def record(request: pytest.FixtureRequest, python: Path) -> Iterator[Record]:
 
 @pytest.mark.parametrize(
     ("branch", "folder", "run"),
-    cases(),
-    ids=lambda value: getattr(value, "program", None) or getattr(value, "name", None),
+    [pytest.param(*case, id=f"{case[0]}-{case[2].sample}-{case[2].program}") for case in cases()],
 )
 def test_a_sample_runs_as_it_stands(
-    branch: str, folder: Path, run: Run, copies: Path, python: Path, images: Path, record: Record
+    branch: str, folder: Path, run: Run, copies: Path, python: Path, data: dict[str, Path], record: Record
 ) -> None:
     record.says(sample=run.sample, command=run.command, branch=branch, shows=run.shows)
     place = copied(folder, run.sample, copies / branch)
-    for file, old, new in run.changed:
-        text = (place / file).read_text(encoding="utf-8")
-        (place / file).write_text(text.replace(old, new), encoding="utf-8")
-    reader = Reader({}, run.sample, (), place, python)
+    reader = Reader({}, run.sample, (), place, python, _SECONDS)
     sentences = write_sentences(copies / f"{run.steps}_steps.txt", run.steps)
-    words = run.command.format(images=images, sentences=sentences)
-    output = reader.commands(f"{words} || true", 0)
+    words = run.command.format(sentences=sentences, **data)
+    with changed(place, run):
+        output = reader.commands(f"{words} || true", 0)
     texts = [(place / log).read_text(encoding="utf-8", errors="replace") for log in run.logs]
     assert all((place / file).exists() for file in run.files)
     if run.refusal:
-        assert re.search(run.refusal, "\n".join([output, *texts]))
+        assert re.search(run.refusal.pattern, "\n".join([output, *texts]))
     elif texts:
         told = [losses(text) for text in texts]
         assert all(one[-1] < one[0] for one in told), "\n".join([output, *texts])

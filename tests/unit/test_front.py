@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 
 import pytest
 
 import mpiparallel
+from tests.conformance import patience
 
 DOORS = {
     "mpiparallel": "Tensor Parameter ParameterTuple Model context ops nn dataset dtype set_seed set_context float32 "
@@ -57,7 +57,7 @@ def test_every_public_name_can_be_loaded_and_is_listed() -> None:
 
 def test_importing_the_package_and_its_launcher_loads_neither_numpy_nor_mpi() -> None:
     code = "import sys, mpiparallel.launch.cli; print(sorted({'numpy', 'mpi4py', 'h5py'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = patience.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -71,5 +71,5 @@ def test_importing_the_package_and_its_launcher_loads_neither_numpy_nor_mpi() ->
 )
 def test_a_tensor_can_do_sums_as_the_first_thing_in_a_process(first: str, printed: str) -> None:
     code = f"import mpiparallel as ms; print(({first}).asnumpy().tolist())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = patience.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == printed

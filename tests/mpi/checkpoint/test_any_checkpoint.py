@@ -14,6 +14,6 @@ RANKS = 6
 
 @pytest.mark.sample
 def test_any_checkpoint_is_loaded_by_any_layout_on_mpi_ranks(mpi_run: Callable[..., str], tmp_path: Path) -> None:
-    output = mpi_run(RANKS, "tests.mpi.checkpoint.any_checkpoint_ranks", tmp_path, timeout=240.0)
+    output = mpi_run(RANKS, "tests.mpi.checkpoint.any_checkpoint_ranks", tmp_path)
     for rank in range(RANKS):
         assert f"rank {rank} loads what NumPy slices of {CASES} checkpoints" in output

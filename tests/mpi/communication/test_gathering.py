@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.cluster.gathering.hand_started import HandStarted
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment
 from tests.conformance.shell_loop import LOOP, codes, logs, write_table
 
 pytestmark = pytest.mark.mpi
 
 _PROGRAM = Path(__file__).parents[2] / "conformance" / "hand_started_ranks.py"
-_LIMIT = 120
 _OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "MPI_LOCAL")
 _PYTEST = ("-m", "pytest", "-s", "-v", "-p", "no:cacheprovider")
 
@@ -42,13 +43,12 @@ class Shell:
         """Run the loop to its end, and return what it prints."""
         script = self.folder / "loop.sh"
         script.write_text(LOOP)
-        return subprocess.run(
+        return patience.run(
             ["sh", str(script), str(size), str(self.python), *map(str, command)],
             cwd=self.folder,
             env=self.variables(**variables),
             stdout=subprocess.PIPE,
             text=True,
-            timeout=_LIMIT,
             check=True,
         ).stdout
 
@@ -79,7 +79,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def output(process: subprocess.Popen[str]) -> str:
-    return process.communicate(timeout=_LIMIT)[0]
+    return patience.communicated(process)[0]
 
 
 def is_waiting(process: subprocess.Popen[str]) -> bool:
@@ -90,13 +90,6 @@ def is_waiting(process: subprocess.Popen[str]) -> bool:
         with suppress(OSError):
             held.add(str(path.readlink()).removeprefix("socket:[").removesuffix("]"))
     return bool(listed & held)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _LIMIT
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.sample
@@ -110,6 +103,40 @@ def test_the_loop_of_the_tutorials_is_one_job_with_its_folders(shell: Shell, tab
         assert told[:3] + told[4:] == [str(rank), "2", "3", str(rank)]
         assert f"rank {rank} of 2 on " in found[rank]
     assert 'its server_id "10.*.*.*" is taken for this host' in found[0]
+
+
+OWNING = """
+import os, socket, sys, time
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+owned = []
+for name in sys.argv[1:]:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind("\\0" + name)
+    listener.listen(0)
+    owned.append(listener)
+print("owned", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be a second user as well")
+def test_names_that_another_user_owns_first_are_not_believed_and_stop_nobody(
+    shell: Shell, table: Path, tmp_path: Path
+) -> None:
+    digest = HandStarted.of({"RANK_ID": "0", "RANK_TABLE_FILE": str(table)}).digest
+    begun = [f"mpiparallel-rank-{os.geteuid()}-{digest}-{rank}" for rank in range(2)]
+    names = [*begun, *(f"{name}-{number:016x}" for name in begun for number in range(3))]
+    with subprocess.Popen([sys.executable, "-I", "-c", OWNING, *names], stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            assert owner.stdout
+            assert owner.stdout.readline() == "owned\n"
+            said = shell.loop(2, [_PROGRAM], RANK_TABLE_FILE=str(table))
+        finally:
+            owner.kill()
+    assert said == "training success\n", logs(tmp_path, 2)
+    assert codes(tmp_path, 2) == [0, 0]
 
 
 @pytest.mark.parametrize("fault", ["raise", "kill"])
@@ -140,7 +167,7 @@ def test_without_a_table_ranks_of_one_session_are_one_job(shell: Shell) -> None:
 
 def test_ranks_that_do_not_come_are_named_to_all_that_wait(shell: Shell, table: Path) -> None:
     table = write_table(table, [("10.*.*.*", 4)])
-    told = {"RANK_TABLE_FILE": str(table), "RANK_SIZE": "4", "HCCL_CONNECT_TIMEOUT": "2"}
+    told = {"RANK_TABLE_FILE": str(table), "RANK_SIZE": "4", "HCCL_CONNECT_TIMEOUT": f"{patience.stretched(2.0):.0f}"}
     processes = [shell.start(rank, **told) for rank in (1, 0)]
     for process in processes:
         said = output(process)
@@ -150,7 +177,7 @@ def test_ranks_that_do_not_come_are_named_to_all_that_wait(shell: Shell, table: 
 
 
 def test_without_rank_0_the_others_do_not_wait_for_ever(shell: Shell, table: Path) -> None:
-    process = shell.start(1, RANK_TABLE_FILE=str(table), RANK_SIZE="2", HCCL_CONNECT_TIMEOUT="2")
+    process = shell.start(1, RANK_TABLE_FILE=str(table), RANK_SIZE="2", HCCL_CONNECT_TIMEOUT="1")
     assert "rank 0 of 2 did not come to rank 1 within" in output(process)
     assert process.returncode == 1
 
@@ -158,7 +185,7 @@ def test_without_rank_0_the_others_do_not_wait_for_ever(shell: Shell, table: Pat
 def test_two_that_claim_to_be_one_rank_are_both_refused(shell: Shell, table: Path) -> None:
     told = {"RANK_TABLE_FILE": str(table), "RANK_SIZE": "2"}
     first = shell.start(1, **told)
-    wait_until(lambda: is_waiting(first))
+    patience.wait_until(lambda: is_waiting(first))
     second = shell.start(1, **told)
     for process, other in ((first, second), (second, first)):
         assert f"rank 1 of this job is claimed by another process, number {other.pid}, as well" in output(process)
@@ -181,7 +208,7 @@ def test_jobs_of_one_table_in_two_folders_are_kept_apart(shell: Shell, tmp_path:
 def test_what_a_killed_job_leaves_does_not_hinder_the_next(shell: Shell, table: Path) -> None:
     told = {"RANK_TABLE_FILE": str(table), "RANK_SIZE": "2"}
     killed = shell.start(1, **told)
-    wait_until(lambda: is_waiting(killed))
+    patience.wait_until(lambda: is_waiting(killed))
     killed.send_signal(signal.SIGKILL)
     output(killed)
     processes = [shell.start(rank, **told) for rank in (1, 0)]

@@ -22,13 +22,13 @@ def test_one_rank_can_grow(mpi_run: Callable[..., str]) -> None:
 
 
 def test_an_uncaught_exception_on_a_rank_that_joined_ends_the_job(mpi_run: Callable[..., str]) -> None:
-    output = mpi_run(2, GROWTH, 2, "fail", timeout=40.0, fails=True)
+    output = mpi_run(2, GROWTH, 2, "fail", fails=True)
     assert "ValueError: the newcomer has no data" in output
     assert "is through" not in output
 
 
 def test_processes_that_end_before_they_join_end_the_job(mpi_run: Callable[..., str]) -> None:
-    output = mpi_run(2, GROWTH, 2, "early", timeout=40.0, fails=True)
+    output = mpi_run(2, GROWTH, 2, "early", fails=True)
     assert "2 processes were to join, but did not call mpiparallel.communication.init() within 3 s" in output
 
 

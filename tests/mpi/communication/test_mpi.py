@@ -16,13 +16,13 @@ MANAGEMENT = "tests.mpi.communication.management_ranks"
 
 @pytest.mark.parametrize("size", [3, 4])
 def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
-    output = mpi_run(size, CONFORMANCE, timeout=300.0)
+    output = mpi_run(size, CONFORMANCE)
     for rank in range(size):
         assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS)} claims" in output
 
 
 def test_more_than_two_gibibytes_travel(mpi_run: Callable[..., str]) -> None:
-    output = mpi_run(2, "tests.mpi.communication.large_ranks", timeout=120.0)
+    output = mpi_run(2, "tests.mpi.communication.large_ranks")
     assert output.count("has moved more than 2 GiB") == 2
 
 
@@ -89,7 +89,7 @@ def test_tasks_of_srun_that_do_not_know_of_each_other_are_told_so(
 
 @pytest.mark.sample
 def test_an_uncaught_exception_on_one_rank_ends_the_job(mpi_run: Callable[..., str]) -> None:
-    output = mpi_run(3, MANAGEMENT, "fail", timeout=30.0, fails=True)
+    output = mpi_run(3, MANAGEMENT, "fail", fails=True)
     assert "ValueError: this rank has no data" in output
     assert "is through" not in output
 

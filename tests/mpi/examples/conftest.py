@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import patience
 from tests.conformance.cifar10_images import write_images
 
 ROOT = Path(__file__).parents[3]
@@ -23,13 +24,12 @@ def launch(tmp_path: Path):
 
     def start(name: str, *words: object, python: object = "python") -> subprocess.CompletedProcess[str]:
         variables = {key: value for key, value in os.environ.items() if key not in ("DATA_PATH", "RANK_TABLE_FILE")}
-        return subprocess.run(
+        return patience.run(
             ["sh", str(ROOT / "launchers" / name), *map(str, words)],
             cwd=tmp_path,
             env=variables | {"PYTHON": str(python), "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=120,
         )
 
     return start

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conformance import patience
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -21,13 +22,13 @@ SECONDS = 1800
 def test_more_than_95_of_100_unseen_digits_are_read(network, mode, tmp_path) -> None:
     pytest.importorskip("sklearn.datasets", reason="scikit-learn, which has the digits, is not installed")
     words = ["digits", "2", "--digits", "--epochs", "8", "--network", network, "--parallel_mode", mode]
-    ended = subprocess.run(
+    ended = patience.run(
         ["sh", str(ROOT / "launchers" / "run.sh"), *words],
         cwd=tmp_path,
         env=os.environ | {"PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        seconds=SECONDS,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     accuracies = re.findall(r"test accuracy is (\S+)", ended.stdout)

@@ -20,10 +20,10 @@ def losses(output: str) -> dict[tuple[str, str], float]:
 def test_a_training_that_moves_three_times_has_the_losses_of_one_that_stays(mpi_run) -> None:
     pytest.importorskip("sklearn.datasets", reason="scikit-learn, which has the digits, is not installed")
     script = EXAMPLES / "elastic" / "train.py"
-    moved = mpi_run(4, script, "--epochs", 3, timeout=120.0)
+    moved = mpi_run(4, script, "--epochs", 3)
     assert re.findall(r"(\d) ranks train", moved) == ["3", "2", "4"], moved
     assert moved.count("this rank waits") == 2, moved
-    still = losses(mpi_run(4, script, "--epochs", 3, "--still", timeout=120.0))
+    still = losses(mpi_run(4, script, "--epochs", 3, "--still"))
     assert losses(moved) == pytest.approx(still, rel=1e-3)
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from mpiparallel.launch.demo.picture import can_draw
 from mpiparallel.launch.demo.report import Report
+from tests.conformance import patience
 
 pytestmark = pytest.mark.mpi
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "translation" / "train.py"
-LIMIT = 120
 OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "OPENBLAS_", "MPI_LOCAL", "GROUP_INFO_FILE")
 SIZES = {"d_model": 16, "num_heads": 4, "batch_size": 6, "src_len": 5, "tgt_len": 6, "vocab_size": 50}
 WORDS = ["--file_path=text", *(f"--{name}={size}" for name, size in SIZES.items())]
@@ -38,13 +38,12 @@ def folder(tmp_path: Path) -> Path:
 
 def mpiparallel(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OUTER)}
-    return subprocess.run(
+    return patience.run(
         [sys.executable, "-m", "mpiparallel", *words],
         cwd=folder,
         env=kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
-        timeout=LIMIT,
     )
 
 

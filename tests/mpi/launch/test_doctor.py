@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment, launcher, library
 
 pytestmark = pytest.mark.mpi
 
 ROOT = Path(__file__).parents[3]
-LIMIT = 120
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
@@ -24,7 +23,7 @@ def doctor(
 ) -> tuple[int, dict[str, Any]]:
     words = [*before, str(python), "-m", "mpiparallel", "doctor", "--json", *options]
     variables = environment(ROOT) | changes
-    ended = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, timeout=LIMIT)
+    ended = patience.run(words, cwd=folder, env=variables, capture_output=True, text=True)
     assert ended.stdout, ended.stderr
     return ended.returncode, json.loads(ended.stdout)
 

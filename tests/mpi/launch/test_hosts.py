@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
+from tests.conformance import patience
 
 ROOT = Path(__file__).parents[3]
-LIMIT = 60
 OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "OPENBLAS_", "MPI_LOCAL")
 REMOTE_SHELL = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
@@ -40,13 +40,12 @@ def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProces
     shell.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OUTER)}
     remote = {"PRTE_MCA_plm_ssh_agent": str(shell), "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(shell)}
-    return subprocess.run(
+    return patience.run(
         [sys.executable, "-m", "mpiparallel", "run", *options, "script.py"],
         cwd=folder,
         env=kept | remote | {"PYTHONPATH": str(ROOT), "DATA_PATH": "/data"},
         capture_output=True,
         text=True,
-        timeout=LIMIT,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mpiparallel.communication.threads import alone
 from tests.conformance.operator_cases import CASES
-from tests.conformance.operator_strategies import legal_strategies, run_case
+from tests.conformance.operator_strategies import LaidOutCase, batches, run_case, strategies_of
 
 SAMPLE = (
     "Add-row",
@@ -41,10 +41,12 @@ def main() -> None:
         if case.name not in SAMPLE:
             continue
         expected = run_case(alone(), case, None)
-        for strategy in legal_strategies(case, world.size):
-            for result, wanted in zip(run_case(world, case, strategy), expected, strict=True):
-                np.testing.assert_allclose(result, wanted, 1e-11, 1e-12, err_msg=f"{case.name} under {strategy}")
-            count += 1
+        for batch in batches(case, list(strategies_of(case, world.size))):
+            found = LaidOutCase.of(case, batch, world.size).run(world)
+            for strategy, results in zip(batch, found, strict=True):
+                for result, wanted in zip(results, expected, strict=True):
+                    np.testing.assert_allclose(result, wanted, 1e-11, 1e-12, err_msg=f"{case.name} under {strategy}")
+                count += 1
     sys.stdout.write(f"rank {world.rank} of {world.size} holds {count} strategies\n")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.operator_cases import CASES
-from tests.conformance.operator_strategies import legal_strategies
+from tests.conformance.operator_strategies import strategies_of
 from tests.mpi.parallel.operator_ranks import SAMPLE
 
 pytestmark = pytest.mark.mpi
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.mpi
 def test_operators_on_mpi_ranks_equal_one_rank_under_every_strategy(mpi_run, size) -> None:
     sampled = [case for case in CASES if case.name in SAMPLE]
     assert len(sampled) == len(SAMPLE)
-    strategies = sum(len(list(legal_strategies(case, size))) for case in sampled)
-    output = mpi_run(size, Path(__file__).with_name("operator_ranks.py"), timeout=120.0)
+    strategies = sum(len(list(strategies_of(case, size))) for case in sampled)
+    output = mpi_run(size, Path(__file__).with_name("operator_ranks.py"))
     for rank in range(size):
         assert f"rank {rank} of {size} holds {strategies} strategies" in output

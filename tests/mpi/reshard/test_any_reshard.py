@@ -13,7 +13,7 @@ RANKS = 6
 
 
 def test_any_state_moves_between_mpi_ranks_as_numpy_slices_it(mpi_run: Callable[..., str]) -> None:
-    output = mpi_run(RANKS, "tests.mpi.reshard.any_reshard_ranks", timeout=240.0)
+    output = mpi_run(RANKS, "tests.mpi.reshard.any_reshard_ranks")
     moves = CASES_OF_EACH * len(EXECUTORS) * len(MODES)
     assert moves > 200
     for rank in range(RANKS):
@@ -24,5 +24,5 @@ def test_any_state_moves_between_mpi_ranks_as_numpy_slices_it(mpi_run: Callable[
 def test_more_than_two_to_the_31_bytes_arrive_as_they_were(
     mpi_run: Callable[..., str], executor: str, mode: str
 ) -> None:
-    output = mpi_run(2, "tests.mpi.reshard.large_reshard_ranks", executor, mode, timeout=240.0)
+    output = mpi_run(2, "tests.mpi.reshard.large_reshard_ranks", executor, mode)
     assert "2147491842 bytes arrived as they were" in output

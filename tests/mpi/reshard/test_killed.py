@@ -26,7 +26,7 @@ PHASES = {
 def test_a_rank_killed_in_any_phase_ends_the_job_and_the_launcher_tells_it(
     mpi_run: Callable[..., str], phase: str
 ) -> None:
-    output = mpi_run(RANKS, "tests.mpi.reshard.killed_ranks", *PHASES[phase], timeout=60.0, fails=True)
+    output = mpi_run(RANKS, "tests.mpi.reshard.killed_ranks", *PHASES[phase], fails=True)
     assert "signal 9" in output.lower()
     assert "survived" not in output
 

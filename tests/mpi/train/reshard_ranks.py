@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
+import pytest
 
 
 def main() -> None:
@@ -34,6 +36,7 @@ def main() -> None:
     model, losses = make_model(4, **SHARDS), Losses()
     model.train(2, dataset(), [losses, ReshardAt(model, legs)], dataset_sink_mode=False)
     assert (get_rank(), get_group_size(), model.active) == ([2, 1, 3, 0][number], 4, True)
+    refused_by_all(model, number == 2)
     before = state(model)
     for count in (3, 1, 2):
         model.reshard(Network(*CUTS[count]), ranks=count, mode="bounded" if count == 3 else "safe")
@@ -48,6 +51,21 @@ def main() -> None:
     assert (model.active, model.has_left) == (number in (0, 2), number in (1, 3))
     np.testing.assert_allclose(list(losses.by_step.values()), [wanted[step] for step in losses.by_step], rtol=1e-9)
     sys.stdout.write(f"number {number} trained steps {','.join(map(str, losses.by_step))}.\n")
+
+
+def refused_by_all(model: Any, is_other: bool) -> None:
+    """Ask for a cut by a network that on one rank has one parameter more."""
+    from mpiparallel import Parameter
+    from mpiparallel.errors import MpiParallelError
+    from tests.conformance.moving_training import Network
+
+    network = Network(2, 2)
+    if is_other:
+        network.more = Parameter(np.ones(2), "more")
+    generation = model.generation
+    with pytest.raises(MpiParallelError, match="parameter 'more', which only the given one has"):
+        model.reshard(network)
+    assert model.generation == generation
 
 
 if __name__ == "__main__":

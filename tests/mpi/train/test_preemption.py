@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment, launcher
 
 pytestmark = pytest.mark.mpi
 
 RANKS = 2
-SECONDS = 120.0
 MODULE = "tests.mpi.train.preempted_ranks"
 ENDED = re.compile(r"rank \d ends after step (\d+)\.")
 
@@ -38,7 +38,7 @@ def told_when_it_trains(job: subprocess.Popen[str]) -> tuple[int, str]:
             if line.strip().endswith("began"):
                 break
         job.send_signal(signal.SIGUSR1)
-        output = job.communicate(timeout=SECONDS)[0]
+        output = patience.communicated(job)[0]
     finally:
         job.kill()
     return job.returncode, output

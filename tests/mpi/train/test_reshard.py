@@ -18,13 +18,13 @@ TRAINED = {
 
 @pytest.mark.sample
 def test_a_training_goes_on_on_other_ranks_as_if_it_had_not_moved(mpi_run) -> None:
-    output = mpi_run(4, Path(__file__).with_name("reshard_ranks.py"), timeout=150.0)
+    output = mpi_run(4, Path(__file__).with_name("reshard_ranks.py"))
     for number, steps in TRAINED.items():
         assert f"number {number} trained steps {','.join(map(str, steps))}." in output, output
 
 
 def test_processes_that_are_started_join_a_training(mpi_run) -> None:
-    output = mpi_run(2, Path(__file__).with_name("spawn_ranks.py"), timeout=150.0)
+    output = mpi_run(2, Path(__file__).with_name("spawn_ranks.py"))
     for number, steps in {0: range(1, 10), 1: range(1, 10), 2: range(4, 13), 3: range(4, 7)}.items():
         assert f"number {number} trained steps {','.join(map(str, steps))}." in output, output
 

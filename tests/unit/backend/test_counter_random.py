@@ -12,7 +12,7 @@ from mpiparallel.layout.box import Box
 KEY = stream_key(7, "weights")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_box_has_the_numbers_of_the_whole(data, layouts, shapes) -> None:
     layout = data.draw(layouts(data.draw(shapes())))

@@ -16,8 +16,8 @@ from training_step.report import summarise, table
 from training_step.workloads import WORKLOADS
 
 from mpiparallel.communication.threads import alone
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.parallel.local_graph import local_graph
 
 SIZES = [
     "--d_model",

@@ -59,7 +59,7 @@ def check(case: Case, folder: Path, number: int) -> None:
             assert arrays[name].tobytes() == array.tobytes(), name
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=cases())
 def test_any_layout_on_any_ranks_is_loaded_by_any_other(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
     check(case, tmp_path_factory.mktemp("any"), 0)

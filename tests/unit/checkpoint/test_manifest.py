@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.checkpoint.manifest import (
@@ -37,7 +37,6 @@ MANIFEST = Manifest(
 )
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_layout_comes_back_canonical(layouts: Callable[..., st.SearchStrategy[Layout]], data: st.DataObject) -> None:
     layout = data.draw(layouts())

@@ -24,6 +24,7 @@ from tests.reliability.counts import count, record
 ROOT = Path(__file__).parents[3]
 MOST_BYTES = 512 << 20
 # How long before it counts as a hang, on however busy a machine.
+# Of the processor.
 MOST_SECONDS = 30
 MOST_MESSAGE = 20_000
 HOSTILE: tuple[Any, ...] = (
@@ -77,9 +78,9 @@ def attack(tries: int, make: Callable[[random.Random], str], use: Callable[[str]
     for _ in range(tries):
         text = make(chance)
         last.write_text(text[:2000], errors="backslashreplace")
-        signal.alarm(MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         refused += is_refused(text, use)
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     verdicts.write_text(str(refused))
 
 
@@ -201,14 +202,14 @@ def test_bomb_is_refused_soon_and_in_little_memory(name: str, tmp_path: Path) ->
     def drop() -> None:
         limit = data_bytes() + MOST_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        signal.alarm(MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         for parse in (RankTable.parse, Hostfile.parse):
             with pytest.raises(RankTableError) as caught:
                 parse(text, "bomb")
             assert len(str(caught.value)) < MOST_MESSAGE
         (tmp_path / "refused").touch()
 
-    assert exit_status(drop, seconds=60) == 0
+    assert exit_status(drop) == 0
     assert (tmp_path / "refused").exists()
 
 

@@ -5,7 +5,7 @@ import pytest
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import CheckpointError, ReshardError
+from mpiparallel.errors import CheckpointError, ReshardError, origins_of
 
 
 def messages(size: int, failing: set[int], error: Exception) -> list[str | None]:
@@ -70,3 +70,19 @@ def test_a_problem_that_a_rank_found_is_raised_on_all_with_its_rank() -> None:
 
 def test_without_a_problem_all_ranks_go_on() -> None:
     assert run_world(3, lambda communicator: raise_together(None, communicator, ReshardError)) == [None] * 3
+
+
+def test_all_members_name_the_ranks_whose_problem_it_is() -> None:
+    def origins(communicator: Communicator) -> tuple[int, ...]:
+        try:
+            with failing_together(communicator, MemoryError):
+                if communicator.rank in (1, 3):
+                    raise MemoryError(f"none on {communicator.rank}")
+        except MemoryError as error:
+            try:
+                raise CheckpointError("could not be loaded") from error
+            except CheckpointError as above:
+                return origins_of(above)
+        return ()
+
+    assert run_world(4, origins) == [(1, 3)] * 4

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import patience
+
 PROGRAM = """
 import os
 from mpiparallel.communication.failed_tests import end_after_failed_tests
@@ -27,12 +29,11 @@ def test_one():
 @pytest.mark.parametrize(("condition", "code"), [("True", 0), ("False", 77)])
 def test_the_job_ends_after_the_report_of_failed_tests(tmp_path: Path, condition: str, code: int) -> None:
     (tmp_path / "test_program.py").write_text(PROGRAM.format(condition=condition))
-    ended = subprocess.run(
+    ended = patience.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_program.py"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
     )
     assert ended.returncode == code, ended.stdout
     if code:
@@ -42,5 +43,5 @@ def test_the_job_ends_after_the_report_of_failed_tests(tmp_path: Path, condition
 
 def test_outside_of_pytest_nothing_is_registered() -> None:
     program = PROGRAM.format(condition="True") + "print('went on')\n"
-    said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    said = patience.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
     assert said.stdout == "went on\n"

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.communication.threads import alone, run_world
+from mpiparallel.communication.threads import alone, run_world, running
 from mpiparallel.communication.world import current, initialised
 from mpiparallel.errors import CommunicationError
 from tests.conformance.communicator import CLAIMS, Claim, Run
 from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
+from tests.conformance.patience import stretched
 
 
 def run_as_world(size: int, function: Callable[[Communicator], object]) -> object:
@@ -88,12 +91,36 @@ def test_a_failure_is_known_to_the_receiver_of_a_message() -> None:
 
 def test_a_deadlock_ends_at_the_timeout_and_says_who_waits() -> None:
     with pytest.raises(CommunicationError, match="rank 0 waits in send to rank 1; rank 1 waits in send to rank 0"):
-        run_world(2, lambda communicator: communicator.send(np.zeros(1), 1 - communicator.rank), timeout=0.2)
+        run_world(2, lambda communicator: communicator.send(np.zeros(1), 1 - communicator.rank), timeout=stretched(0.5))
 
 
 def test_a_rank_that_computes_too_long_is_named() -> None:
+    over = threading.Event()
     with pytest.raises(CommunicationError, match="s: rank 1 computes"):
-        run_world(2, lambda communicator: time.sleep(communicator.rank), timeout=0.1)
+        run_world(2, lambda communicator: communicator.rank == 0 or over.wait(), timeout=stretched(0.5))
+    over.set()
+
+
+def test_what_a_busy_machine_keeps_from_ranks_does_not_count(monkeypatch) -> None:
+    clock = SimpleNamespace(now=0.0, used=0.0)
+
+    def monotonic():
+        # A process of this machine gets a fifteenth of it.
+        clock.now, clock.used = clock.now + 15.0, clock.used + 1.0
+        return clock.now
+
+    over, began = threading.Event(), []
+
+    def function(communicator: Communicator) -> bool:
+        began.append(clock.now)
+        return over.wait()
+
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=monotonic, process_time=lambda: clock.used))
+    monkeypatch.setattr(running, "_LONGEST_TICK", 0.001)
+    with pytest.raises(CommunicationError, match="did not end within 60 s: rank 0 computes"):
+        run_world(1, function)
+    assert clock.now > 15 * 30.0
+    over.set()
 
 
 Call = Callable[[Communicator], object]
@@ -174,7 +201,7 @@ def test_a_deadlock_in_an_inner_world_says_who_waits() -> None:
         inner.send(np.zeros(1), 1 - inner.rank)
 
     with pytest.raises(CommunicationError, match="rank 0 waits in send to rank 0; rank 1 waits in send to rank 1"):
-        run_world(2, function, timeout=0.2)
+        run_world(2, function, timeout=stretched(0.5))
 
 
 def test_memory_that_cannot_be_had_is_refused_on_all_ranks() -> None:

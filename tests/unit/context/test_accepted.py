@@ -70,21 +70,29 @@ def test_an_option_of_the_parallel_optimizer_without_effect_says_so(name, value,
 
 
 @pytest.mark.parametrize(
-    ("strategy", "devices", "full"),
-    [(((1, 1), (1,)), 4, True), (((4, 1), (4,)), 4, False), (((8, 1, 1), (8, 1)), 8, False), (((1,),), 1, True)],
+    ("strategy", "devices", "full", "rows"),
+    [
+        (((1, 1), (1,)), 4, True, 1),
+        (((4, 1), (4,)), 4, False, 4),
+        (((8, 1, 1), (8, 1)), 8, False, 8),
+        (((1,),), 1, True, 1),
+        (((1, 1, 1, 8), (1,)), 8, False, 1),
+        (((2, 4), (8,)), 8, False, 2),
+    ],
 )
-def test_a_tuple_as_dataset_strategy_says_whether_ranks_are_fed_pieces(strategy, devices, full) -> None:
+def test_a_tuple_as_dataset_strategy_says_what_ranks_are_fed(strategy, devices, full, rows) -> None:
     context.set_auto_parallel_context(
         parallel_mode="semi_auto_parallel", device_num=devices, global_rank=0, dataset_strategy=strategy
     )
-    assert current_configuration().full_batch is full
+    assert (current_configuration().full_batch, current_configuration().batch_pieces) == (full, rows)
 
 
-def test_a_dataset_strategy_for_other_devices_is_refused() -> None:
+@pytest.mark.parametrize("strategy", [((4, 1),), ((2, 2), (1,)), ((8, 1), (2,))])
+def test_a_dataset_strategy_for_other_devices_is_refused(strategy) -> None:
     context.set_auto_parallel_context(
-        parallel_mode="semi_auto_parallel", device_num=8, global_rank=0, dataset_strategy=((4, 1),)
+        parallel_mode="semi_auto_parallel", device_num=8, global_rank=0, dataset_strategy=strategy
     )
-    with pytest.raises(ConfigurationError, match="the batch is cut in 4, but there are 8 devices; cut dim 0 in 8"):
+    with pytest.raises(ConfigurationError, match=r"makes [24] pieces, but there are 8 devices; cut an input in 8"):
         current_configuration()
 
 

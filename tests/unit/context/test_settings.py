@@ -44,8 +44,6 @@ def _reset():
         ({"parallel_optimizer_config": {"treshold": 1}}, "'treshold' is not a parameter"),
         ({"pipeline_stages": 2}, "pipeline_stages 2 is not implemented yet; use 1"),
         ({"parallel_optimizer_config": {"optimizer_level": "level4"}}, "'level4' is not one of level1, level2, level3"),
-        ({"dataset_strategy": ((2, 2), (2,))}, "cut no other dim, and all inputs alike"),
-        ({"dataset_strategy": ((2, 1), (4,))}, "cut no other dim, and all inputs alike"),
         ({"dataset_strategy": ()}, "nor a tuple of the cuts of each input"),
         ({"dataset_strategy": ((2, "1"),)}, "nor a tuple of the cuts of each input"),
         ({"force_fp32_communication": True}, "force_fp32_communication True is not implemented yet; use False"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mpiparallel.dataset as ds
@@ -29,7 +29,6 @@ def xs(dataset: ds.Dataset, epoch: int = 0) -> list[Any]:
     repeats=st.integers(1, 3),
     after=st.booleans(),
 )
-@settings(deadline=None)
 def test_batch_and_repeat_cut_the_rows_as_list_slices_do(
     length: int, size: int, drop: bool, repeats: int, after: bool
 ) -> None:
@@ -51,7 +50,6 @@ def test_batch_and_repeat_cut_the_rows_as_list_slices_do(
 
 
 @given(length=st.integers(1, 20), taken=st.integers(1, 25), passed=st.integers(0, 25))
-@settings(deadline=None)
 def test_take_and_skip_cut_as_slices(length: int, taken: int, passed: int) -> None:
     rows = list(range(length))
     assert xs(numbers(length).take(taken).skip(passed)) == rows[:taken][passed:]

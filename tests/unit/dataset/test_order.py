@@ -48,7 +48,7 @@ PIPELINES: dict[str, Callable[[int], ds.Dataset]] = {
 
 @pytest.mark.parametrize("name", PIPELINES)
 @given(length=lengths, epoch=epochs, data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_an_epoch_resumed_in_the_middle_equals_the_uninterrupted_one(
     name: str, length: int, epoch: int, data: st.DataObject
 ) -> None:
@@ -60,14 +60,13 @@ def test_an_epoch_resumed_in_the_middle_equals_the_uninterrupted_one(
 
 @pytest.mark.parametrize("name", PIPELINES)
 @given(length=lengths, epoch=epochs)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_size_is_the_number_of_rows_of_any_epoch(name: str, length: int, epoch: int) -> None:
     dataset = PIPELINES[name](length)
     assert dataset.get_dataset_size() == len(dataset) == len(values(dataset, epoch))
 
 
 @given(length=lengths, shards=st.integers(1, 9), epoch=epochs, shuffle=st.booleans())
-@settings(deadline=None)
 def test_the_shards_together_are_the_unsharded_order_with_its_start_repeated_to_come_out_even(
     length: int, shards: int, epoch: int, shuffle: bool
 ) -> None:
@@ -80,7 +79,7 @@ def test_the_shards_together_are_the_unsharded_order_with_its_start_repeated_to_
 
 
 @given(length=st.integers(1, 200), epoch=epochs, buffer_size=st.integers(1, 50))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_shuffling_loses_and_doubles_nothing(length: int, epoch: int, buffer_size: int) -> None:
     assert sorted(values(numbers(length), epoch)) == list(range(length))
     assert sorted(values(ascending(length).shuffle(buffer_size), epoch)) == list(range(length))

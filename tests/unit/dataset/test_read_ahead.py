@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
@@ -20,6 +19,7 @@ from mpiparallel.context.seeds import get_seed
 from mpiparallel.dataset import transforms
 from mpiparallel.dataset.read_ahead import ReadAhead
 from mpiparallel.errors import DatasetError
+from tests.conformance import patience
 
 _NAME = "dataset read ahead"
 
@@ -103,10 +103,10 @@ def test_no_more_is_read_than_the_size_says_and_only_one_item_for_the_first() ->
         assert made == [0]
         assert next(numbers) == 1
         for _ in range(5):
-            wanted.acquire(timeout=10)
+            patience.wait_until(lambda: wanted.acquire(blocking=False))
         assert len(made) == 5, "the two that were taken, and three ahead"
         assert next(numbers) == 2
-        wanted.acquire(timeout=10)
+        patience.wait_until(lambda: wanted.acquire(blocking=False))
         assert len(made) == 6
 
 
@@ -155,7 +155,7 @@ def test_the_thread_ends_when_the_iterator_is_dropped_closed_or_used_up() -> Non
 
     for _ in dataset.create_dict_iterator(num_epochs=1):
         pass
-    assert not [thread for thread in readers() if thread.join(10) or thread.is_alive()]
+    patience.wait_until(lambda: not readers())
 
     epochs = dataset.create_tuple_iterator()
     list(islice(epochs, 2))
@@ -243,13 +243,14 @@ rows = ds.GeneratorDataset(lambda: ((np.ones(100000),) for _ in itertools.count(
 print(len(list(itertools.islice(rows, 3))), flush=True)
 {ending}
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = patience.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "3\n"
     assert (done.returncode == 0) == ("Keyboard" not in ending), done.stderr
     assert "Exception ignored" not in done.stderr, done.stderr
     assert "Fatal" not in done.stderr, done.stderr
 
 
+@pytest.mark.usefixtures("heeded_interrupts")
 def test_an_interrupt_ends_a_program_whose_source_blocks_for_ever() -> None:
     program = """
 import signal, threading, mpiparallel.dataset as ds
@@ -259,7 +260,7 @@ def rows():
     yield 1.0
 next(ds.GeneratorDataset(rows, ["x"]).iterate())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = patience.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode != 0
     assert done.stderr.rstrip().endswith("KeyboardInterrupt")
 

@@ -16,6 +16,7 @@ from mpiparallel.flight import format as layout
 from mpiparallel.flight.process_state import process_state
 from mpiparallel.flight.recorder import FlightRecorder, spans
 from mpiparallel.flight.recording import Recording, ranks_of
+from tests.conformance import patience
 
 
 def enter(recorder: FlightRecorder, group: int, name: str = "all_reduce", label: str = "", count: int = 1) -> int:
@@ -126,7 +127,7 @@ recorder = FlightRecorder(Path({str(path)!r}), 1, 2)
 recorder.enter(recorder.group([0, 1]), recorder.text("all_reduce"), recorder.text("layer3.w"), 7)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    ended = subprocess.run([sys.executable, "-c", program], timeout=60)
+    ended = patience.run([sys.executable, "-c", program])
     assert ended.returncode == -signal.SIGKILL
     found = Recording.load(path)
     assert str(found.inside) == "all_reduce #1 (layer3.w, all ranks)"
@@ -141,7 +142,7 @@ from pathlib import Path
 from mpiparallel.flight.recorder import FlightRecorder
 recorder = FlightRecorder(Path({str(path)!r}), 1, 2)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(86400)
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         try:
@@ -150,10 +151,7 @@ time.sleep(60)
             found = Recording.load(path)
             assert process_state(found) == ""
             process.send_signal(signal.SIGSTOP)
-            deadline = time.monotonic() + 30
-            while process_state(found) != "stopped" and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert process_state(found) == "stopped"
+            patience.wait_until(lambda: process_state(found) == "stopped")
         finally:
             process.kill()
 

@@ -13,7 +13,7 @@ from mpiparallel.flight.diagnosis import Diagnosis
 from mpiparallel.flight.recorder import FlightRecorder
 from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
 
-PATIENCE = 30.0
+PATIENCE = 3600.0
 
 
 def paths(folder: Path) -> dict[int, Path]:
@@ -68,6 +68,10 @@ def test_a_rank_whose_peer_has_ended_need_not_wait_for_the_time_to_pass(tmp_path
 def test_where_deaths_are_survived_only_the_time_counts(tmp_path: Path) -> None:
     ended = barked(tmp_path, None, lambda other: other.change_state(layout.FAILED), 4.0, deaths_are_survived=True)
     assert ended is None
+
+
+def test_a_rank_whose_peer_is_about_to_tell_how_it_fails_lets_it_speak(tmp_path: Path) -> None:
+    assert barked(tmp_path, 1.5, lambda other: other.change_state(layout.FAILING), 4.0) is None
 
 
 def test_what_another_job_has_left_in_the_folder_proves_nothing(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.elementwise_fusion import fuse_elementwise
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.buffer_plan import find_views
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from mpiparallel.parallel.elementwise_fusion import fuse_elementwise
 
 SHOWN = {
     "reshape": lambda weight: weight.reshape((5, 4)),

@@ -61,8 +61,7 @@ def trained(communicator, recompute, cut, optimizer_parallel, options, width=16)
     model.train_network.set_train()
     losses = [float(model.run_step([batch(width)])) for _ in range(STEPS)]
     weights = [parameter.array.copy() for parameter in network.trainable_params()]
-    ((variant,),) = model.train_network.program._compiled.values()
-    compiled = variant.compiled
+    (compiled,) = model.train_network.program.programs
     return losses, weights, compiled.program.arena_bytes
 
 

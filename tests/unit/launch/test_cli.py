@@ -1,14 +1,20 @@
 from __future__ import annotations
 
-import subprocess
+import json
+import os
+import pty
+import shlex
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.cli import main
+from mpiparallel.launch.cli import command_line, main
+from mpiparallel.launch.parser import Parser
 from mpiparallel.version import VERSION
+from tests.conformance import patience
 
 SHIPPED = Path(__file__).parents[3] / "rank_tables"
 
@@ -27,7 +33,7 @@ def test_starting_a_job_imports_neither_numpy_nor_mpi() -> None:
         "import sys, mpiparallel.launch.cli, mpiparallel.launch.rank.worker\n"
         "print(sorted({'numpy', 'mpi4py', 'h5py', 'google.protobuf'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = patience.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
 
 
@@ -113,3 +119,143 @@ def test_warnings_of_the_table_are_told(capsys: pytest.CaptureFixture[str]) -> N
         "mpiparallel: warning: table.json: server_list[0].device: devices 0, 5 are in both halves"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "usage", "reason"),
+    [
+        ("rum -n 2", "mpiparallel [options]", 'there is no command "rum"; did you mean run?'),
+        ("fly", "mpiparallel [options]", 'there is no command "fly"; mpiparallel --help lists all'),
+        ("ckpt shwo saved", "mpiparallel ckpt [options]", 'there is no command "shwo"; did you mean show?'),
+        ("checkpoint ls saved", "mpiparallel [options]", "did you mean ckpt?"),
+        ("run --rank 2 train.py", "mpiparallel run [options]", 'there is no option "--rank"; did you mean --ranks?'),
+        ("run -np 2 train.py", "mpiparallel run [options]", '"p" is not a number of ranks'),
+        ("run --nprocs=2 train.py", "mpiparallel run [options]", "mpiparallel run --help lists all"),
+        ("run --worker-num 2 train.py", "mpiparallel run [options]", "did you mean --worker_num?"),
+        ("run --mpi openmip train.py", "mpiparallel run [options]", "did you mean openmpi?"),
+        ("ckpt ls --jsn .", "mpiparallel ckpt ls [options] DIR", "did you mean --json?"),
+        ("ckpt ls one two", "mpiparallel ckpt ls [options] DIR", '"two" is one word too many'),
+        ("--verison", "mpiparallel [options]", "did you mean --version?"),
+    ],
+)
+def test_a_wrong_word_is_told_by_its_own_command_with_the_nearest_right_one(
+    line: str, usage: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    captured = capsys.readouterr()
+    first, last = captured.err.splitlines()
+    assert first.startswith(f"usage: {usage}")
+    assert reason in last
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(("line", "named"), [("", ["doctor", "run"]), ("ckpt", ["verify"]), ("slurm", ["make"])])
+def test_a_command_that_lacks_its_subcommand_lists_them(
+    line: str, named: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert all(f"\n    {name} " in said for name in named)
+
+
+def every_parser(parser: Parser) -> Iterator[Parser]:
+    yield parser
+    for inner in parser.commands.values():
+        yield from every_parser(inner)
+
+
+@pytest.mark.parametrize("parser", list(every_parser(command_line())), ids=lambda parser: str(parser.prog))
+def test_help_ends_with_examples_that_can_be_typed(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = parser.format_help()
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.endswith("".join(["\nexamples:\n", *(f"  {example}\n" for example in parser.examples)]))
+    assert parser.examples
+    for example in parser.examples:
+        name, *words = shlex.split(example)
+        assert name == "mpiparallel"
+        assert parser.prog == "mpiparallel" or example.startswith(f"{parser.prog} ") or example == parser.prog
+        command_line().parse_args(words[: words.index(">")] if ">" in words else words)
+
+
+@pytest.mark.parametrize("words", [["--debug", "run", "absent.py"], ["run", "--debug", "absent.py"]])
+def test_debug_may_stand_before_or_behind_the_command(words: list[str]) -> None:
+    with pytest.raises(LaunchError):
+        main(words)
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colours_are_for_terminals_that_want_them(
+    variables: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    seen = on_terminal(lambda: main(["run", "absent.py"]))
+    assert ("\x1b[31merror:\x1b[0m" in seen) == coloured
+    assert ("\x1b" in seen) == coloured
+    assert "error:" in seen
+
+
+def on_terminal(work: Callable[[], object]) -> str:
+    """Return what ``work`` writes to stdout and stderr where these are a terminal."""
+    ours, theirs = pty.openpty()
+    try:
+        with pytest.MonkeyPatch.context() as patch, open(theirs, "w", closefd=False) as stream:
+            patch.setattr(sys, "stdout", stream)
+            patch.setattr(sys, "stderr", stream)
+            work()
+        return os.read(ours, 1 << 16).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run --hostfile absent train.py",
+        "run --rank-table absent --on-failure restart:x train.py",
+        "demo --file_path absent --ranks 3",
+        "plan absent 0",
+        "plan --shapes absent train.py 0",
+        "ckpt transform absent new --cut rows",
+        "ckpt cat absent w --box 9:1",
+        "ranktable make --hostfile absent --visible-devices x --device-num y",
+    ],
+)
+def test_a_file_that_is_not_there_is_told_before_any_number(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert "absent" in capsys.readouterr().err
+
+
+def test_dry_run_tells_a_program_where_each_rank_runs_and_by_which_command(capsys: pytest.CaptureFixture[str]) -> None:
+    table = str(SHIPPED / "rank_table_16pcs.json")
+    told = json.loads(dry_run(capsys, "--json", "--rank-table", table, "train.py", "--lr", "1"))
+    assert [place["rank"] for place in told["ranks"]] == list(range(16))
+    listed = json.loads(Path(table).read_text())["server_list"]
+    devices = [int(device["device_id"]) for server in listed for device in server["device"]]
+    assert [place["device"] for place in told["ranks"]] == devices
+    assert told["command"][-3:] == ["train.py", "--lr", "1"]
+    assert told["environment"]["RANK_SIZE"] == "16"
+    hostfile = str(SHIPPED.parent / "hostfiles" / "openmpi_2x8")
+    told = json.loads(dry_run(capsys, "--json", "-n", "16", "--hostfile", hostfile, "train.py"))
+    names = [line.split()[0] for line in Path(hostfile).read_text().splitlines() if line[:1] not in ("", "#")]
+    assert told["hosts"] == [{"name": name, "slots": 8} for name in names]
+    assert [place["host"] for place in told["ranks"]] == [name for name in names for _ in range(8)]
+    assert main(["run", "-n", "2", "--json", "train.py"]) == 2
+    assert "--json: goes with --dry-run" in capsys.readouterr().err
+
+
+def test_lists_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    seen = on_terminal(lambda: main(["examples", "list"]))
+    assert max(map(len, seen.splitlines())) <= 80
+    assert "accumulated gradients" in " ".join(seen.split())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +13,17 @@ from typing import Any
 import pytest
 
 from mpiparallel.launch.cli import main
-from mpiparallel.launch.demo.arguments import size_words
+from mpiparallel.launch.demo import command
+from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
 from mpiparallel.launch.demo.command import verdict
 from mpiparallel.launch.demo.job import make_parser
 from mpiparallel.launch.demo.picture import can_draw, draw
 from mpiparallel.launch.demo.report import Report
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.installation import Installation
+from mpiparallel.launch.job.mpirun_command import Command
+from mpiparallel.launch.watching.outcome import Outcome
+from tests.conformance import patience
 
 LOSSES = [8.0 - 0.1 * step for step in range(30)]
 
@@ -158,7 +164,7 @@ def test_command_needs_neither_numpy_nor_matplotlib_to_load() -> None:
         "import sys, mpiparallel.launch.demo.command\n"
         "print(sorted({'numpy', 'mpi4py', 'matplotlib'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = patience.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
 
 
@@ -171,3 +177,22 @@ def test_picture_is_drawn_in_both_formats(report: Report, tmp_path: Path) -> Non
     again = tmp_path / "again.svg"
     draw(report, [again])
     assert again.read_bytes() == paths[0].read_bytes()
+
+
+def test_output_that_could_not_be_shown_is_said_and_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def supervised(built: Command, ranks: int, folder: Path, console: Console) -> Outcome:
+        with monkeypatch.context() as broken:
+            broken.setattr(sys, "stdout", None)
+            console.show(b"12345")
+        return Outcome(0)
+
+    arguments = argparse.ArgumentParser()
+    add_size_arguments(arguments)
+    monkeypatch.setattr(command, "supervise", supervised)
+    runner = command._Runner(arguments.parse_args([]), Installation("openmpi", "Open MPI", "mpirun"))
+    assert runner.run(1, tmp_path, []) == 0
+    said = "stdout took no more: 5 bytes"
+    assert said in capsys.readouterr().err
+    assert said in (tmp_path / "launcher.log").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +17,7 @@ from mpiparallel.launch.cli import main
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.planning.plan import plan_reshard
+from tests.conformance import patience
 
 SHAPES = {"dense.weight": (24, 12), "dense.bias": (24,), "step": ()}
 MATPLOTLIB = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of the extra plot")
@@ -148,10 +148,9 @@ def test_the_text_says_what_moves_and_draws_who_sends_to_whom(capsys: pytest.Cap
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:
     program = "import sys; from mpiparallel.launch.cli import main; sys.exit(main(['plan', 'src.json', 'dst.json']))"
-    ended = subprocess.run(
+    ended = patience.run(
         [sys.executable, "-X", "utf8=0", "-c", program],
         capture_output=True,
-        timeout=60,
         check=True,
         env={"PYTHONIOENCODING": "ascii", "OPENBLAS_NUM_THREADS": "1"},
     )
@@ -227,5 +226,5 @@ def test_numbers_that_are_none_are_refused(words: list[str], capsys: pytest.Capt
 
 def test_a_reader_that_has_seen_enough_ends_it_in_silence() -> None:
     command = f"{sys.executable} -m mpiparallel plan src.json dst.json --json | head -n 1"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    ended = patience.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("{\n", "")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.cli import main
+from tests.conformance import patience
 
 LAUNCHERS = Path(__file__).parents[3] / "launchers"
 SHIPPED = {
@@ -68,7 +69,7 @@ def ran(path: Path, *words: str, folder: Path, code: int = 0, **variables: str) 
         (folder / name).chmod(0o755)
     environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "net", "SLURM_JOB_NUM_NODES": "2"}
     path_variable = {"PATH": f"{folder}:/usr/bin:/bin"}
-    ended = subprocess.run(["bash", path, *words], env=environment | path_variable | variables, cwd=folder, timeout=60)
+    ended = patience.run(["bash", path, *words], env=environment | path_variable | variables, cwd=folder)
     return ended.returncode, told.read_text().splitlines() if told.exists() else []
 
 
@@ -141,7 +142,7 @@ def test_the_signal_is_handed_on_and_the_code_is_that_of_the_job(tmp_path: Path)
     )
     (tmp_path / "python").chmod(0o755)
     environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "net", "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    ended = subprocess.run(["bash", tmp_path / "job.sh"], env=environment, cwd=tmp_path, timeout=60)
+    ended = patience.run(["bash", tmp_path / "job.sh"], env=environment, cwd=tmp_path)
     assert ended.returncode == 85
 
 
@@ -160,4 +161,4 @@ def test_text_that_would_be_shell_code_is_refused(tmp_path: Path, capsys) -> Non
     assert main(["slurm", "make", "-o", str(tmp_path / "x"), "--job-name", "a;b"]) == 2
     assert '--job-name "a;b": has characters that no such value of sbatch has' in capsys.readouterr().err
     assert main(["slurm", "make", "-o", str(tmp_path / "none" / "x")]) == 2
-    assert "No such file or directory; give -o a file that can be written" in capsys.readouterr().err
+    assert "No such file or directory; give a file that can be written" in capsys.readouterr().err

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.layout.cut import Cut
@@ -13,7 +13,6 @@ def truth(extent: int, outer: int, shards: int) -> list[list[int]]:
     return [list(shard) for part in np.array_split(np.arange(extent), outer) for shard in np.array_split(part, shards)]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 9), st.data())
 def test_parts_between_are_those_that_numpy_finds_there(
     extent: int, outer: int, shards: int, data: st.DataObject

@@ -10,8 +10,8 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.models.resnet import ResNet, resnet18, resnet50
-from mpiparallel.parallel.local_graph import local_graph
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 3, 32, 32))
 LABELS = np.random.default_rng(1).integers(0, 4, 6).astype(np.int32)

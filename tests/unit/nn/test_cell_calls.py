@@ -8,8 +8,8 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.context import GRAPH_MODE, PYNATIVE_MODE
-from mpiparallel.context.just_in_time import jit
 from mpiparallel.errors import GradientError, TraceError
+from mpiparallel.ops.just_in_time import jit
 
 MODES = pytest.mark.parametrize("mode", [GRAPH_MODE, PYNATIVE_MODE])
 X, M = np.array([1.0, 2.0], np.float32), np.array([1.0, 0.0], np.float32)

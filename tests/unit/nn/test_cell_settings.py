@@ -11,8 +11,8 @@ import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.common.initializer import initializer
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.parallel.local_graph import local_graph
 
 X = np.random.default_rng(3).normal(size=(4, 6))
 W = np.random.default_rng(4).normal(size=(6, 2))

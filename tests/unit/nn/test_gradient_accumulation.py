@@ -11,9 +11,9 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import Model, nn, ops
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, DatasetError, ShapeError, StrategyError
-from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.train import Callback, DynamicLossScaleManager
 from mpiparallel.train.state import state_of
 from mpiparallel.train.strategy_files import strategy_record
@@ -123,7 +123,7 @@ def exchanges(communicator, mode, optimizer_parallel, batches):
     for node in graph.nodes:
         if node.operator.kind == "communication":
             sums = any(value in weights.values() for value in node.inputs)
-            found["of sums" if sums else "other", bool(node.guards)] += len(node.inputs)
+            found["of sums" if sums else "other", bool(node.notes.guards)] += len(node.inputs)
     return found
 
 

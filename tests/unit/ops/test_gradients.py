@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.differentiate import differentiate
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording

@@ -45,7 +45,7 @@ def influence(windows: WindowsOfImage, dim: int) -> np.ndarray:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(dim=st.sampled_from([0, 1]), parts=st.integers(1, 6), data=st.data())
 def test_a_part_reads_all_that_influences_it_and_ends_at_what_does(dim, parts, data):
     windows = data.draw(any_windows(dim))

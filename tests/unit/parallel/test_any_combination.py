@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import ThreadCommunicator, run_world
+from mpiparallel.compile import elementwise_fusion, schedule
 from mpiparallel.ops import operations as P
-from mpiparallel.parallel import collective_schedule, elementwise_fusion
 
 RANKS, STEPS = 4, 4
 SIZES = [(8, 8), (6, 12), (3, 8), (5, 4)]
@@ -239,7 +239,7 @@ def check(choice: Choice) -> None:
         patch.setattr(elementwise_fusion, "_SMALLEST", 1 << 30)
         ((wanted_losses, wanted),) = run_world(1, trained, choice, True)
         patch.setattr(elementwise_fusion, "_SMALLEST", choice.smallest_fused)
-        patch.setattr(collective_schedule, "_LARGEST", choice.largest_joined)
+        patch.setattr(schedule, "_LARGEST", choice.largest_joined)
         watch_what_is_under_way(patch)
         found = run_world(RANKS, trained, choice, False, overlaps=choice.overlaps)
     losses = np.array([losses for losses, _ in found])
@@ -256,7 +256,6 @@ def check(choice: Choice) -> None:
 @given(choices())
 @settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -106,12 +106,12 @@ def test_a_hand_placed_collective_in_semi_auto_mode_is_refused() -> None:
 
 def test_the_data_parallel_gradient_all_reduce_follows_from_the_rules() -> None:
     """Nobody writes it: it appears in the local graph of a matrix product whose batch is cut."""
-    from mpiparallel.graph.differentiate import differentiate
+    from mpiparallel.compile.differentiate import differentiate
+    from mpiparallel.compile.place import place
+    from mpiparallel.compile.rank_graph import local_graph
     from mpiparallel.graph.parameter import Parameter
     from mpiparallel.graph.tensor_spec import TensorSpec
     from mpiparallel.parallel.configuration import ParallelConfiguration
-    from mpiparallel.parallel.local_graph import local_graph
-    from mpiparallel.parallel.sharded_graph import shard
 
     trace = Trace()
     x = trace.graph.add_input("x", TensorSpec((8, 4), np.dtype(np.float32)))
@@ -122,6 +122,6 @@ def test_the_data_parallel_gradient_all_reduce_follows_from_the_rules() -> None:
         trace.graph.outputs = differentiate(trace, [loss], [seed], [trace.graph.parameters["weight"]])
     assert not any(node.operator.kind == "communication" for node in trace.graph.nodes)
     configuration = ParallelConfiguration(mode="semi_auto_parallel", device_num=4)
-    local = local_graph(shard(trace.graph, configuration), rank=1)
+    local = local_graph(place(trace.graph, configuration), rank=1)
     reduces = [node.operator for node in local.nodes if node.operator.kind == "communication"]
     assert [(operator.name, operator.ranks()) for operator in reduces] == [("AllReduce", (0, 1, 2, 3))]

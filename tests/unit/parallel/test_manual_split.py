@@ -12,10 +12,10 @@ import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.checkpoint.manifest import layout_from_json, layout_to_json
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, LayoutError, ShapeError, StrategyError
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.strategy_files import strategy_record
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import alone, run_world
+from mpiparallel.compile.bind import bind
 from mpiparallel.models.resnet import Residual, ResNet
-from mpiparallel.parallel.compile import bind
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.sharded_graph import shard
 from tests.conformance.operator_case import OperatorCase, floats
-from tests.conformance.operator_strategies import cut_inputs, run_case, trace_case
+from tests.conformance.operator_strategies import LaidOutCase, run_case
 
 IMAGES = np.random.default_rng(0).normal(size=(4, 3, 31, 36))
 LABELS = np.random.default_rng(1).integers(0, 4, 4).astype(np.int32)
@@ -46,15 +47,13 @@ class Counting:
 
 def counted(communicator, case, strategy):
     """Return the groups of a rank's exchanges and the bytes it sent, where inputs and outputs stay as they are cut."""
-    counting, traced = Counting(communicator), trace_case(case)
-    traced.node.operator = traced.node.operator.configured(strategy=strategy)
+    counting, laid_out = Counting(communicator), LaidOutCase.of(case, [strategy], communicator.size)
     configuration = ParallelConfiguration(
         mode=ParallelMode.SEMI_AUTO_PARALLEL, device_num=communicator.size, rank=communicator.rank
     )
-    sharded = shard(traced.graph, configuration)
-    fed = cut_inputs(traced, sharded, communicator.rank)
-    sharded.handed_out = {value: sharded.layouts[value].reduced() for value in traced.graph.outputs}
-    bind(sharded, configuration, counting).run(fed)
+    sharded = laid_out.sharded
+    sharded.output_layouts.update({value: sharded.layouts[value].reduced() for value in sharded.graph.outputs})
+    bind(sharded, configuration, counting).run(laid_out.fed(communicator.rank))
     return counting.sent
 
 
@@ -118,6 +117,12 @@ def train_resnet(_communicator, cuts, to_the_end):
     return losses, [(one.name, one.box, one.asnumpy().copy()) for one in network.get_parameters()]
 
 
+@cache
+def on_one_rank(train, *options):
+    """Return the losses and parameters of a training whose images are not cut."""
+    return run_world(1, train, (1, 1, 1, 1), *options)[0]
+
+
 def compare(trained, whole) -> None:
     """Raise unless losses are those of one rank, and parameters its parts."""
     losses, parameters = trained
@@ -131,9 +136,8 @@ def compare(trained, whole) -> None:
     [(2, (1, 1, 2, 1), False), (4, (1, 1, 4, 1), False), (4, (2, 1, 1, 2), False), (4, (1, 1, 2, 2), True)],
 )
 def test_a_residual_network_cut_along_height_and_width_trains_as_on_one_rank(ranks, cuts, to_the_end) -> None:
-    (whole,) = run_world(1, train_resnet, (1, 1, 1, 1), to_the_end)
     for trained in run_world(ranks, train_resnet, cuts, to_the_end):
-        compare(trained, whole)
+        compare(trained, on_one_rank(train_resnet, True))
 
 
 class Flattened(nn.Cell):
@@ -172,7 +176,7 @@ def train_flattened(_communicator, cuts):
     [(2, (1, 1, 2, 1)), (3, (1, 1, 3, 1)), (6, (1, 1, 6, 1)), (6, (1, 2, 1, 3)), (8, (1, 2, 2, 2)), (8, (1, 1, 8, 1))],
 )
 def test_windows_larger_than_the_parts_and_what_makes_rows_of_them_train_as_on_one_rank(ranks, cuts) -> None:
-    (whole,) = run_world(1, train_flattened, (1, 1, 1, 1))
+    whole = on_one_rank(train_flattened)
     assert whole[0][-1] < whole[0][0]
     for trained in run_world(ranks, train_flattened, cuts):
         compare(trained, whole)

@@ -11,8 +11,8 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.errors import StrategyError
-from mpiparallel.parallel.local_graph import local_graph
 
 X, W = np.random.default_rng(1).normal(size=(8, 12)), np.random.default_rng(2).normal(size=(12, 6))
 
@@ -83,7 +83,7 @@ def test_the_output_is_moved_at_once_by_one_collective(
     sharded = Product(in_strategy, out_strategy).sharded_graph(X)
     matmul = next(node for node in sharded.graph.nodes if node.operator.name == "MatMul")
     assert sharded.layouts[matmul.outputs[0]].cuts == out_strategy[0]
-    sharded.handed_out = {value: sharded.layouts[value] for value in sharded.graph.outputs}
+    sharded.output_layouts.update({value: sharded.layouts[value] for value in sharded.graph.outputs})
     names = [node.operator for node in local_graph(sharded, 0).nodes if node.operator.kind == "communication"]
     assert [operator.name for operator in names] == collectives
 

@@ -8,8 +8,8 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.parallel.local_graph import local_graph
 
 RANKS = 3
 X = np.random.default_rng(0).normal(size=(4, 12, 5)).astype(np.float64)

@@ -36,7 +36,7 @@ def redistributed(communicator, source: Layout, target: Layout, arrays):
     return np.array(Program(graph, Runtime(communicator=communicator)).run([array])[0])
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_rank_ends_with_the_slice_that_numpy_cuts(data, layouts, shapes):
     size = data.draw(st.sampled_from([1, 2, 3, 4, 6, 8]))
@@ -65,7 +65,7 @@ def with_overlaps(draw: st.DrawFn, layout: Layout) -> Layout:
     return layout.with_bounds(bounds)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_rank_ends_with_the_overlapping_part_that_it_needs(data, layouts, shapes):
     size = data.draw(st.sampled_from([2, 3, 4, 6, 8]))
@@ -85,7 +85,7 @@ def test_every_rank_ends_with_the_overlapping_part_that_it_needs(data, layouts, 
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_a_rank_receives_is_what_it_needs_and_lacks(data, layouts, shapes):
     size = data.draw(st.sampled_from([2, 3, 4, 6, 8]))
@@ -157,7 +157,7 @@ def test_a_partial_sum_that_is_cut_next_is_scattered_not_reduced():
     assert [step.kind for step in redistribute(partial, shard)] == ["reduce_scatter"]
     assert [step.kind for step in redistribute(partial, partial.reduced())] == ["reduce"]
     assert [step.kind for step in redistribute(partial.reduced(), shard)] == ["slice"]
-    assert redistribute(shard, shard) == []
+    assert redistribute(shard, shard) == ()
 
 
 def test_only_ranks_between_which_elements_move_exchange():

@@ -64,7 +64,7 @@ def placed_table(sharded):
     pairs = [
         (given, layout)
         for node, placement in sharded.placements.items()
-        if node.origin is None
+        if node.notes.origin is None
         for given, layout in zip(node.inputs, placement.inputs, strict=True)
     ]
     return [layout.canonical for given, layout in pairs if given.name == "table"]

@@ -11,7 +11,7 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
-from mpiparallel.parallel.local_graph import local_graph
+from mpiparallel.compile.rank_graph import local_graph
 
 X, W = np.random.default_rng(1).normal(size=(8, 6)), np.random.default_rng(2).normal(size=(6, 4))
 CUTS = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.communication.threads import run_world
@@ -20,7 +20,7 @@ from tests.reliability.counts import count
 
 # Six ways: 720 moves, over 2,000 in make soak.
 CASES_OF_EACH = count(340, 120)
-every_case = settings(max_examples=CASES_OF_EACH, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+every_case = settings(max_examples=CASES_OF_EACH)
 
 
 def check(case: Case, claim: Claim) -> None:

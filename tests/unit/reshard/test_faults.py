@@ -65,5 +65,5 @@ def test_an_error_in_the_program_of_one_rank_ends_all_ranks_and_none_waits(execu
 
     ends: list[int] = []
     with pytest.raises((ZeroDivisionError, CommunicationError)):
-        run_world(RANKS, on_each_rank, timeout=20.0)
+        run_world(RANKS, on_each_rank)
     assert sorted(ends) == list(range(RANKS))

@@ -13,6 +13,7 @@ from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from tests.conformance import patience
 from tests.conformance.saved_training import At, committed, held_by, make_dataset, make_model, shards, train_and_save
 
 
@@ -49,7 +50,7 @@ class HeldBack:
         def waiting(save, arrays):
             if threading.current_thread().name.startswith("checkpoint"):
                 self.begun.set()
-                assert self.word.wait(60)
+                patience.wait_until(self.word.is_set)
             write(save, arrays)
 
         monkeypatch.setattr(saving.ShardSave, "write", waiting)
@@ -60,7 +61,7 @@ def test_steps_go_on_while_a_thread_writes_what_they_began_with(tmp_path, monkey
 
     def look(communicator, model):
         # Two steps have been made behind the one that is saved, and none of it is there.
-        assert held_back.begun.wait(60)
+        patience.wait_until(held_back.begun.is_set)
         seen[communicator.rank] = committed(tmp_path), held_by(model)
         if len(seen) == 2:
             held_back.word.set()

@@ -61,10 +61,12 @@ def test_each_rank_has_its_slices_in_a_file_that_h5py_reads(tmp_path) -> None:
     assert manifest.training["step"] == 3
 
 
-def test_the_newest_checkpoints_are_kept_whole_and_a_second_run_gets_a_prefix_of_its_own(tmp_path) -> None:
+def test_the_newest_checkpoints_are_kept_whole_and_a_second_run_gets_a_prefix_of_its_own(tmp_path, remarks) -> None:
     config = CheckpointConfig(save_checkpoint_steps=1, keep_checkpoint_max=2)
-    for _ in range(2):
-        run_world(RANKS, train_and_save, tmp_path, 2, config)
+    run_world(RANKS, train_and_save, tmp_path, 2, config)
+    assert remarks() == []
+    run_world(RANKS, train_and_save, tmp_path, 2, config)
+    assert [f"{tmp_path} has checkpoints 'dense'" in line and "called dense_1-" in line for line in remarks()] == [True]
     names = ["dense-2_2", "dense-2_3", "dense_1-2_2", "dense_1-2_3"]
     assert committed(tmp_path) == names
     assert all(shards(tmp_path, rank) == [f"{name}.h5" for name in names] for rank in range(RANKS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -72,10 +74,15 @@ def mean_losses(found):
     return np.mean([losses for losses, *_ in found], axis=0)
 
 
+@cache
+def losses_in_float32(ranks, train, *options):
+    return mean_losses(run_world(ranks, train, *options))
+
+
 @pytest.mark.parametrize(("mode", "ranks"), [("", 1), ("data_parallel", 4), ("semi_auto_parallel", 4)])
 @pytest.mark.parametrize("level", ["O2", "O3"])
 def test_a_convolutional_network_trains_in_float16_as_in_float32(mode, ranks, level) -> None:
-    wanted = mean_losses(run_world(ranks, train_images, mode, "O0"))
+    wanted = losses_in_float32(ranks, train_images, mode, "O0")
     found = run_world(ranks, train_images, mode, level)
     np.testing.assert_allclose(mean_losses(found), wanted, rtol=TOLERANCE)
     assert wanted[-1] < 0.7 * wanted[0]
@@ -115,7 +122,7 @@ def train_translation(communicator, level, optimizer_parallel):
 
 @pytest.mark.parametrize(("ranks", "optimizer_parallel"), [(1, False), (4, False), (4, True)])
 def test_a_transformer_trains_in_float16_as_in_float32(ranks, optimizer_parallel) -> None:
-    wanted = mean_losses(run_world(1, train_translation, "O0", False))
+    wanted = losses_in_float32(1, train_translation, "O0", False)
     found = run_world(ranks, train_translation, "O2", optimizer_parallel)
     np.testing.assert_allclose(mean_losses(found), wanted, rtol=TOLERANCE)
     assert wanted[-1] < 0.9 * wanted[0]

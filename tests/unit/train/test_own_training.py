@@ -62,6 +62,41 @@ def test_a_network_that_updates_itself_is_trained_as_by_model(steps) -> None:
             np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
 
 
+class CountingStep(nn.TrainOneStepCell):
+    """A step whose writer has chosen names, and accumulates nothing."""
+
+    def __init__(self, network, optimizer, steps):
+        super().__init__(network, optimizer)
+        self.accumulation_steps = steps
+
+    def construct(self, *inputs):
+        loss = self.network(*inputs)
+        gradients = self.grad(self.network, self.weights)(*inputs, self.sens)
+        return ops.depend(loss, self.optimizer(self.grad_reducer(gradients)))
+
+
+def test_a_step_of_ones_own_may_keep_a_number_as_accumulation_steps() -> None:
+    def own(layer, optimizer):
+        return Model(CountingStep(nn.WithLossCell(layer, nn.MSELoss()), optimizer, 6))
+
+    def by_model(layer, optimizer):
+        return Model(layer, nn.MSELoss(), optimizer)
+
+    (found, count), (wanted, updates) = run_world(1, train, own)[0], run_world(1, train, by_model)[0]
+    assert count == updates == 8
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
+
+
+def test_a_step_that_was_made_for_other_batches_than_are_set_is_refused() -> None:
+    layer = nn.Dense(6, 4)
+    optimizer = nn.Momentum(layer.trainable_params(), 0.1, 0.9)
+    network = nn.WithLossCell(layer, nn.MSELoss())
+    with pytest.raises(ConfigurationError, match=r"grad_accumulation_step 6 does not change a CountingStep.*for 1 a"):
+        Model(CountingStep(network, optimizer, 6), accumulation_steps=6)
+    assert Model(nn.TrainOneStepCell(network, optimizer, accumulation_steps=2), accumulation_steps=2).step == 0
+
+
 def test_what_cannot_be_trained_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"or a network that has one"):
         Model(nn.WithLossCell(nn.Dense(6, 4), nn.MSELoss())).train(1, data())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -16,6 +15,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import Callback, CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.preemption import Preempted
+from tests.conformance import patience
 from tests.conformance.moving_product import DATA_PARALLEL, At, make_model, rows, shard_rows
 from tests.conformance.moving_training import Losses
 
@@ -257,9 +257,7 @@ print("done", model.step)
 def ended(tmp_path, name, before="", **variables):
     program = PROGRAM.format(name=name, before=before)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = patience.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True)
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 

@@ -21,7 +21,7 @@ from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.verification import verify
 from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.rank_folders import rank_folders
 from tests.conformance.saved_training import RANKS, committed, held_by, make_dataset, make_model, train_and_save
@@ -202,3 +202,23 @@ def test_other_ways_of_saving_go_into_folders_of_their_own_and_other_formats_too
     for found, wanted in zip(run_world(RANKS, resume), held, strict=True):
         for name, value in wanted.items():
             np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("has_replicas", [True, False])
+def test_of_a_missing_shard_the_error_names_who_holds_the_same(tmp_path, has_replicas) -> None:
+    def save(communicator):
+        model = make_model()
+        context.set_auto_parallel_context(enable_parallel_optimizer=not has_replicas)
+        saver = ModelCheckpoint("dense", own_folder(tmp_path), CheckpointConfig(0))
+        model.train(1, make_dataset(), [saver], dataset_sink_mode=False)
+
+    run_world(RANKS, save)
+    files = [tmp_path / f"ckpt_{rank}" / "dense-1_3.h5" for rank in range(RANKS)]
+    held = [{name: one.asnumpy().tobytes() for name, one in load_checkpoint(file).items()} for file in files]
+    files[1].unlink()
+    with pytest.raises(CheckpointError) as refused:
+        load_checkpoint(files[1].with_suffix(".ckpt"))
+    named = [rank for rank in range(RANKS) if f"rank {rank} holds the same slices" in str(refused.value)]
+    assert named == [rank for rank in range(RANKS) if rank != 1 and held[rank] == held[1]][:1]
+    assert bool(named) == has_replicas
+    assert "the shard of rank 1" in str(refused.value)

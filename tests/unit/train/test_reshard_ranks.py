@@ -255,6 +255,7 @@ def test_an_order_is_the_same_after_it_was_sent() -> None:
     assert order.encode(order.decode(sent)) == sent
 
 
+@pytest.mark.usefixtures("heeded_interrupts")
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_an_interrupt_of_a_rank_that_waits_is_put_off_once_until_it_waits_no_more(interrupts) -> None:
     done = []
@@ -300,4 +301,4 @@ def test_a_rank_that_fails_alone_leaves_no_other_waiting() -> None:
         model.train(3, rows(), At(2, fail), dataset_sink_mode=False)
 
     with pytest.raises(ValueError, match="the disk is full"):
-        run_world(5, job, timeout=20.0)
+        run_world(5, job)

@@ -25,6 +25,7 @@ from mpiparallel.train import (
 from tests.conformance.moving_product import (
     DATA_PARALLEL,
     At,
+    Product,
     alone,
     compare,
     make_model,
@@ -76,6 +77,60 @@ def test_what_cannot_be_is_refused_on_every_rank_and_the_training_goes_on_as_it_
     wanted = alone()
     for found in run_world(4, job):
         compare(found, wanted)
+
+
+OTHER_PARAMETERS = [
+    ({"weight": ((6, 11), "weight")}, r"parameter 'weight', whose shape is \(6, 11\), not \(6, 12\)"),
+    ({"weight": ((6, 12), "table")}, "parameter 'weight', whose name is 'table'"),
+    ({"bias": ((12,), "bias")}, "parameter 'bias', which only the given one has"),
+    ({"weight": None}, "parameter 'weight', which only the model has"),
+]
+
+
+def other_product(changes):
+    network = Product(((1, 1), (1, 4)))
+    for place, made_of in changes.items():
+        setattr(network, place, made_of and Parameter(np.ones(made_of[0]), made_of[1]))
+    return network
+
+
+@pytest.mark.parametrize(("changes", "words"), OTHER_PARAMETERS)
+def test_a_network_with_other_parameters_is_no_strategy_and_nothing_moves(changes, words) -> None:
+    def job(communicator):
+        model, losses = make_model(((2, 1), (1, 2))), Losses()
+        model.reshard(ranks=4)
+        alike = Product(((1, 1), (1, 4)))
+
+        def refused():
+            with pytest.raises(StrategyError, match=words):
+                model.reshard(other_product(changes))
+            # Only one rank has another.
+            with pytest.raises(StrategyError if get_rank() == 2 else ReshardError, match=words) as error:
+                model.reshard(other_product(changes) if get_rank() == 2 else alike)
+            assert get_rank() == 2 or "rank 2" in str(error.value)
+            assert model.predict_network.weight.layout.devices.shape == (2, 2)
+            assert (model.generation, model.training_ranks) == (1, (0, 1, 2, 3))
+
+        moves = At(8, lambda: model.reshard(alike, ranks=[3, 4, 1, 0]))
+        model.train(3, rows(), [losses, At(5, refused), moves], dataset_sink_mode=False)
+        return losses.by_step
+
+    wanted, results = alone(), run_world(5, job)
+    compare(results[0], wanted)
+    compare(results[4], {step: loss for step, loss in wanted.items() if step > 8})
+
+
+def test_a_network_that_other_cells_have_renamed_is_cut_by_one_that_none_has() -> None:
+    class Around(nn.Cell):
+        def __init__(self, network):
+            super().__init__()
+            self.network = network
+
+    model = make_model()
+    around = Around(model.predict_network)
+    assert model.predict_network.weight.name == "network.weight"
+    model.reshard(Product(((1, 1), (1, 1))))
+    assert around.network.first.strategy == ((1, 1), (1, 1))
 
 
 @pytest.mark.parametrize("ranks", [[[0]], [0.0, 1.0], [True, 0], ["0"], "01", {0, 1}, 2.0, True, -1, []])

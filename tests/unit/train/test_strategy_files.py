@@ -197,7 +197,7 @@ def tuples(text):
 
 
 def forward(sharded):
-    return [node for node in sharded.graph.nodes if not (node.origin or node.like or node.operator.updates)]
+    return [node for node in sharded.graph.nodes if node.is_forward]
 
 
 def our_collectives(sharded):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import stat
 import struct
 import tracemalloc
 from pathlib import Path
@@ -89,11 +88,6 @@ def test_at_the_end_is_the_crc32_of_all_before_it(path):
     content, tail = path.read_bytes()[:-17], path.read_bytes()[-17:]
     assert tail == b"crc_num" + binascii.crc32(content).to_bytes(10, "big")
     assert content == message(("w", (3,), "Float64", np.arange(3.0).tobytes()))
-
-
-def test_only_its_owner_may_read_and_write_it(path):
-    write(path, {})
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_with_a_crc32_no_flipped_bit_goes_unnoticed(path):

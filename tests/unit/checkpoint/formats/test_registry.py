@@ -46,7 +46,7 @@ def read_all(path):
 
 
 @formats
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(state=STATES)
 def test_what_is_written_is_read_bit_for_bit(suffix, state, tmp_path_factory):
     path = tmp_path_factory.mktemp("formats") / f"one{suffix}"

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import struct
-import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import xxhash
 from mpiparallel.checkpoint.array_file import read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.errors import CheckpointError
+from tests.conformance import patience
 from tests.reliability.counts import count, record
 
 DATA = bytes(range(48))
@@ -340,7 +340,7 @@ print(seen)
 
 
 def test_nothing_is_pickled(tmp_path: Path) -> None:
-    child = subprocess.run(
-        [sys.executable, "-c", WATCHED, tmp_path / "one.h5"], capture_output=True, text=True, timeout=60, check=True
+    child = patience.run(
+        [sys.executable, "-c", WATCHED, tmp_path / "one.h5"], capture_output=True, text=True, check=True
     )
     assert child.stdout.splitlines() == ["[]", "['pickle.find_class']"]

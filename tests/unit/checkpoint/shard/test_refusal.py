@@ -20,6 +20,7 @@ from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.tensor_spec import TensorSpec
+from tests.conformance import patience
 
 
 def write(path: Path, arrays: dict[str, NDArray[Any]], **attributes: Any) -> None:
@@ -207,7 +208,7 @@ for limit in map(int, sys.argv[2:]):
 def test_file_size_limit_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "shard.h5"
     limits = ["0", "100", "1000000", "9000000", "16003000"]
-    child = subprocess.run([sys.executable, "-c", LIMITED, path, *limits], capture_output=True, text=True, timeout=60)
+    child = patience.run([sys.executable, "-c", LIMITED, path, *limits], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
     lines = child.stdout.splitlines()
     assert len(lines) == len(limits)

@@ -51,7 +51,7 @@ def assert_same(arrays: Mapping[str, NDArray[Any]], path: Path, digest: str) -> 
                 assert (found.shape, found.dtype, found.tobytes()) == (array.shape, array.dtype, array.tobytes())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(arrays=st.dictionaries(names, any_array, max_size=5))
 def test_what_is_written_is_read_and_h5py_reads_the_same(
     tmp_path_factory: pytest.TempPathFactory, arrays: dict[str, NDArray[Any]]
@@ -105,7 +105,7 @@ def test_equal_arrays_make_equal_files(tmp_path: Path) -> None:
         assert {h5py.h5g.get_objinfo(item.id).mtime for item in (file, *file.values())} == {0}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_part_of_an_array_can_be_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path, array = tmp_path_factory.getbasetemp() / "part.h5", np.arange(700_000, dtype=np.int32)
@@ -159,7 +159,7 @@ text = st.text(st.characters(), max_size=5)
 attribute = text | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(attributes=st.dictionaries(text, attribute, max_size=4))
 def test_attributes_come_back(tmp_path_factory: pytest.TempPathFactory, attributes: dict[str, Any]) -> None:
     path = tmp_path_factory.getbasetemp() / "attributes.h5"

@@ -18,7 +18,7 @@ calls = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(calls=st.lists(calls, max_size=8))
 def test_it_behaves_as_any_file_in_memory(calls: list[tuple[str, object]]) -> None:
     image, known = SparseImage(), io.BytesIO()

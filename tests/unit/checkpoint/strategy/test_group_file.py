@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.checkpoint.strategy import node_strategy
@@ -67,7 +67,6 @@ def test_empty_list_is_legal_and_a_missing_one_is_not(tmp_path: Path) -> None:
 groups = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5, unique=True).map(tuple)
 
 
-@settings(deadline=None)
 @given(groups=st.lists(groups, max_size=3, unique_by=lambda ranks: tuple(sorted(ranks))), restore=groups)
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, groups: list[tuple[int, ...]], restore: tuple[int, ...]
@@ -78,7 +77,6 @@ def test_what_is_written_is_read(
     assert read_group_info(path) == GroupRecord(expected, restore)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_damaged_file_is_refused_or_sound(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from(FILES)).read_bytes())

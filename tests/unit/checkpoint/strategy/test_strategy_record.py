@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyItem, StrategyRecord
@@ -19,7 +19,6 @@ def ranks_of(layout: Layout) -> range:
     return range(layout.devices.first_rank, layout.devices.first_rank + layout.devices.size)
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from([-1, 2]))
 def test_a_layout_that_can_be_said_comes_back_with_the_same_boxes(
     layouts: Layouts, data: st.DataObject, size: int

@@ -41,7 +41,7 @@ def has_empty_vector(layout: Layout) -> bool:
     return any(layout.local_shape(rank) == (0,) for rank in range(layout.devices.size))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data())
 def test_m_ranks_to_n_ranks_is_numpy_slicing_from_all_files_and_from_those_that_are_listed(
     layouts: Drawn,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -14,15 +17,50 @@ from mpiparallel.errors import LaunchError
 DIGEST = f"test{os.getpid()}"
 
 
-def test_one_process_waits_as_a_rank_and_others_see_it() -> None:
-    assert meeting_point.waiting(DIGEST, range(3)) == frozenset()
-    with closing(meeting_point.listen(DIGEST, 1)):
-        assert meeting_point.waiting(DIGEST, range(3)) == {1}
-        with pytest.raises(OSError, match="in use"):
-            meeting_point.listen(DIGEST, 1)
-    assert meeting_point.waiting(DIGEST, range(3)) == frozenset()
-    with pytest.raises(OSError, match="refused"):
+def test_processes_wait_as_ranks_and_others_see_them() -> None:
+    lookout = meeting_point.Lookout(DIGEST)
+    assert lookout.waiting(range(3)) == frozenset()
+    with closing(meeting_point.listen(DIGEST, 1)) as listener:
+        assert lookout.waiting(range(3)) == {1}
+        with closing(meeting_point.listen(DIGEST, 1)):
+            meeting_point.call(DIGEST, 1, besides=listener).close()
+        with pytest.raises(OSError, match="no process of this user waits as rank 1"):
+            meeting_point.call(DIGEST, 1, besides=listener)
+    assert lookout.waiting(range(3)) == frozenset()
+    with pytest.raises(OSError, match="no process of this user waits as rank 1"):
         meeting_point.call(DIGEST, 1)
+
+
+OWNING = """
+import os, socket, sys, time
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("\\0" + sys.argv[1])
+listener.listen(0)
+print("owned", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be a second user as well")
+def test_what_another_user_owns_is_nobody_who_waits() -> None:
+    name = f"mpiparallel-rank-{os.geteuid()}-{DIGEST}-2-{'0' * 16}"
+    with subprocess.Popen([sys.executable, "-I", "-c", OWNING, name], stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            assert owner.stdout
+            assert owner.stdout.readline() == "owned\n"
+            assert name in Path("/proc/net/unix").read_text()
+            lookout = meeting_point.Lookout(DIGEST)
+            assert lookout.waiting(range(3)) == frozenset()
+            with pytest.raises(OSError, match="no process of this user"):
+                meeting_point.call(DIGEST, 2)
+            with closing(meeting_point.listen(DIGEST, 2)):
+                assert lookout.waiting(range(3)) == {2}
+                meeting_point.call(DIGEST, 2).close()
+        finally:
+            owner.kill()
 
 
 def test_messages_arrive_whole_with_their_files() -> None:

@@ -110,7 +110,7 @@ def test_prune_deletes_old_ones_when_told(run: Run, parsed: Parsed) -> None:
         (["cat", "saved", "net.w", "--box", "0:99"], "has shape (12, 10)"),
         (["cat", "saved", "net.w", "--box", "5:4"], "has shape (12, 10)"),
         (["cat", "saved", "net.w", "--box", "0:1,0:1,0:1"], "at most 2 dims"),
-        (["cat", "saved", "net.w", "-o", "no/w.npy"], "-o no/w.npy: cannot be written"),
+        (["cat", "saved", "net.w", "-o", "no/w.npy"], "--output no/w.npy: No such file"),
         (["transform", "saved", "new"], "give either --strategy FILE or --ranks N"),
         (["transform", "saved", "new", "--ranks", "2", "--strategy", "s.json"], "give either"),
         (["transform", "saved", "new", "--strategy", "s.json", "--cut", "rows"], "goes with --ranks"),

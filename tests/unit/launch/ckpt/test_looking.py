@@ -109,7 +109,7 @@ def test_the_picture_shows_every_way_of_cutting_and_what_is_lost(run: Run) -> No
     # A slice of each of the three panels, and the bars of two ranks.
     assert len(frames) == 3 + 2
     assert "give a name that ends in .svg" in run("show", "saved", "--svg", "who.png")[2]
-    assert "--svg no/who.svg: cannot be written" in run("show", "saved", "--svg", "no/who.svg")[2]
+    assert "--svg no/who.svg: No such file" in run("show", "saved", "--svg", "no/who.svg")[2]
 
 
 def test_names_in_the_picture_are_no_markup(run: Run) -> None:

@@ -123,3 +123,10 @@ def test_ways_to_end_are_told() -> None:
     }
     assert [ask(["sh", "-c", shell], ENVIRONMENT, 30).complaint for shell in tried.values()] == list(tried)
     assert ask(["/no/such/program"], ENVIRONMENT, 30).failure == "cannot be started (No such file or directory)"
+
+
+def test_how_many_checks_have_ended_is_told(faked: FakedMachine) -> None:
+    told: list[tuple[int, int]] = []
+    checks = (Check("a", "A", well), Check("b", "B", well, alone=True), Check("c", "C", broken))
+    examine(faked(), checks, progress=lambda ended, total: told.append((ended, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -9,6 +9,7 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.launch import run
 from mpiparallel.launch.job import msrun
 from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.parser import Parser
 
 # As MindSpore's documentation of msrun lists them.
 MSRUN = [
@@ -30,8 +31,8 @@ MSRUN = [
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    run.add_parser(parser.add_subparsers(dest="command"))
+    parser = Parser()
+    run.add_parser(parser.add_commands("command", "COMMAND"))
     return parser.parse_args(["run", *words, "train.py"])
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +18,9 @@ from mpiparallel.launch.line.address import LineAddress
 from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.line.exchange import Exchange
 from mpiparallel.launch.line.roll import Roll
+from tests.conformance import patience
+from tests.conformance.line_talker import LIMIT, Talker, called, connect, until
 
-LIMIT = 20.0
 ROOT = Path(__file__).parents[4]
 FAILURE = {"rank": 0, "time": 1.0, "exception": "ValueError: odd", "traceback": "T", "exit_code": 3}
 
@@ -40,35 +38,11 @@ def exchange(roll: Roll, request: pytest.FixtureRequest) -> Iterator[Exchange]:
         yield made
 
 
-def until(exchange: Exchange, happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not happened():
-        assert time.monotonic() < deadline
-        exchange.listen(0.01)
-
-
-def connect(exchange: Exchange) -> socket.socket:
-    return address.connect(exchange.address.hosts[0], exchange.address.port, LIMIT)
-
-
-def hello(exchange: Exchange, rank: object = 1, **changed: object) -> bytes:
-    fields = {"word": "hello", "token": exchange.address.token, "rank": rank, "process": rank, "pid": 7, "host": "n1"}
-    return json.dumps({**fields, **changed}).encode() + b"\n"
-
-
-def called(exchange: Exchange, rank: int = 1, **changed: object) -> socket.socket:
-    stream = connect(exchange)
-    stream.sendall(hello(exchange, rank, **changed))
-    until(exchange, lambda: bool(select.select([stream], [], [], 0)[0]))
-    assert json.loads(stream.recv(4096).splitlines()[0])["word"] == "welcome"
-    return stream
-
-
 def test_rank_that_vanishes_without_a_word_has_died(exchange: Exchange, roll: Roll) -> None:
-    stream = called(exchange, process=3)
+    talker = called(exchange, process=3)
     entry = roll.entries[1]
     assert (entry.host, entry.pid, entry.process, entry.is_over) == ("n1", 7, 3, False)
-    stream.close()
+    talker.stream.close()
     until(exchange, lambda: entry.has_died)
     assert not exchange.connected
 
@@ -78,8 +52,8 @@ def test_rank_that_vanishes_without_a_word_has_died(exchange: Exchange, roll: Ro
     [("completed", {}, True), ("preempted", {}, True), ("failed", {"failure": FAILURE}, False)],
 )
 def test_last_word_tells_how_it_ended(exchange: Exchange, roll: Roll, word: str, fields: dict, ends_well: bool) -> None:
-    with called(exchange) as stream:
-        stream.sendall(json.dumps({"word": word, **fields}).encode() + b"\n")
+    with called(exchange) as talker:
+        talker.say(word, **fields)
     until(exchange, lambda: roll.entries[1].lost_at is not None)
     assert (roll.entries[1].ended_well, roll.entries[1].has_died) == (ends_well, False)
     if not ends_well:
@@ -97,26 +71,18 @@ def test_last_word_tells_how_it_ended(exchange: Exchange, roll: Roll, word: str,
         b"{}\n",
         b'{"word": 3}\n',
         b'{"word": "hello"}\n',
-        b'{"word": "hello", "token": "\\ud800", "rank": 1}\n',
+        b'{"word": "hello", "proof": "\\ud800", "rank": 1, "process": 1, "nonce": "%s"}\n' % (b"0" * 32),
+        b'{"word": "hello", "proof": "", "rank": 1, "process": 1, "nonce": "%s"}\n' % (b"\xff" * 32),
+        b'{"word": "challenge", "nonce": "", "proof": ""}\n',
+        b'{"word": "welcome"}\n',
+        b"{}\n" * 5000,
         b'{"word": "completed"}\n',
     ],
 )
 def test_stranger_is_hung_up_on_and_changes_nothing(exchange: Exchange, roll: Roll, content: bytes) -> None:
-    with connect(exchange) as stream:
-        stream.sendall(content)
-        stream.setblocking(False)
-        gone = []
-
-        def is_gone() -> bool:
-            try:
-                gone.append(stream.recv(100))
-            except BlockingIOError:
-                return False
-            except ConnectionError:
-                gone.append(b"")
-            return gone[-1] == b""
-
-        until(exchange, is_gone)
+    with Talker(exchange) as talker:
+        threading.Thread(target=_send, args=(talker.stream, content)).start()
+        until(exchange, talker.is_gone)
     assert not roll.anyone_called
     with called(exchange):
         assert roll.anyone_called
@@ -124,12 +90,9 @@ def test_stranger_is_hung_up_on_and_changes_nothing(exchange: Exchange, roll: Ro
 
 @pytest.mark.parametrize("rank", [4, -1, "1", 1.0, True, None, 10**30])
 def test_rank_that_is_not_of_the_job_is_hung_up_on(exchange: Exchange, roll: Roll, rank: object) -> None:
-    with connect(exchange) as stream:
-        stream.sendall(hello(exchange, rank))
-        stream.settimeout(0.01)
-        for _ in range(100):
-            exchange.listen(0.01)
-        assert stream.recv(10) == b""
+    with Talker(exchange, rank) as talker:
+        talker.stream.sendall(talker.hello())
+        until(exchange, talker.is_gone)
     assert not roll.anyone_called
 
 
@@ -144,8 +107,8 @@ def test_crowd_of_silent_strangers_keeps_no_rank_out(exchange: Exchange) -> None
 
 @pytest.mark.parametrize("content", [b"x" * 300_000, b"no json\n", b"\xff\xfe\n"])
 def test_rank_that_talks_nonsense_is_lost(exchange: Exchange, roll: Roll, content: bytes) -> None:
-    with called(exchange) as stream:
-        threading.Thread(target=_send, args=(stream, content)).start()
+    with called(exchange) as talker:
+        threading.Thread(target=_send, args=(talker.stream, content)).start()
         until(exchange, lambda: roll.entries[1].has_died)
 
 
@@ -157,29 +120,43 @@ def _send(stream: socket.socket, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"exit_code": 0}, {"exit_code": 256}, {"time": "now"}, {"traceback": None}, {"exception": 3}]
+    "changed",
+    [
+        {"exit_code": 0},
+        {"exit_code": 256},
+        {"exit_code": True},
+        {"time": "now"},
+        {"time": float("nan")},
+        {"time": 10**400},
+        {"time": -1},
+        {"traceback": None},
+        {"exception": 3},
+    ],
 )
 def test_failure_that_cannot_be_is_no_last_word(exchange: Exchange, roll: Roll, changed: dict) -> None:
-    with called(exchange) as stream:
-        stream.sendall(json.dumps({"word": "failed", "failure": {**FAILURE, **changed}}).encode() + b"\n")
+    with called(exchange) as talker:
+        talker.say("failed", failure={**FAILURE, **changed})
     until(exchange, lambda: roll.entries[1].has_died)
 
 
 def test_rank_that_calls_again_is_not_lost_by_its_first_call(exchange: Exchange, roll: Roll) -> None:
     first = called(exchange)
     second = called(exchange)
-    first.close()
+    first.stream.close()
     for _ in range(20):
         exchange.listen(0.01)
     assert exchange.connected == {1}
     assert not roll.entries[1].is_over
-    second.close()
+    second.stream.close()
 
 
-def test_job_of_one_host_is_heard_within_that_host_only(roll: Roll) -> None:
+def test_job_of_one_host_is_heard_within_that_host_only_and_by_its_user(roll: Roll) -> None:
     with Exchange(roll, spans_hosts=False) as exchange:
-        names = {listener.getsockname()[:13] for listener in exchange._listeners}
-    assert names == {b"\0mpiparallel-"}
+        assert [listener.family for listener in exchange._listeners] == [socket.AF_UNIX]
+        (host,) = exchange.address.hosts
+        folder = Path(host.removeprefix("@"))
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
 
 
 def test_job_of_several_hosts_is_called_at_every_address_of_this_one(roll: Roll) -> None:
@@ -214,7 +191,7 @@ def test_rank_sees_at_once_that_the_launcher_is_gone(roll: Roll) -> None:
         caller(exchange.address, ends)
         until(exchange, lambda: 1 in exchange.connected)
         assert not ends.lost.is_set()
-    assert ends.lost.wait(LIMIT)
+    patience.wait_until(ends.lost.is_set)
 
 
 def test_rank_that_starts_when_the_launcher_of_its_machine_is_gone_already_sees_it(roll: Roll) -> None:
@@ -222,7 +199,7 @@ def test_rank_that_starts_when_the_launcher_of_its_machine_is_gone_already_sees_
         where = exchange.address
     ends = Ends()
     caller(where, ends)
-    assert ends.lost.wait(LIMIT)
+    patience.wait_until(ends.lost.is_set)
     assert not ends.told.is_set()
 
 
@@ -252,7 +229,7 @@ def test_rank_goes_on_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> N
         port = deaf.getsockname()[1]
     ends = Ends()
     caller(LineAddress(("127.0.0.1",), port, "t"), ends).say("completed")
-    assert ends.told.wait(LIMIT)
+    patience.wait_until(ends.told.is_set)
     assert "127.0.0.1" in ends.reasons[0]
     assert not ends.lost.is_set()
 
@@ -264,7 +241,7 @@ def test_what_does_not_welcome_is_not_the_launcher(monkeypatch: pytest.MonkeyPat
     with socket.create_server(("127.0.0.1", 0)) as other:
         threading.Thread(target=_answer, args=(other, answer), daemon=True).start()
         caller(LineAddress(("127.0.0.1",), other.getsockname()[1], "t"), ends).say("completed")
-        assert ends.told.wait(LIMIT)
+        patience.wait_until(ends.told.is_set)
         other.shutdown(socket.SHUT_RDWR)
     assert ends.reasons
 

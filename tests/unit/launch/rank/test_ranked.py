@@ -13,6 +13,7 @@ import pytest
 from mpiparallel.cluster.environment import Environment
 from mpiparallel.launch.rank.ranked import set_defaults
 from mpiparallel.launch.rank.starter import Starter
+from tests.conformance import patience
 from tests.conformance.mpi_launcher import library
 
 ROOT = Path(__file__).parents[4]
@@ -33,13 +34,12 @@ def rank(number: int, size: int = 2) -> dict[str, str]:
 def run(folder: Path, program: str, number: int, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(program)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OUTER)}
-    return subprocess.run(
+    return patience.run(
         [sys.executable, "-m", "mpiparallel", "run", *options, "script.py", "-n", "7"],
         cwd=folder,
         env=kept | {"PYTHONPATH": str(ROOT)} | rank(number) | variables,
         capture_output=True,
         text=True,
-        timeout=60,
     )
 
 

@@ -12,7 +12,8 @@ from mpiparallel.cluster.environment import Environment
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.rank.worker import in_order, name_rank
+from mpiparallel.launch.rank.identity import in_order, name_rank
+from tests.conformance import patience
 
 
 def work(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -20,7 +21,7 @@ def work(folder: Path, program: str, *arguments: str, **variables: str) -> subpr
     (folder / "script.py").write_text(program)
     rank = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
     others = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "DEVICE_ID"))}
-    return subprocess.run(
+    return patience.run(
         [
             sys.executable,
             "-m",
@@ -36,7 +37,6 @@ def work(folder: Path, program: str, *arguments: str, **variables: str) -> subpr
         env=others | rank | {"PYTHONPATH": str(Path(__file__).parents[4])} | variables,
         capture_output=True,
         text=True,
-        timeout=60,
     )
 
 
@@ -72,6 +72,25 @@ def test_failing_rank_leaves_its_failure(tmp_path: Path, ending: str, code: int)
     assert 'File "script.py", line 2' in failure["traceback"] or "script.py" in failure["traceback"]
     assert "runpy" not in failure["traceback"]
     assert not (device / "completed").exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "line"),
+    [
+        ("raise ValueError('one\\ntwo')", "ValueError: one"),
+        ("raise ValueError('\\n  two')", "ValueError: two"),
+        ("raise ValueError", "ValueError"),
+        ("(", "SyntaxError: '(' was never closed"),
+        ("raise ValueError('x' * 10_000_000)", f"ValueError: {'x' * 988}"),
+        ("sys.exit('one\\ntwo')", "SystemExit: one"),
+        ("sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_failure_is_told_in_one_line(tmp_path: Path, ending: str, line: str) -> None:
+    work(tmp_path, f"import sys\n{ending}\n")
+    record = tmp_path / "logs" / "device1" / "failure.json"
+    assert json.loads(record.read_text())["exception"] == line
+    assert record.stat().st_size < 32_000
 
 
 @pytest.mark.parametrize("ending", ["sys.exit()", "sys.exit(0)", "pass"])

@@ -10,6 +10,7 @@ import pytest
 from mpiparallel.launch.watching import attempts as module
 from mpiparallel.launch.watching.attempts import Attempts
 from mpiparallel.launch.watching.outcome import Outcome
+from tests.conformance import patience
 
 DEATH = Outcome(137, "rank 1 died")
 
@@ -85,10 +86,15 @@ def test_pauses_grow_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_signal_between_two_attempts_ends_the_job_for_a_requeue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", 3600.0)
     former = signal.getsignal(signal.SIGUSR1)
     outcomes = repeat(DEATH)
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+
+    def tell() -> None:
+        patience.wait_until(lambda: signal.getsignal(signal.SIGUSR1) is not former)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    threading.Thread(target=tell).start()
     ended = Attempts(3, str, [signal.SIGUSR1]).run(lambda attempt: next(outcomes))
     assert ended.code == 85
     assert signal.getsignal(signal.SIGUSR1) is former

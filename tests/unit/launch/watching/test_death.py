@@ -43,11 +43,11 @@ SSH_LOST = f"Connection to n3 closed by remote host.\n{MPICH_LOST}"
 N3 = "host n3 was lost first, with ranks 6, 7 of 8"
 
 
-def fates(lost: str, folder: Path, unreachable: str = "") -> list[Fate]:
+def fates(lost: str, folder: Path, unreachable: str = "", guarded: bool = False) -> list[Fate]:
     """Eight ranks, two on each host, that were missed in the order of the digits ``lost``, at one moment."""
     roll = Roll(8)
     for rank in range(8):
-        roll.call(rank, rank, f"n{rank // 2}", 100 + rank)
+        roll.call(rank, rank, f"n{rank // 2}", 200 + rank if guarded else 100 + rank, 100 + rank)
     for moment, rank in enumerate(map(int, lost)):
         roll.lose(rank, str(rank) in unreachable)
         roll.entries[rank].lost_at = 1000.0 + moment / 1000
@@ -78,8 +78,24 @@ def test_first_death_is_of_a_host_only_where_mpirun_says_so(
     assert death.code == code
 
 
+def test_how_a_rank_ended_is_taken_from_its_parent_where_mpirun_tells_of_others(tmp_path: Path) -> None:
+    ranks = fates("6701", tmp_path, guarded=True)
+    for rank, told in ((6, "1000.02 9"), (7, "1000.01 11"), (0, "999.9 9")):
+        ranks[rank].folder.path.mkdir()
+        ranks[rank].folder.wait_status.write_text(f"{told}\n")
+    assert Death.of(ranks[6], ranks, MPICH_KILLED).headline(8) == "rank 7 of 8 died first: killed by SIGSEGV"
+
+
+def test_the_first_on_the_line_has_died_first_where_guards_outlive_ranks(tmp_path: Path) -> None:
+    ranks = fates("67", tmp_path, guarded=True)
+    assert Death.of(ranks[6], ranks, MPICH_KILLED).headline(8).startswith("rank 6 of 8 died first: it was killed, or")
+
+
 def test_a_host_that_the_network_no_longer_reaches_is_lost(tmp_path: Path) -> None:
     ranks = fates("670", tmp_path, unreachable="67")
+    assert Death.of(ranks[6], ranks, "").headline(8) == N3
+    ranks[7].entry.lost_at = 1001.7
+    ranks[7] = Fate.of(ranks[7].folder, ranks[7].entry)
     assert Death.of(ranks[6], ranks, "").headline(8) == N3
 
 
@@ -91,12 +107,18 @@ def test_a_host_of_which_a_rank_has_failed_by_itself_is_not_lost(tmp_path: Path)
     assert Death.of(ranks[6], ranks, OPENMPI_LOST).headline(8).startswith("rank 6 of 8 died first")
 
 
-def test_ranks_that_mpirun_could_not_start_are_named_not_those_that_it_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told_by_the_guard", [None, 9, 15])
+def test_ranks_that_mpirun_could_not_start_are_named_not_those_that_it_ended(
+    told_by_the_guard: int | None, tmp_path: Path
+) -> None:
     roll = Roll(8)
-    for rank in range(6):
-        roll.call(rank, rank, f"n{rank // 2}", 100 + rank)
-        roll.lose(rank)
     folders = [RankFolder(tmp_path, rank) for rank in range(8)]
+    for rank in range(6):
+        roll.call(rank, rank, f"n{rank // 2}", 200 + rank, 100 + rank)
+        roll.lose(rank)
+        if told_by_the_guard:
+            folders[rank].path.mkdir()
+            folders[rank].wait_status.write_text(f"1000.0 {told_by_the_guard}\n")
     outcome = judge(folders, Launch(255, "hydra_pmi_proxy: No such file or directory\n"), roll)
     assert outcome.code == 255
     assert outcome.message.startswith("ranks 6, 7 of 8 had not begun\n")
@@ -110,14 +132,26 @@ def test_a_rank_that_ended_before_it_began_is_the_first(tmp_path: Path) -> None:
     assert Death.of(ranks[0], ranks, said).headline(8) == "rank 7 of 8 ended with exit code 1 before it had begun"
 
 
-def test_rank_that_was_killed_after_its_last_word_is_named_not_the_one_it_took_along(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lost", "ended", "headline", "code"),
+    [
+        ("01", "9,0", "rank 0 of 2 died first: killed by SIGKILL", 137),
+        ("01", "11,9", "rank 0 of 2 died first: killed by SIGSEGV", 139),
+        # Rank 1 has left by itself, in an exit handler, before mpiexec ended the other in MPI_Finalize.
+        ("10", "9,0", "rank 1 of 2 died first: it left with exit code 0 in the middle of the job", 1),
+        ("10", "9,11", "rank 1 of 2 died first: killed by SIGSEGV", 139),
+    ],
+)
+def test_rank_that_died_after_its_last_word_is_named_if_it_was_gone_before_the_others(
+    lost: str, ended: str, headline: str, code: int, tmp_path: Path
+) -> None:
     roll = Roll(2)
     for rank in range(2):
         roll.call(rank, rank, "n0", 100 + rank)
     roll.hear(0, "completed", None)
-    roll.lose(0)
-    roll.lose(1)
-    launch = Launch(137, "[mpiexec@n0] Exit codes: 9,0")
+    for rank in map(int, lost):
+        roll.lose(rank)
+    launch = Launch(137, f"[mpiexec@n0] Exit codes: {ended}")
     outcome = judge([RankFolder(tmp_path, rank) for rank in range(2)], launch, roll)
-    assert outcome.code == 137
-    assert "rank 0 of 2 died first: killed by SIGKILL" in outcome.message
+    assert outcome.code == code
+    assert headline in outcome.message

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.mpirun_command import Command
 from mpiparallel.launch.watching import watch as module
 from mpiparallel.launch.watching.supervise import supervise
@@ -32,6 +34,16 @@ def test_a_failed_job_ends_also_where_mpirun_does_not(
     monkeypatch.setattr(module, "_FAILURE_GRACE_SECONDS", 0.2)
     monkeypatch.setattr(module, "_KILL_GRACE_SECONDS", 0.2)
     command = Command((sys.executable, "-c", STUBBORN, str(tmp_path), *words), dict(os.environ), {})
-    outcome = supervise(command, 2, tmp_path, Terms(timeout=60.0))
+    outcome = supervise(command, 2, tmp_path, Terms(timeout=3600.0))
     assert outcome.code == 7
     assert "rank 1 of 2 failed first: ValueError: odd" in outcome.message
+
+
+def test_hostfile_of_a_job_never_follows_a_link(tmp_path: Path) -> None:
+    path, other = tmp_path / "hostfile", tmp_path / "of somebody"
+    other.write_text("theirs")
+    path.symlink_to(other)
+    command = Command((sys.executable, "-c", ""), dict(os.environ), {}, hostfile=(path, "n0 slots=2\n"))
+    with pytest.raises(LaunchError, match=f"^{re.escape(str(path))}: it is a link; .*; give a --log-dir that can"):
+        supervise(command, 2, tmp_path)
+    assert other.read_text() == "theirs"

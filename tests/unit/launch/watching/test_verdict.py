@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mpiparallel.flight.recorder import FlightRecorder
 from mpiparallel.launch.job.mapping import mapping
 from mpiparallel.launch.job.placement import place
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
@@ -28,7 +30,7 @@ def failure(rank: int, words: str, time: float, code: int = 1) -> Failure:
 
 
 def rolled(story: str) -> Roll:
-    """Return the roll of four ranks: each word is a rank, what it did (c, p, d or f), and when; f with a word of error.
+    """Return the roll of four ranks: each word is a rank, what it did (c, p, d, b, f), and when; b, f with an error.
 
     >>> rolled("0c1 1d2").entries[1].has_died
     True
@@ -41,6 +43,9 @@ def rolled(story: str) -> Roll:
         entry = roll.entries[rank]
         if deed in "cp":
             roll.hear(rank, {"c": "completed", "p": "preempted"}[deed], None)
+        elif deed == "b":
+            roll.hear(rank, "failing", failure(rank, word.split(":")[1], moment))
+            entry.failing_at = moment
         elif deed == "f":
             roll.hear(rank, "failed", failure(rank, f"{word.split(':')[1].replace('_', ' ')}: odd", moment))
         if entry.last_word:
@@ -54,6 +59,14 @@ def verdict(folders: list[RankFolder], story: str, launch: Launch) -> Outcome:
     return judge(folders, launch, rolled(story))
 
 
+ABORTED = """MPI_ABORT was invoked on rank 0 in communicator MPI COMMUNICATOR 3 SPLIT FROM 0
+  Proc: [[17003,1],2]
+  Errorcode: 9
+
+prterun has exited due to process rank 2 with PID 7357 on node vm calling
+"abort". This may have caused other processes in the application to be
+terminated by signals sent by prterun (as reported here).
+"""
 KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\nsignal 9 (Killed)."
 
 
@@ -62,7 +75,13 @@ KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\ns
     [
         ("0c1 1c1 2c1 3c1", Launch(0), 0, ""),
         ("0c1 1c1 2c1 3c1", Launch(139), 139, "all 4 ranks completed, but mpirun"),
-        ("0c1 1c1 2c1 3c1", Launch(-15, ended_at=5.0), 0, ""),
+        ("0c1 1c1 2c1 3c1", Launch(139, KILLED), 137, "rank 2 of 4 was ended by SIGKILL after its script"),
+        (
+            "0c1 1c1 2c1 3c1",
+            Launch(9, "[mpiexec@n0] Exit codes: [n0] 9,9,3840,9"),
+            15,
+            "rank 2 of 4 left with exit code 15 after its script had ended",
+        ),
         ("0c1 1c1 2c1", Launch(0), 1, "rank 3 of 4 did not complete"),
         ("2d3 0d4 1d4 3d4", Launch(137, KILLED), 137, "rank 2 of 4 died first: killed by SIGKILL"),
         ("2d3 0d4 1d4 3d4", Launch(0), 1, "rank 2 of 4 died first: it was killed, or left by os._exit"),
@@ -77,6 +96,8 @@ KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\ns
         ("0f3.1:CommunicationError 2f3.5:KeyError", Launch(1), 1, "rank 2 of 4 failed first: KeyError"),
         ("0f3.1:CommunicationError", Launch(1), 1, "rank 0 of 4 failed first: CommunicationError"),
         ("2f3.1:CommunicationError_ranks_make_different_calls 0d3.2", Launch(1), 1, "rank 2 of 4 failed first"),
+        ("0d9 1b3:ValueError 2d9 3d9", Launch(1), 1, "rank 1 of 4 failed first: ValueError"),
+        ("0c1 1b3:ValueError 2c1 3c1", Launch(0), 1, "rank 1 of 4 failed first: ValueError"),
         ("0p1 1p1 2p1 3p1", Launch(0), 85, "preempted: committed"),
         ("0p1 1p1 2d3 3p1", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
         ("0d9 1d9 2d9 3d9", Launch(-9, over_at=9.1), 137, "mpirun itself was killed by SIGKILL"),
@@ -84,6 +105,7 @@ KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\ns
         ("0d9 1d9 2d9 3d9", Launch(143, signal_number=15, ended_at=8.0), 143, "ended by SIGTERM"),
         ("0d9 1d9 2d9 3d9", Launch(143, timeout=8.0, ended_at=8.0), 124, "not ended after 8 s"),
         ("0c1", Launch(143, sentence="rank 1 waits", ended_at=8.0), 86, "the job hung: rank 1 waits"),
+        ("0c1 1c1 2c1 3c1", Launch(143, sentence="rank 1 stays", ended_at=0.5), 86, "the job hung: rank 1 stays"),
     ],
 )
 def test_verdict(folders: list[RankFolder], story: str, launch: Launch, code: int, begin: str) -> None:
@@ -91,6 +113,16 @@ def test_verdict(folders: list[RankFolder], story: str, launch: Launch, code: in
     assert outcome.code == code
     assert outcome.message.startswith(begin)
     assert bool(outcome.message) == bool(code)
+
+
+def test_a_mpirun_that_had_to_be_ended_after_ranks_that_completed_is_told_with_success(
+    folders: list[RankFolder],
+) -> None:
+    outcome = verdict(folders, "0c1 1c1 2c1 3c1", Launch(-15, ended_at=5.0))
+    assert (outcome.code, outcome.message) == (
+        0,
+        "all 4 ranks completed; mpirun did not end after them, so it was ended",
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +148,7 @@ def test_block_of_a_death_has_last_lines_time_victims_and_logs(folders: list[Ran
     ).message.splitlines()
     assert lines[1] == "    its last lines:"
     assert lines[2:10] == ["    first"] * 8
-    assert lines[10:12] == ["    loss ?[31m nan\ufffd", f"    {'x' * 240}"]
+    assert lines[10:12] == ["    loss \x1b[31m nan\ufffd", f"    {'x' * 240}"]
     assert lines[12].endswith("3.5 s after the start, on host n0")
     assert lines[13] == "  ended because of it: ranks 0, 1"
     assert lines[14] == f"  its log: {folders[2].log}"
@@ -131,9 +163,15 @@ def test_why_the_others_could_not_go_on_is_told(folders: list[RankFolder]) -> No
 
 def test_what_was_shown_is_not_told_again(folders: list[RankFolder]) -> None:
     launch = Launch(1, shown=frozenset([1]))
+    with folders[1].log.open("a") as log:
+        log.write(failure(1, "ValueError: odd", 3.0).traceback)
     assert "its traceback is above" in verdict(folders, "1f3:ValueError", launch).message
     assert "Traceback of rank" not in verdict(folders, "1f3:ValueError", launch).message
     assert "Traceback of rank 2" in verdict(folders, "2f3:ValueError", launch).message
+
+
+def test_traceback_that_could_not_be_shown_is_told(folders: list[RankFolder]) -> None:
+    assert "Traceback of rank 1" in verdict(folders, "1f3:ValueError", Launch(1, shown=frozenset([1]))).message
 
 
 @pytest.mark.parametrize(
@@ -193,3 +231,58 @@ def test_record_of_a_failure_that_is_damaged_is_a_failure_all_the_same(folders: 
         found = folders[0].read_failure()
         assert found is not None
         assert "cannot be read" in found.exception
+
+
+@pytest.mark.parametrize(
+    "story",
+    ["2f3:ReshardError_rank_1 1f4:ReshardError_rank_1", "2f3:ReshardError_rank_1 1d3.1", "2f3:ReshardError_rank_1"],
+)
+def test_error_that_all_raise_because_of_one_rank_is_told_of_it(folders: list[RankFolder], story: str) -> None:
+    roll = rolled(story)
+    for entry in roll:
+        if entry.failure:
+            entry.failure = replace(entry.failure, origin=1)
+    told = judge(folders, Launch(1), roll).message
+    assert told.startswith("rank 1 of 4 failed first: ReshardError rank 1: odd\n")
+    assert str(folders[1].log) in told
+
+
+@pytest.mark.parametrize(
+    ("story", "output", "log", "code"),
+    [
+        ("0d3 1d3 2d3 3d3", ABORTED, "", 9),
+        ("0d3 1d3 2d3 3d3", "", "Abort(9) on node 2 (rank 2 in comm 0): application called MPI_Abort(comm, 9)\n", 9),
+        ("0d3 1d3 2c3 3d3", "", "Abort(0) on node 2 (rank 2 in comm 0): application called MPI_Abort(comm, 0)\n", 1),
+    ],
+)
+def test_rank_that_has_called_abort_is_named_with_its_code(
+    folders: list[RankFolder], story: str, output: str, log: str, code: int
+) -> None:
+    folders[2].log.write_text(log)
+    outcome = verdict(folders, story, Launch(1, output))
+    assert outcome.message.startswith("rank 2 of 4 ended the job: it called MPI_Abort with code ")
+    assert outcome.code == code
+
+
+@pytest.mark.parametrize(
+    ("story", "waiting", "who"),
+    [
+        ("0d3 1d3 2d3 3d3", (0, 1, 3), "rank 2 of 4"),
+        ("0c3 1c3 2d3 3c3", (), "rank 2 of 4"),
+        ("0d3 1d3 2d3 3d3", (0, 1), "one of 4 ranks"),
+        ("0d3 1d3 2d3 3d3", (), "one of 4 ranks"),
+        # The call has returned, and the rank has gone on to its end meanwhile.
+        ("0c3 1c3 2c3 3c3", (), "one of 4 ranks"),
+    ],
+)
+def test_abort_of_which_only_the_code_of_mpirun_tells_is_that_of_the_rank_for_which_all_others_wait(
+    folders: list[RankFolder], story: str, waiting: tuple[int, ...], who: str
+) -> None:
+    for folder in folders:
+        recorder = FlightRecorder(folder.flight, folder.rank, len(folders))
+        if folder.rank in waiting:
+            recorder.enter(recorder.group(range(len(folders))), recorder.text("Barrier"), 0, 0)
+    outcome = verdict(folders, story, Launch(9))
+    assert outcome.message.startswith(who)
+    assert "ended the job: it called MPI_Abort with code 9\n" in outcome.message
+    assert outcome.code == 9

@@ -10,8 +10,8 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.parallel.local_graph import local_graph
 
 RANDOM = np.random.default_rng(1)
 X, Y = RANDOM.normal(size=(8, 6)), RANDOM.normal(size=(8, 12))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,11 @@ def grouped(parameters):
     return nn.AdamWeightDecay([*groups, {"order_params": parameters}], 0.01)
 
 
+@cache
+def trained_alone(make):
+    return train(alone(), (1, 1), make, {})
+
+
 @pytest.mark.parametrize("context", [{}, SHARDED_OPTIMIZER], ids=["replicated", "parallel optimizer"])
 @pytest.mark.parametrize(
     "make",
@@ -85,7 +92,7 @@ def grouped(parameters):
     ids=["AdamWeightDecay", "Momentum", "SGD", "Adam"],
 )
 def test_three_steps_with_dropout_leave_the_parameters_of_one_rank(make, context):
-    wanted_losses, wanted = train(alone(), (1, 1), make, {})
+    wanted_losses, wanted = trained_alone(make)
     for losses, parameters in run_world(4, train, (2, 2), make, context):
         np.testing.assert_allclose(losses, wanted_losses, rtol=1e-10)
         assert list(parameters) == list(wanted)

@@ -39,7 +39,7 @@ def gradients(recompute):
     x = Tensor(np.random.default_rng(2).normal(size=SHAPE).astype(np.float32))
     mask = Tensor(np.ones((2, 3, 3), np.float32))
     found = ops.GradOperation(get_by_list=True)(network, network.trainable_params())(x, mask)
-    again = [node for node in network.sharded_graph(x, mask).graph.nodes if node.segment is not None]
+    again = [node for node in network.sharded_graph(x, mask).graph.nodes if node.notes.segment is not None]
     return [gradient.asnumpy() for gradient in found], len(again)
 
 

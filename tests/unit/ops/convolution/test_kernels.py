@@ -119,7 +119,7 @@ def any_sample(draw: st.DrawFn) -> Sample:
     return Sample(draw(small), channels, extents, outputs, window, draw(st.sampled_from([1, 1, 2])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=any_sample(), single=st.booleans())
 def test_every_way_gives_what_the_definition_gives(sample: Sample, single: bool) -> None:
     sample.check(np.float32 if single else np.float64, 3e-6 if single else 1e-13)

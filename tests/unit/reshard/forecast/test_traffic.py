@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.cluster.hosts import Hosts
@@ -52,7 +52,6 @@ def of_ranks(found: Traffic, values: np.ndarray) -> dict[int, int]:
     return {rank: value for rank, value in zip(found.ranks.tolist(), values.tolist(), strict=True) if value}
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_it_is_the_sum_of_the_plans_of_all_ranks(layouts: Layouts, shapes: Shapes, data: st.DataObject) -> None:
     pairs, itemsizes = data.draw(states(layouts, shapes))
@@ -83,7 +82,6 @@ def test_it_is_the_sum_of_the_plans_of_all_ranks(layouts: Layouts, shapes: Shape
         assert found.between_hosts(hosts) == between
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_what_a_rank_receives_copies_and_keeps_is_what_it_holds_after(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
@@ -102,7 +100,6 @@ def test_what_a_rank_receives_copies_and_keeps_is_what_it_holds_after(
     assert np.array_equal(found.safe_peak, found.before + found.received + found.copied)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_the_bounded_peak_is_that_of_carrying_out_the_waves(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
@@ -128,7 +125,6 @@ def test_the_bounded_peak_is_that_of_carrying_out_the_waves(
         assert peak == most
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_many_ranks_are_summed_as_few_are(layouts: Layouts, shapes: Shapes, data: st.DataObject) -> None:
     pairs, itemsizes = data.draw(states(layouts, shapes))

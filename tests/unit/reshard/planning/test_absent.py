@@ -27,7 +27,7 @@ def plans_without(pairs: dict[str, LayoutPair], absent: frozenset[int], hosts: H
     return {rank: plan_reshard(pairs, rank, sizes, hosts, absent) for rank in WORLD if rank not in absent}
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_element_arrives_once_from_a_living_rank_that_holds_it(
     layouts: Layouts, shapes: Shapes, data: st.DataObject

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -14,7 +14,6 @@ from mpiparallel.reshard.planning.frame import Frame
 Layouts = Callable[..., st.SearchStrategy[Layout]]
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_all_hold_is_said_only_where_it_is_so(layouts: Layouts, data: st.DataObject) -> None:
     source, target = (Frame(data.draw(layouts((12, 12), max_devices=12, last_rank=11))) for _ in range(2))
@@ -28,7 +27,6 @@ def test_all_hold_is_said_only_where_it_is_so(layouts: Layouts, data: st.DataObj
         assert wanting <= source.holder_set(parts)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_holders_are_those_whose_parts_these_are(layouts: Layouts, data: st.DataObject) -> None:
     layout = data.draw(layouts(max_devices=12, last_rank=11))

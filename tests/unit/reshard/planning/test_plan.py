@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.cluster.hosts import Hosts
@@ -59,7 +59,6 @@ def plans_of(pairs: dict[str, LayoutPair], hosts: Hosts | None = None) -> list[R
     return [plan_reshard(pairs, rank, itemsizes, hosts) for rank in WORLD]
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_every_element_of_the_target_arrives_exactly_once(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
@@ -79,7 +78,6 @@ def test_every_element_of_the_target_arrives_exactly_once(
             assert np.array_equal(arrived, wanted)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_what_one_rank_sends_the_other_receives_in_the_same_order(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
@@ -92,7 +90,6 @@ def test_what_one_rank_sends_the_other_receives_in_the_same_order(
             assert not sent or source != target
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_rank_gives_only_what_it_holds_and_asks_only_for_what_it_lacks(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
@@ -112,7 +109,6 @@ def test_a_rank_gives_only_what_it_holds_and_asks_only_for_what_it_lacks(
             assert tensor not in {transfer.tensor for transfer in (*plan.receives, *plan.copies)}
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_host_that_holds_a_block_is_not_served_from_outside(
     layouts: Layouts, shapes: Shapes, data: st.DataObject
@@ -127,7 +123,6 @@ def test_a_host_that_holds_a_block_is_not_served_from_outside(
             assert transfer.source in (near or holders)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_plan_is_sorted_by_peer_tensor_and_box(layouts: Layouts, shapes: Shapes, data: st.DataObject) -> None:
     for plan in plans_of(draw_pairs(data, layouts, shapes), draw_hosts(data)):
@@ -140,7 +135,6 @@ def test_a_plan_is_sorted_by_peer_tensor_and_box(layouts: Layouts, shapes: Shape
         assert plan.kept == tuple(sorted(plan.kept))
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_an_unchanged_layout_moves_nothing(layouts: Layouts, data: st.DataObject) -> None:
     layout = data.draw(layouts())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.cluster.hosts import Hosts
@@ -83,7 +83,6 @@ def test_the_busiest_holder_sends_at_most_one_block_more_than_its_share(case: st
         assert max(sent[rank] for rank in group) <= share + largest, (group, sent)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 500), st.sampled_from([1, 2, 4, 8])), min_size=1, max_size=40), st.data())
 def test_joining_ranks_are_served_evenly_whatever_the_tensors(
     tensors: list[tuple[int, int]], data: st.DataObject

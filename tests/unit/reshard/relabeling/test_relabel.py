@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.errors import ReshardError
@@ -18,6 +17,7 @@ from mpiparallel.reshard.forecast.traffic import traffic
 from mpiparallel.reshard.planning.layout_digest import LayoutPair
 from mpiparallel.reshard.relabeling import assignment
 from mpiparallel.reshard.relabeling.relabel import Relabeling, find_relabeling, relabel
+from tests.conformance import patience
 
 pytest.importorskip("scipy.optimize")
 
@@ -42,7 +42,6 @@ def bytes_in_place(pairs: dict[str, LayoutPair], itemsizes: dict[str, int], plac
 
 
 @pytest.mark.parametrize("dense_cells", [assignment.DENSE_CELLS, 0], ids=["dense", "sparse"])
-@settings(deadline=None)
 @given(data=st.data())
 def test_no_permutation_keeps_more(dense_cells: int, layouts: Layouts, shapes: Shapes, data: st.DataObject) -> None:
     pairs, itemsizes = {}, {}
@@ -124,12 +123,12 @@ def test_without_scipy_the_extra_is_named() -> None:
         "layout = Layout((8,), DeviceMatrix((2,)), ((0,),))\n"
         "relabel({'w': (layout, layout)})\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    ended = patience.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.returncode == 1
     assert "ConfigurationError: relabeling needs SciPy; pip install mpiparallel[relabel]" in ended.stderr
 
 
 def test_importing_it_does_not_import_scipy() -> None:
     program = "import sys, mpiparallel.reshard.relabeling.relabel; print('scipy' in sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = patience.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"

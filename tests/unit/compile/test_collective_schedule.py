@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.schedule import schedule_collectives
 from mpiparallel.graph.buffer_plan import plan_buffers
 from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.graph.parameter import Parameter
@@ -17,7 +18,6 @@ from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.ops import Assign, Cos, Exp, Mul, Sin
-from mpiparallel.parallel.collective_schedule import schedule_collectives
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
 

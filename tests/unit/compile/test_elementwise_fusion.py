@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import mpiparallel as ms
 from mpiparallel import nn
+from mpiparallel.compile import rank_graph
+from mpiparallel.compile.elementwise_fusion import FusedElementwise, fuse_elementwise
 from mpiparallel.graph.expression import loop_kernel
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.program import Program
@@ -22,8 +24,6 @@ from mpiparallel.models.resnet import ResNet
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.ops import operations as P
-from mpiparallel.parallel import local_graph as localization
-from mpiparallel.parallel.elementwise_fusion import FusedElementwise, fuse_elementwise
 from tests.conformance.operator_cases import CASES, OperatorCase
 from tests.conformance.operator_program import CaseProgram
 
@@ -115,7 +115,7 @@ def check(recipe: Recipe, dtype: Any, seed: int, special: bool) -> None:
                 np.testing.assert_allclose(one, other, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
-common = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+common = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 @settings(max_examples=80, **common)
@@ -241,7 +241,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return what switches fusion and compilation off."""
 
     def switch() -> None:
-        monkeypatch.setattr(localization, "fuse_elementwise", lambda graph: None)
+        monkeypatch.setattr(rank_graph, "fuse_elementwise", lambda graph: None)
         monkeypatch.setenv("MPIPARALLEL_JIT", "0")
 
     return switch

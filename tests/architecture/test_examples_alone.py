@@ -1,0 +1,119 @@
+"""The examples of a module work in a process that has imported nothing but that module.
+
+Where importing it loads the operators, all of them are there, whatever else is loaded, and where it loads no tensors,
+none is needed: those examples run with all others, in one process. What has tensors and is below the operators is tried
+in a process of its own each.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import mpiparallel
+
+PACKAGE = Path(mpiparallel.__file__).parent
+# Importing this one starts MPI.
+STARTS_MPI = "mpiparallel.communication.mpi"
+OPERATORS, TENSORS = "mpiparallel.ops", "mpiparallel.graph.tensor"
+
+EACH_ALONE = """
+import doctest, importlib, os, sys
+import numpy  # each would take as long to load it as all else
+failed = []
+for name in sys.argv[1:]:
+    process = os.fork()
+    if not process:
+        results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+        sys.stdout.flush()
+        os._exit(results.failed > 0 or results.attempted == 0)
+    if os.waitpid(process, 0)[1]:
+        failed.append(name)
+sys.exit(", ".join(failed) or None)
+"""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield what runs when a module is imported, without what is there for types only."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.Try):
+            yield from statements(node.body)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
+            yield from statements([*node.body, *node.orelse])
+
+
+@cache
+def imports_of(name: str) -> frozenset[str]:
+    """Return the modules of the package that importing a module imports first, the folders around it included."""
+    found = {name.rpartition(".")[0]} - {""}
+    for node in statements(TREES[name].body):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.update({str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)})
+    return frozenset(one for one in found if one in TREES)
+
+
+def loaded_with(name: str) -> set[str]:
+    """Return all modules of the package that are there when a module has been imported."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += imports_of(one)
+    return found
+
+
+def has_examples(name: str) -> bool:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    return any(">>> " in (ast.get_docstring(one) or "") for one in ast.walk(TREES[name]) if isinstance(one, kinds))
+
+
+def test_examples_below_the_operators_work_in_a_process_of_their_own() -> None:
+    alone = [
+        name
+        for name in TREES
+        if has_examples(name)
+        and TENSORS in loaded_with(name)
+        and OPERATORS not in loaded_with(name)
+        and not name.startswith(STARTS_MPI)
+    ]
+    assert TENSORS in alone
+    done = subprocess.run([sys.executable, "-c", EACH_ALONE, *alone], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+def test_what_a_tensor_does_is_there_wherever_the_operators_are() -> None:
+    attaching = {name for name in TREES if name.startswith("mpiparallel.ops.tensor_")}
+    assert attaching - {"mpiparallel.ops.tensor_arguments", "mpiparallel.ops.tensor_functions"} <= loaded_with(
+        OPERATORS
+    )
+
+
+def test_only_the_door_to_all_operators_reads_the_registry() -> None:
+    registry = "mpiparallel.graph.registry"
+    imported = {
+        (name, alias.name)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in (registry, registry.rpartition(".")[0])
+        for alias in node.names
+    }
+    takers = {name for name, what in imported if what in ("OPERATORS", "registry")}
+    assert takers == {"mpiparallel.ops.operations"}

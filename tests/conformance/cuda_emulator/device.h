@@ -1,0 +1,182 @@
+// CUDA texts on a CPU: each thread of a block is a fiber, and blocks run one after the other.
+// A launch is repeated with the threads in three orders, in memory of exactly the size of each array.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sanitizer/common_interface_defs.h>
+#include <ucontext.h>
+#include <utility>
+#include <vector>
+
+using std::copysign;
+using std::floor;
+using std::fmod;
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(threads)
+#define __shared__ static
+
+struct Place { unsigned x; };
+static Place threadIdx, blockIdx, blockDim, gridDim;
+
+static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x; }
+static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
+
+static float from_half(unsigned short bits) {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                       : exponent ? std::ldexp(1024.0f + fraction, exponent - 25) : std::ldexp((float)fraction, -24);
+    return bits >> 15 ? -size : size;
+}
+
+static unsigned short to_half(float x) {
+    const unsigned short sign = std::signbit(x) ? 0x8000 : 0;
+    if (std::isnan(x)) return sign | 0x7e00;
+    const float size = std::fabs(x);
+    if (size >= 65520.0f) return sign | 0x7c00;
+    if (size < 6.103515625e-05f) return sign | (unsigned short)std::rint(std::ldexp(size, 24));
+    const int exponent = std::ilogb(size);
+    return sign | (unsigned short)(((exponent + 14) << 10) + (int)std::rint(std::ldexp(size, 10 - exponent)));
+}
+
+enum { MOST = 1024, STACK = 1 << 16 };
+struct Barrier { int arrived; unsigned generation; };
+struct Fiber { ucontext_t context; void* point[5]; Barrier* waits; unsigned generation; bool begun, ended; void* fake; };
+static Fiber fibers[MOST];
+static char stacks[MOST][STACK] __attribute__((aligned(64)));
+static void* scheduler[5];
+static const void* scheduler_bottom;
+static size_t scheduler_size;
+static void* scheduler_fake;
+static Barrier whole, warps[MOST / 32];
+static unsigned char lanes[MOST][8];
+static int running;
+static void (*entered)(void**);
+static void** passed;
+
+static void fail(const char* what) {
+    fprintf(stderr, "block %u, thread %d: %s\n", blockIdx.x, running, what);
+    exit(3);
+}
+
+// The compiler's own jumps need no call of the system, unlike swapcontext.
+static __attribute__((noinline)) void go_to(void** point) { __builtin_longjmp(point, 1); }
+
+static __attribute__((noinline)) void leave(bool ends) {
+    Fiber& own = fibers[running];
+    __sanitizer_start_switch_fiber(ends ? nullptr : &own.fake, scheduler_bottom, scheduler_size);
+    if (!__builtin_setjmp(own.point)) go_to(scheduler);
+    __sanitizer_finish_switch_fiber(fibers[running].fake, &scheduler_bottom, &scheduler_size);
+}
+
+static void wait(Barrier& barrier, int members) {
+    const int own = running;
+    if (++barrier.arrived == members) {
+        barrier.arrived = 0;
+        ++barrier.generation;
+        return;
+    }
+    fibers[own].waits = &barrier;
+    fibers[own].generation = barrier.generation;
+    leave(false);
+}
+
+static void __syncthreads() { wait(whole, blockDim.x); }
+
+template <typename T> static T __shfl_xor_sync(unsigned, T value, int distance) {
+    const int own = threadIdx.x;
+    Barrier& warp = warps[own / 32];
+    memcpy(lanes[own], &value, sizeof value);
+    wait(warp, 32);
+    T other;
+    memcpy(&other, lanes[own ^ distance], sizeof other);
+    wait(warp, 32);
+    return other;
+}
+
+static void begin() {
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_size);
+    entered(passed);
+    fibers[running].ended = true;
+    leave(true);
+}
+
+static __attribute__((noinline)) void resume(int thread) {
+    running = thread;
+    threadIdx.x = thread;
+    Fiber& own = fibers[thread];
+    own.waits = nullptr;
+    __sanitizer_start_switch_fiber(&scheduler_fake, stacks[thread], STACK);
+    if (!__builtin_setjmp(scheduler)) {
+        if (own.begun) go_to(own.point);
+        own.begun = true;
+        setcontext(&own.context);
+    }
+    __sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);
+}
+
+static void run_block(const std::vector<int>& order) {
+    whole = Barrier();
+    memset(warps, 0, sizeof warps);
+    memset(lanes, 0xcb, sizeof lanes);
+    for (int thread : order) {
+        Fiber& fiber = fibers[thread];
+        fiber.begun = fiber.ended = false;
+        fiber.waits = nullptr;
+        fiber.fake = nullptr;
+        if (!fiber.context.uc_stack.ss_sp) getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = stacks[thread];
+        fiber.context.uc_stack.ss_size = STACK;
+        fiber.context.uc_link = nullptr;
+        makecontext(&fiber.context, begin, 0);
+    }
+    for (size_t left = order.size(); left;) {
+        bool moved = false;
+        for (int thread : order) {
+            Fiber& fiber = fibers[thread];
+            if (fiber.ended || (fiber.waits && fiber.waits->generation == fiber.generation)) continue;
+            resume(thread);
+            moved = true;
+            left -= fiber.ended;
+        }
+        if (!moved) fail("waits at a barrier that not all threads reach");
+    }
+}
+
+static std::vector<int> order_of(int threads, int which) {
+    std::vector<int> order(threads);
+    for (int at = 0; at < threads; ++at)
+        order[at] = which == 0 ? at : which == 1 ? threads - 1 - at : (int)((at * 77LL + 13) % threads);
+    return order;
+}
+
+static void launch(void (*call)(void**), void** arguments, bool waits, int blocks, int threads, int which) {
+    entered = call;
+    passed = arguments;
+    blockDim.x = threads;
+    gridDim.x = blocks;
+    const std::vector<int> order = order_of(threads, which);
+    for (int at = 0; at < blocks; ++at) {
+        blockIdx.x = which == 1 ? blocks - 1 - at : at;
+        if (waits) {
+            run_block(order);
+            continue;
+        }
+        for (int thread : order) {
+            running = thread;
+            threadIdx.x = thread;
+            call(arguments);
+        }
+    }
+}
+
+template <typename... A, size_t... I>
+static void call_with(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
+    kernel(*(A*)arguments[I]...);
+}
+template <typename... A> static void call_with(void (*kernel)(A...), void** arguments) {
+    call_with(kernel, arguments, std::index_sequence_for<A...>());
+}

@@ -1,0 +1,63 @@
+"""What operators say that they cost, against counts by hand, and parts against the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import ops
+from mpiparallel.compile.operands import operands_of
+from mpiparallel.graph.cost import Cost
+from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.parallel.placement import place_by_strategy
+from tests.conformance.operator_cases import CASES
+from tests.conformance.operator_strategies import strategies_of, trace_case
+
+FLOAT32 = np.dtype(np.float32)
+
+
+def spec(*shape: int) -> TensorSpec:
+    return TensorSpec(shape, FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "outputs", "cost"),
+    [
+        (ops.MatMul(), [spec(8, 3), spec(3, 5)], [spec(8, 5)], Cost(2 * 8 * 3 * 5, 4 * (24 + 15), 4 * 40)),
+        (ops.MatMul(transpose_b=True), [spec(8, 3), spec(5, 3)], [spec(8, 5)], Cost(240, 4 * 39, 160)),
+        (ops.BatchMatMul(), [spec(2, 8, 3), spec(2, 3, 5)], [spec(2, 8, 5)], Cost(480, 4 * 78, 320)),
+        (ops.Add(), [spec(8, 5), spec(5)], [spec(8, 5)], Cost(40, 4 * 45, 160)),
+        (ops.ReduceSum(), [spec(8, 5)], [spec()], Cost(40, 160, 4)),
+        (ops.Transpose(), [spec(8, 5)], [spec(5, 8)], Cost(0)),
+        (
+            ops.Conv2D(6, 3, pad_mode="same"),
+            [spec(2, 4, 7, 7), spec(6, 4, 3, 3)],
+            [spec(2, 6, 7, 7)],
+            # Each of 588 numbers is a sum of 36 products.
+            Cost(2 * 588 * 36, 4 * (392 + 216), 4 * 588),
+        ),
+        (ops.MaxPool(3, 3), [spec(2, 4, 9, 9)], [spec(2, 4, 3, 3)], Cost(72 * 9, 4 * 648, 4 * 72)),
+    ],
+    ids=lambda item: getattr(item, "name", ""),
+)
+def test_an_operator_says_what_it_costs(operator, inputs, outputs, cost) -> None:
+    given = operator.configured(perm=(1, 0)) if operator.name == "Transpose" else operator
+    assert given.cost(inputs, outputs) == cost
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.every_strategy], ids=lambda case: case.name)
+def test_the_parts_of_an_operator_together_compute_no_less_than_the_whole(case) -> None:
+    node = trace_case(case).applications[0].node
+    operands = operands_of(node)
+    whole = node.operator.cost(*[[value.spec for value in side] for side in (node.inputs, node.outputs)])
+    for strategy in strategies_of(case, 4):
+        placement = place_by_strategy(operands, strategy, DeviceMatrix((4,)))
+        sides = (node.inputs, placement.inputs), (node.outputs, placement.outputs)
+        parts = [node.operator.cost(*[local_specs(*side, rank) for side in sides]) for rank in range(4)]
+        assert sum(part.operations for part in parts) >= whole.operations, strategy
+
+
+def local_specs(values, layouts, rank):
+    pairs = zip(values, layouts, strict=True)
+    return [TensorSpec(layout.local_shape(rank), value.spec.dtype) for value, layout in pairs]

@@ -1,0 +1,82 @@
+"""``mpiparallel ckpt show`` on the strategy and group files that MindSpore and training write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+
+Run = Callable[..., tuple[int, str, str]]
+Parsed = Callable[..., dict[str, Any]]
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "mindspore"
+
+
+def test_a_file_of_mindspore_says_what_the_network_was_given(parsed: Parsed, run: Run) -> None:
+    path = FIXTURES / "tutorial_semi_2dev" / "strategy_rank0.ckpt"
+    told = parsed("show", str(path))
+    assert told["kind"] == "strategy file"
+    # The tutorial's network: a product whose weight is cut in two by columns, with its momentum.
+    assert told["operators"] == [{"name": "MatMul_net.weight", "strategy": [[1, 1], [1, 2]], "stage": 0}]
+    assert {entry["name"]: entry["parts"] for entry in told["parameters"]} == {
+        "net.weight": [1, 2],
+        "moments.net.weight": [1, 2],
+    }
+    code, out, _ = run("show", str(path))
+    assert code == 0
+    assert "2 ranks a stage, 2 parameters, 1 operator" in out
+    assert "MatMul_net.weight  ((1, 1), (1, 2))" in out
+
+
+@pytest.mark.parametrize("name", ["strategy.ckpt", "strategy.json"])
+def test_parameters_are_told_with_their_optimizer_shards_and_chosen_by_only(
+    name: str, parsed: Parsed, run: Run
+) -> None:
+    devices = DeviceMatrix((2, 4))
+    layouts = {
+        "net.w": Layout((8, 6), devices, ((), (1,)), optimizer_axes=(0,)),
+        "net.b": Layout((6,), devices, ((1,),)),
+    }
+    write_strategy(name, StrategyRecord.of(layouts, {"MatMul_net.w": ((2, 1), (1, 4))}))
+    weight = next(entry for entry in parsed("show", name)["parameters"] if entry["name"] == "net.w")
+    assert weight["shape"] == ([8, 6] if name.endswith(".json") else None)
+    # As the file has it: dims uncut and by the axes from the right; the optimizer shards take all replicas.
+    assert (weight["device_matrix"], weight["tensor_map"], weight["parts"]) == ([2, 4], [-1, 0], [1, 4])
+    assert weight["opt_weight_shard_size"] == -1
+    assert [entry["name"] for entry in parsed("show", name, "--only", "*.b")["parameters"]] == ["net.b"]
+    assert "2 ranks a part, cut once more by the optimizer" in run("show", name)[1]
+    assert "has no parameter that --only names" in run("show", name, "--only", "x")[2]
+
+
+def test_group_files_tell_groups_and_whose_checkpoints_replace_each_other(parsed: Parsed, run: Run) -> None:
+    path = FIXTURES / "tutorial_semi_2dev" / "group_info_rank0.pb"
+    assert parsed("show", str(path)) == {
+        "state": str(path),
+        "kind": "group file",
+        "groups": [],
+        "restore_ranks": [0],
+    }
+    assert "replace each other: 0" in run("show", str(path))[1]
+
+
+@pytest.mark.parametrize("suffix", [".ckpt", ".pb"])
+def test_a_damaged_one_is_refused(suffix: str, run: Run) -> None:
+    content = (FIXTURES / "tutorial_semi_2dev" / "strategy_rank0.ckpt").read_bytes()
+    Path(f"cut{suffix}").write_bytes(content[:-3])
+    code, out, err = run("show", f"cut{suffix}")
+    assert (code, out) == (2, "")
+    assert f"cut{suffix}" in err
+    assert "strategy file" in err
+
+
+def test_there_is_no_picture_of_a_strategy_file(run: Run) -> None:
+    code, _, err = run("show", str(FIXTURES / "tutorial_semi_2dev" / "strategy_rank0.ckpt"), "--svg", "held.svg")
+    assert code == 2
+    assert "--svg held.svg" in err
+    assert not Path("held.svg").exists()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.printable import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31m", r"\x1b[31m"),
+        ("\x9b31m", r"\x9b31m"),
+        ("over\rwritten", r"over\x0dwritten"),
+        ("\x07\x08\x00\x7f", r"\x07\x08\x00\x7f"),
+        ("turned \u202e round", r"turned \u202e round"),
+        ("half \ud800", r"half \ud800"),
+        ("kept\tas\nit is, Zürich 東京 🙂", "kept\tas\nit is, Zürich 東京 🙂"),
+    ],
+)
+def test_characters_that_a_terminal_obeys_are_only_shown(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_words_are_said_printable(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().say("host \x1b[2J")
+    assert capsys.readouterr().err == "mpiparallel: host \\x1b[2J\n"
+
+
+@pytest.mark.parametrize("stream", ["closed", "full"])
+def test_what_is_not_taken_is_dropped_and_said_once_in_the_log(
+    stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "launcher.log"
+    console = Console()
+    full = Path("/dev/full")
+    with full.open("w") as stdout, full.open("w") as stderr:
+        monkeypatch.setattr("sys.stdout", stdout if stream == "full" else None)
+        monkeypatch.setattr("sys.stderr", stderr if stream == "full" else None)
+        console.show(b"12345")
+        console.show(b"12345")
+        console.say("the end")
+        console.close(log)
+    assert log.read_text().startswith("mpiparallel: the end\nmpiparallel: warning: stdout took no more: 10 bytes (")
+    assert len(log.read_text().splitlines()) == 2

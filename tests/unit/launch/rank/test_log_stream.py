@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.job.loss import Loss
+from mpiparallel.launch.rank.last_words import print_last_words
+from mpiparallel.launch.rank.log_stream import LogStream
+
+
+def test_what_a_full_disk_does_not_take_is_counted_and_raises_nothing() -> None:
+    lost = Loss()
+    full = os.open("/dev/full", os.O_WRONLY)
+    with io.TextIOWrapper(io.BufferedWriter(LogStream(full, "<stdout>", lost)), line_buffering=True) as stream:
+        for line in range(1000):
+            print(line, file=stream)
+    os.close(full)
+    assert (lost.size, lost.reason) == (3890, "No space left on device")
+
+
+class Meddler:
+    """A stream that a script has put in the place of stderr."""
+
+    def write(self, words: str) -> None:
+        raise KeyError(words)
+
+    def flush(self) -> None:
+        raise KeyError
+
+
+@pytest.mark.parametrize("stream", [None, Meddler(), io.StringIO()])
+def test_last_words_come_to_the_log_past_any_stream(
+    stream: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    monkeypatch.setattr("sys.stderr", stream)
+    print_last_words("the end\n", log)
+    assert log.read_text() == "before\nthe end\n"
+
+
+def test_last_words_that_came_to_the_log_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    with log.open("a") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+        print_last_words("the end\n", log)
+    assert log.read_text() == "the end\n"

@@ -1,0 +1,132 @@
+"""What comes with the package to be read and copied."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.cli import main
+from tests.conformance import patience
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = ("docs", "examples", "hostfiles", "launchers", "rank_tables")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return what is in the files of ``folder``, but for what Python leaves."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(words) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.skipif(find_spec("setuptools") is None, reason="needs setuptools")
+def test_a_build_holds_the_repository_s_folders_whole(tmp_path: Path) -> None:
+    words = [sys.executable, "-W", "ignore", "-c", "import setuptools; setuptools.setup()", "--quiet", "build_py"]
+    patience.run([*words, "--build-lib", tmp_path], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    for folder in FOLDERS:
+        built = tmp_path / "mpiparallel" / "shipped" / folder
+        assert not built.is_symlink()
+        assert content(built) == content(ROOT / folder)
+
+
+def test_every_example_is_listed_and_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(printed(capsys, "examples", "list", "--json"))
+    names = [row["name"] for row in told]
+    assert names == list(dict.fromkeys(names))
+    for folder, prefix in {"examples": "", "hostfiles": "hostfiles/", "launchers": "launchers/"}.items():
+        there = {f"{prefix}{path.name}" for path in (ROOT / folder).iterdir() if path.name[0] not in "_."}
+        assert there - {f"{prefix}README.md"} <= set(names)
+    assert [row["name"] for row in told if not row["about"]] == []
+
+
+def test_shown_is_the_page_of_a_folder_with_its_files_and_the_text_of_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (ROOT / "examples/elastic/README.md").read_text()
+    assert printed(capsys, "examples", "show", "elastic") == f"{page}\nfiles: README.md, train.py\n"
+    script = (ROOT / "launchers/run.sh").read_text()
+    assert printed(capsys, "examples", "show", "launchers/run.sh") == script
+
+
+def test_a_copy_is_whole_and_can_be_run_and_nothing_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "examples", "copy", "translation") == "copied to translation\n"
+    assert content(Path("translation")) == content(ROOT / "examples/translation")
+    told = json.loads(printed(capsys, "examples", "copy", "launchers/run.sh", "mine.sh", "--json"))
+    assert told == {"name": "launchers/run.sh", "copy": "mine.sh"}
+    assert os.access("mine.sh", os.X_OK)
+    Path("mine.sh").write_text("mine")
+    for words in (["copy", "translation"], ["copy", "launchers/run.sh", "mine.sh"]):
+        assert main(["examples", *words]) == 2
+        assert "is there already; give another TARGET" in capsys.readouterr().err
+    assert Path("mine.sh").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["examples", "show", "translaton"], "did you mean translation?"),
+        (["examples", "copy", "../setup.cfg"], 'there is no example "../setup.cfg"'),
+        (["examples", "copy", "elastic", "absent/elastic"], "there is no folder absent"),
+        (["docs", "lanching"], "did you mean launching?"),
+        (["docs", "../README"], 'there is no page "../README"; mpiparallel docs lists all'),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert reason in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("variable", "coloured"), [(None, True), ("NO_COLOR", False), ("LESS", False)])
+def test_docs_are_laid_out_for_the_pager_of_a_terminal(
+    variable: str | None, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rich")
+    shown: list[str] = []
+    monkeypatch.setattr("pydoc.pager", shown.append)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("NO_COLOR", "LESS"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "i")
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert main(["docs", "dependencies"]) == 0
+    [text] = shown
+    assert ("\x1b[" in text) == coloured
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert max(map(len, plain.splitlines())) <= 80
+    assert "Why each dependency is there" in plain
+
+
+def test_docs_prints_the_repository_s_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = json.loads(printed(capsys, "docs", "--json"))
+    assert {row["page"] for row in pages} == {
+        path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    }
+    for row in pages:
+        assert row["title"]
+        text = (ROOT / "docs" / f"{row['page']}.md").read_text()
+        assert printed(capsys, "docs", row["page"]) == text
+        assert json.loads(printed(capsys, "docs", row["page"], "--json"))["text"] == text

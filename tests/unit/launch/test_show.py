@@ -1,0 +1,83 @@
+"""``mpiparallel show --pipeline`` draws a schedule that would run, and says why another would not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.cli import main
+from mpiparallel.pipeline import SCHEDULES, make_schedule
+
+
+def test_it_draws_a_schedule_and_says_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--pipeline", "zero_bubble_v", "--stages", "2", "--micro-batches", "4"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "ZB-V: step 12.5, of which bubble 0.5; a stage holds activations of 2 micro-batches at most\n"
+    )
+    assert "\nstage 1  " in out
+    assert "\n16 messages between stages\n" in out
+
+
+def test_it_draws_all_schedules_with_the_times_given_into_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    svg = tmp_path / "all.svg"
+    assert main(["show", "--pipeline", "all", "--times", "1,1.2,0.8", "--svg", str(svg)]) == 0
+    out = capsys.readouterr().out
+    for family in SCHEDULES.values():
+        assert f"{family.title}: step " in out
+        assert f">{family.title}</tspan>" in svg.read_text(encoding="utf-8")
+    assert "ZB-H1: step 28.2," in out
+
+
+def test_of_all_schedules_those_that_the_numbers_do_not_fit_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--pipeline", "all", "--micro-batches", "6", "--chunks", "3"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("left out: ") == 2
+    assert 'left out: schedule "zb_v": rule "2p - 1 micro-batches for p stages"' in out
+    assert out.count(": step ") == len(SCHEDULES) - 2
+
+
+def test_the_picture_in_the_docs_is_the_one_that_is_drawn(tmp_path: Path) -> None:
+    drawn, docs = tmp_path / "pipeline.svg", Path(__file__).parents[3] / "docs"
+    assert main(["show", "--pipeline", "all", "--svg", str(drawn)]) == 0
+    assert drawn.read_bytes() == (docs / "images" / "pipeline.svg").read_bytes(), (
+        "make it again as docs/pipeline.md says"
+    )
+
+
+def test_it_prints_a_list_that_it_reads_again_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--pipeline", "v_half", "--list"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(str(make_schedule("v_half", 4, 8)))
+    path = tmp_path / "own.txt"
+    path.write_text(str(make_schedule("v_half", 4, 8)).replace("schedule v_half", "schedule mine"), encoding="utf-8")
+    assert main(["show", "--pipeline", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("mine: step 30,")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--pipeline", "dualpipe"], "--pipeline dualpipe: there is no such file, and there is no schedule"),
+        (["--pipeline", "seqpipe"], "cuts micro-batches along the sequence"),
+        (["--pipeline", "zb_v", "--micro-batches", "3"], "take 7 or more, or zb_h1"),
+        (["--pipeline", "own.txt"], 'own.txt, line 3, field 3 ("F0>x"): is no action'),
+        (["--pipeline", "own.txt", "--stages", "4"], "the file says stages, chunks and actions; leave --stages out"),
+        (["--pipeline", "1f1b", "--times", "1,1"], '"1,1" is not three or four times of 0 or more'),
+        (["--pipeline", "1f1b", "--times", "1,1,nan"], "is not three or four times"),
+    ],
+)
+def test_what_it_refuses_is_one_message(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.txt").write_text("micro-batches 1\nparts 0 1\nstage 0: F0>x\n", encoding="utf-8")
+    try:
+        code: object = main(["show", *words])
+    except SystemExit as error:
+        code = error.code
+    assert code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,55 @@
+"""What the launcher finds out of the recordings of ranks that cannot look themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.flight import format as flight_format
+from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.watching.hang_check import HangCheck
+
+SIZE = 3
+SECONDS = 20.0
+
+
+def recorded(folder: RankFolder) -> FlightRecorder:
+    folder.path.mkdir()
+    recorder = FlightRecorder(folder.flight, folder.rank, SIZE)
+    recorder.change_state(flight_format.RUNNING)
+    return recorder
+
+
+def enter(recorder: FlightRecorder) -> int:
+    return recorder.enter(recorder.group(range(SIZE)), recorder.text("MPI_Init"), 0, 0)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[RankFolder]:
+    return [RankFolder(tmp_path, rank) for rank in range(SIZE)]
+
+
+def test_rank_that_is_in_one_call_for_longer_than_its_watchdog_lets_it_be_is_told_of(folders: list[RankFolder]) -> None:
+    check = HangCheck(folders, SECONDS)
+    for folder in folders:
+        recorder = recorded(folder)
+        if folder.rank:
+            enter(recorder)
+    # Its own watchdog comes first.
+    assert [check.look_for_overdue(now) for now in (100.0, 110.0, 124.0)] == [None] * 3
+    told = check.look_for_overdue(126.0)
+    assert told is not None
+    assert told.startswith("ranks 1-2 wait in MPI_Init #1 (all ranks) for rank 0")
+
+
+def test_ranks_that_come_and_go_or_have_no_watchdog_are_never_overdue(folders: list[RankFolder]) -> None:
+    check, unbounded = HangCheck(folders, SECONDS), HangCheck(folders, None)
+    recorders = [recorded(folder) for folder in folders]
+    for now in range(0, 200, 10):
+        calls = [enter(recorder) for recorder in recorders[1:]]
+        assert check.look_for_overdue(float(now)) is None
+        assert unbounded.look_for_overdue(float(now)) is None
+        for recorder, number in zip(recorders[1:], calls, strict=True):
+            recorder.leave(number)

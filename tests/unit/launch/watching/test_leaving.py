@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from mpiparallel.launch.line.roll import Roll
+from mpiparallel.launch.watching.leaving import Leaving
+
+HERE = socket.gethostname()
+HELD = "held by a thread that is no daemon, or by an exit handler"
+CLOSED = "descriptors that the script had not opened are closed, and MPI needs them to finalize"
+
+
+def tell(roll: Roll, story: str) -> None:
+    """Each word is a rank and what it does: calls (again), ends its script, completes, leaves, or dies."""
+    for word in story.split():
+        rank, deed = int(word[0]), word[1:]
+        if deed == "calls":
+            roll.call(rank, rank, HERE, 100 + rank)
+        elif deed in ("leaves", "dies"):
+            roll.lose(rank)
+        else:
+            roll.hear(rank, {"ends": "script ended", "completes": "completed"}[deed], None)
+
+
+BEGIN = "0calls 1calls 2calls 0ends 2ends 0completes 2completes"
+
+
+@pytest.mark.parametrize(
+    ("story", "stopped", "who", "why"),
+    [
+        ("1ends", (), "rank 1 has ended its script, but its process has", HELD),
+        ("1ends", (101,), "rank 1 has ended its script, but its process has", "stopped by a signal"),
+        ("1ends 1completes", (102,), "rank 2 has ended its script, but its process has", "stopped by a signal"),
+        ("1ends 1calls 1completes", (), "rank 1 has ended its script, but its process has", CLOSED),
+        (
+            "1ends 1completes",
+            (),
+            "ranks 0-2 have ended their scripts, but their processes have",
+            "MPI does not finalize",
+        ),
+        (
+            "1ends 1completes 0leaves",
+            (),
+            "ranks 1-2 have ended their scripts, but their processes have",
+            "MPI does not finalize",
+        ),
+    ],
+)
+def test_who_does_not_leave_is_named_when_its_time_is_over(
+    story: str, stopped: tuple[int, ...], who: str, why: str
+) -> None:
+    roll = Roll(3)
+    leaving = Leaving(roll, 5.0, lambda process: "stopped" if process in stopped else "")
+    tell(roll, f"{BEGIN} {story}")
+    assert [leaving.sentence(now) for now in (10.0, 14.9)] == [None, None]
+    assert leaving.sentence(15.1) == f"{who} not left within 5 s: {why}"
+
+
+def test_stopped_rank_is_named_once_all_others_have_ended_but_no_job_that_is_stopped_as_a_whole() -> None:
+    stopped = {101}
+    roll = Roll(3)
+    leaving = Leaving(roll, 5.0, lambda process: "stopped" if process in stopped else "")
+    tell(roll, BEGIN)
+    assert [leaving.sentence(now) for now in (10.0, 14.9)] == [None, None]
+    assert leaving.sentence(15.1) == "rank 1 is stopped by a signal, and all others have ended"
+    # From the moment that it is stopped again it has its time.
+    stopped.clear()
+    assert leaving.sentence(16.0) is None
+    stopped.add(101)
+    assert [leaving.sentence(now) for now in (30.0, 34.9)] == [None, None]
+    whole = Roll(3)
+    tell(whole, "0calls 1calls 2calls")
+    leaving = Leaving(whole, 5.0, lambda process: "stopped")
+    assert [leaving.sentence(now) for now in (10.0, 1000.0)] == [None, None]
+
+
+@pytest.mark.parametrize("story", ["", "1ends 0leaves 1completes 1leaves 2leaves", "1dies 0leaves 2leaves"])
+def test_a_script_that_runs_and_ranks_that_have_left_are_late_for_nothing(story: str) -> None:
+    roll = Roll(3)
+    tell(roll, f"{BEGIN} {story}")
+    leaving = Leaving(roll, 5.0)
+    assert [leaving.sentence(now) for now in (10.0, 1e6)] == [None, None]
+
+
+def test_time_begins_anew_when_a_rank_comes_nearer_to_its_end() -> None:
+    roll = Roll(3)
+    leaving = Leaving(roll, 5.0)
+    tell(roll, BEGIN)
+    for now, deed in ((100.0, "1ends"), (104.0, "1completes"), (108.0, "0leaves"), (112.0, "2leaves")):
+        tell(roll, deed)
+        assert leaving.sentence(now) is None
+    assert leaving.sentence(118.0) == (
+        "rank 1 has ended its script, but its process has not left within 5 s: MPI does not finalize"
+    )
+
+
+def test_without_a_watchdog_exit_handlers_have_any_time_and_mpi_a_minute() -> None:
+    roll = Roll(3)
+    leaving = Leaving(roll, None)
+    tell(roll, f"{BEGIN} 1ends")
+    assert [leaving.sentence(now) for now in (10.0, 1e6)] == [None, None]
+    tell(roll, "1completes")
+    assert [leaving.sentence(1e6 + now) is None for now in (1.0, 60.9, 61.1)] == [True, True, False]
+
+
+def test_a_process_of_another_host_is_not_taken_for_one_of_this() -> None:
+    roll = Roll(1)
+    roll.call(0, 0, "elsewhere", os.getpid())
+    roll.hear(0, "script ended", None)
+    leaving = Leaving(roll, 5.0, lambda process: "stopped")
+    assert leaving.sentence(0.0) is None
+    assert str(leaving.sentence(6.0)).endswith(HELD)
