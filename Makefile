@@ -2,7 +2,9 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
+# Tests start thousands of processes: each would compile all modules anew where this is set, as in many containers.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site command-line lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -31,7 +33,7 @@ test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Ope
 test-mpi: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test-mpi: export OPENBLAS_NUM_THREADS := 1
 test-mpi:
-	.venv/bin/python -m pytest -m mpi tests/mpi tests/reliability
+	.venv/bin/python -m pytest -n 2 --dist worksteal -m "mpi and not slow" tests/mpi tests/reliability
 
 test-tutorials: .venv/.test .venv-mpich/.test ## follow every listing of MindSpore's tutorials on real ranks; they are not in this repository
 test-tutorials: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
@@ -41,18 +43,28 @@ test-tutorials:
 	@mkdir -p build && rm -f $(MPIPARALLEL_TUTORIALS_RESULTS)
 	.venv/bin/python -m pytest -m tutorial tests/tutorials
 
-test-samples: .venv/.test .venv-mpich/.test ## run the tutorials' sample code, as downloaded: SAMPLES=DIR/docs/sample_code
+# Results are added to those of earlier calls: ONLY="r2.0 and mpich", as pytest's -k has it, runs a part.
+test-samples: .venv/.test .venv-mpich/.test ## run the tutorials' sample code, as downloaded: SAMPLES=DIR/docs/sample_code [ONLY=...]
 test-samples: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test-samples: export OPENBLAS_NUM_THREADS := 1
 test-samples: export MPIPARALLEL_TUTORIALS_RESULTS := $(CURDIR)/build/samples.jsonl
 test-samples: export MPIPARALLEL_SAMPLES := $(SAMPLES)
 test-samples:
-	@mkdir -p build && rm -f $(MPIPARALLEL_TUTORIALS_RESULTS)
-	.venv/bin/python -m pytest -m samples tests/tutorials
+	@mkdir -p build
+	.venv/bin/python -m pytest -m samples $(if $(ONLY),-k "$(ONLY)") tests/tutorials
 
 from-mindspore: .venv/.test ## make the tables of docs/from_mindspore.md from the results of both
 	@for results in build/tutorials.jsonl build/samples.jsonl; do test ! -f $$results || \
 		.venv/bin/python -m tests.tutorials.report $$results docs/from_mindspore.md || exit; done
+
+stubs: .venv/.test ## write the stubs of names that are put together at import
+	.venv/bin/python -m tests.conformance.public_stubs
+
+site: .venv/.docs ## build the site and its reference; warnings are errors: build/site/index.html
+	.venv/bin/python -m sphinx -W --keep-going -n -q -b html docs build/site
+
+command-line: .venv/.test ## write the page of docs that lists all commands and options
+	.venv/bin/python -m tests.conformance.command_line_page
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .
@@ -105,12 +117,13 @@ clean: ## remove the virtual environments, the caches and the demo's results
 # hold files of the same names, so each has an environment of its own.
 .venv/.demo: EXTRAS := demo
 .venv/.test: EXTRAS := demo,test,dev
+.venv/.docs: EXTRAS := demo,test,dev,docs
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
 .venv-torch/.interop: EXTRAS := test,interop
 .venv-mindspore/.interop: EXTRAS := test,interop-mindspore
 
-.venv/.demo .venv/.test .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
+.venv/.demo .venv/.test .venv/.docs .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \

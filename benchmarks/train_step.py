@@ -33,9 +33,9 @@ from training_step.workloads import WORKLOADS
 from mpiparallel import context
 from mpiparallel.communication import init, world
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.graph.program import Profile
-from mpiparallel.parallel.local_graph import local_graph
 from mpiparallel.train import Model
 
 WARM_UP_STEPS = 2

@@ -26,9 +26,9 @@ from training_step.workloads import WORKLOADS
 from mpiparallel import context
 from mpiparallel.communication import init, world
 from mpiparallel.communication.mpi.call_log import CallLog, Passage
+from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.flight.recorder import FlightRecorder
 from mpiparallel.flight.watchdog import Watchdog
-from mpiparallel.parallel.compile import CompiledGraph
 from mpiparallel.train import Model
 
 SIZES = {"d_model": 256, "num_heads": 8, "encoder_layers": 1, "decoder_layers": 1}
