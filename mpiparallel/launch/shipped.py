@@ -13,8 +13,10 @@ from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.nearest import nearest
 
-# Links in the repository, so that its folders are the one source; files in a wheel.
-SHIPPED = Path(__file__).parents[1] / "shipped"
+_PACKAGE = Path(__file__).parents[1]
+_IN_WHEEL = _PACKAGE / "shipped"
+# In a checkout the repository's folders lie beside the package.
+SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent
 _UNTOLD = "__pycache__"
 _NARROWEST = 30
 
