@@ -1,4 +1,4 @@
-"""The build: a wheel has the folders that are to be read and copied in the package; in a checkout they lie beside it."""
+"""The build: it copies the folders that are to be read into the package; in a checkout they lie beside it."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.precision import cast_float, computing_in
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
+from mpiparallel.graph.written_gradient import WrittenGradient
 from mpiparallel.nn.cell_attributes import attributes_of
 from mpiparallel.nn.cell_settings import CellSettings
 from mpiparallel.nn.initializer import initializer
-from mpiparallel.nn.written_gradient import WrittenGradient
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.refusal import only
 from mpiparallel.remark import no_effect
@@ -172,7 +172,8 @@ class Cell(CellSettings):
             with self._computing():
                 result = self._laid_outputs(self.construct(*given, **named))
             if trace is not None and self._has_bprop:
-                result = WrittenGradient(type(self).__name__, self._bprop, given, named, result).applied()
+                where, what = type(self).__name__, "inputs of construct"
+                result = WrittenGradient(where, self._bprop, given, named, result, what).applied()
         all_traced = all(isinstance(item, Tensor) and item.value is not None for item in inputs)
         if trace is not None and all_traced and not options:
             trace.keep_result(self, tuple(item.value for item in inputs), result)

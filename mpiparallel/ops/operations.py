@@ -19,6 +19,7 @@ from mpiparallel.ops import (  # noqa: F401 - they enter their operators
     constant,
     cross_entropy_loss,
     cumulation,
+    custom,
     dropout_mask,
     edge_padding,
     elementwise,

@@ -10,7 +10,8 @@ import numpy as np
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations as P
-from tests.conformance.operator_case import OperatorCase, floats, integers, positive, scalar
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.operator_inputs import floats, integers, positive, scalar
 
 Array = Any
 

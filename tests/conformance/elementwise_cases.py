@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from mpiparallel.ops import operations
-from tests.conformance.operator_case import OperatorCase, floats, positive
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.operator_inputs import floats, positive
 
 Array = Any
 Formula = Callable[..., Array]

@@ -11,11 +11,11 @@ from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.elementwise import GeluGrad, ReluGrad, SigmoidGrad
+from mpiparallel.testing.operator_case import OperatorCase
 from tests.conformance.array_cases import array_cases
 from tests.conformance.elementwise_cases import elementwise_cases
 from tests.conformance.image_cases import image_cases
-from tests.conformance.operator_case import OperatorCase as OperatorCase
-from tests.conformance.operator_case import floats, integers, positive, probabilities, scalar
+from tests.conformance.operator_inputs import floats, integers, positive, probabilities, scalar
 
 Array = Any
 PAIRS = ("Add", "Maximum", "Pow")

@@ -11,10 +11,10 @@ import numpy as np
 from mpiparallel.backend.counter_random import RandomBox, stream_key
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.box import Box
+from mpiparallel.testing.operator_case import OperatorCase
 from tests.conformance.array_expected import ARRAY_FORMULAS
 from tests.conformance.elementwise_cases import ELEMENTWISE_FORMULAS
 from tests.conformance.image_expected import IMAGE_FORMULAS
-from tests.conformance.operator_cases import OperatorCase
 
 Array = Any
 Formula = Callable[..., Any]

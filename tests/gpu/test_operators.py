@@ -13,8 +13,8 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.testing.case_strategies import run_case, trace_case
 from tests.conformance.operator_cases import CASES
-from tests.conformance.operator_strategies import run_case, trace_case
 
 pytestmark = pytest.mark.gpu
 

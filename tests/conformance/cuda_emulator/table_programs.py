@@ -12,8 +12,9 @@ from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from tests.conformance.operator_cases import CASES, OperatorCase
-from tests.conformance.operator_strategies import TracedCase, trace_case
+from mpiparallel.testing.case_strategies import TracedCase, trace_case
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.operator_cases import CASES
 
 
 @dataclass

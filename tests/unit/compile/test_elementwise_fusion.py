@@ -24,8 +24,9 @@ from mpiparallel.models.resnet import ResNet
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.ops import operations as P
-from tests.conformance.operator_cases import CASES, OperatorCase
-from tests.conformance.operator_program import CaseProgram
+from mpiparallel.testing.case_program import CaseProgram
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.operator_cases import CASES
 
 SHAPE = (3, 4, 5)
 ONE = [P.Neg, P.Exp, P.Sqrt, P.Abs, P.Sign, P.Square, P.Tanh, P.ReLU, P.GeLU, P.Sigmoid, P.Rsqrt, P.Softmax]

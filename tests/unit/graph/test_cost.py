@@ -11,8 +11,8 @@ from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.placement import place_by_strategy
+from mpiparallel.testing.case_strategies import strategies_of, trace_case
 from tests.conformance.operator_cases import CASES
-from tests.conformance.operator_strategies import strategies_of, trace_case
 
 FLOAT32 = np.dtype(np.float32)
 

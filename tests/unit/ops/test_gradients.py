@@ -9,28 +9,15 @@ from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
-from tests.conformance.operator_cases import CASES, OperatorCase
-from tests.conformance.operator_program import CaseProgram
-
-STEP = 1e-6
+from mpiparallel.testing.case_program import CaseProgram, check_gradient_of
+from mpiparallel.testing.operator_case import OperatorCase
+from mpiparallel.testing.operator_checks import STEP
+from tests.conformance.operator_cases import CASES
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.differentiable], ids=lambda case: case.name)
 def test_the_gradient_is_that_of_central_differences(case: OperatorCase) -> None:
-    program = CaseProgram.of(case)
-    gradients = program.run(case.inputs)[-len(case.differentiable) :]
-    for index, gradient in zip(case.differentiable, gradients, strict=True):
-        assert gradient.shape == case.inputs[index].shape
-        assert gradient.dtype == case.inputs[index].dtype
-        inputs = [np.array(array) for array in case.inputs]
-        varied = inputs[index]
-        numeric = np.zeros_like(varied)
-        for place in np.ndindex(varied.shape):
-            for step in (STEP, -STEP):
-                varied[place] = case.inputs[index][place] + step
-                numeric[place] += program.objective(inputs) / (2 * step)
-            varied[place] = case.inputs[index][place]
-        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-7)
+    check_gradient_of(case, STEP, rtol=1e-6, atol=1e-7)
 
 
 def differentiate_output(operator: P.SoftmaxCrossEntropyWithLogits, output: int) -> list[Value]:

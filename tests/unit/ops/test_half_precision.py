@@ -13,7 +13,7 @@ from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpd
 from mpiparallel.ops.batch_statistics import BNTrainingReduce
 from mpiparallel.ops.layer_normalization import LayerNormGrad
 from mpiparallel.ops.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
-from tests.conformance.operator_case import floats, positive, probabilities
+from tests.conformance.operator_inputs import floats, positive, probabilities
 
 ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)
 LABELS = np.arange(64, dtype=np.int32)

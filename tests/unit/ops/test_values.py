@@ -15,9 +15,10 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
-from tests.conformance.operator_cases import CASES, OperatorCase
+from mpiparallel.testing.case_program import CaseProgram
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.operator_cases import CASES
 from tests.conformance.operator_expected import expected
-from tests.conformance.operator_program import CaseProgram
 
 by_name = {"ids": lambda case: case.name}
 

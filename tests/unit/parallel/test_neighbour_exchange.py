@@ -13,8 +13,9 @@ from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.compile.bind import bind
 from mpiparallel.models.resnet import Residual, ResNet
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from tests.conformance.operator_case import OperatorCase, floats
-from tests.conformance.operator_strategies import LaidOutCase, run_case
+from mpiparallel.testing.case_strategies import LaidOutCase, run_case
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.operator_inputs import floats
 
 IMAGES = np.random.default_rng(0).normal(size=(4, 3, 31, 36))
 LABELS = np.random.default_rng(1).integers(0, 4, 4).astype(np.int32)

@@ -23,6 +23,7 @@ from mpiparallel.graph.expression.term import Term, call, operand, reduce, widen
 from mpiparallel.graph.expression.universal_functions import UNIVERSAL_FUNCTIONS
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.ops.elementwise import ROWS
+from mpiparallel.testing.case_strategies import run_case
 from tests.conformance.cuda_emulator.emulator import (
     NO_COMPILER,
     EmulatedBackend,
@@ -30,7 +31,6 @@ from tests.conformance.cuda_emulator.emulator import (
     compiler,
 )
 from tests.conformance.cuda_emulator.table_programs import bind_table
-from tests.conformance.operator_strategies import run_case
 
 ARCHITECTURES = ("sm_80", "sm_90")
 MOST_SPILLED = 32

@@ -1,4 +1,4 @@
-"""An operator under a strategy on ranks, against the same operator on one rank: for thread ranks and for MPI ranks."""
+"""A case of an operator under strategies, on ranks that are threads or of MPI, against the same on one rank."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.protocol import Array
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.compile.bind import bind
 from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.compile.operands import operands_of
@@ -28,10 +29,12 @@ from mpiparallel.layout.box import Box
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.legal_strategies import legal_strategies
 from mpiparallel.parallel.placement import read_strategy
-from tests.conformance.operator_cases import OperatorCase
+from mpiparallel.testing.case_program import value_of
+from mpiparallel.testing.operator_case import OperatorCase
 
 RANK_COUNTS = (1, 2, 3, 4, 6, 8)
 _MOST_TOGETHER = 16
+Arrays = list[Array]
 
 
 @dataclass
@@ -55,7 +58,7 @@ class TracedCase:
 
     graph: Graph
     applications: list[Application]
-    fed: list[np.ndarray[Any, Any]]
+    fed: list[Array]
 
 
 def trace_case(case: OperatorCase, strategies: Sequence[Strategy | None] = (None,)) -> TracedCase:
@@ -69,15 +72,13 @@ def trace_case(case: OperatorCase, strategies: Sequence[Strategy | None] = (None
     return traced
 
 
-def _apply(
-    trace: Trace, fed: list[np.ndarray[Any, Any]], case: OperatorCase, strategy: Strategy | None, name: str
-) -> Application:
+def _apply(trace: Trace, fed: list[Array], case: OperatorCase, strategy: Strategy | None, name: str) -> Application:
     operator = case.build().configured(strategy=strategy)
     tensors: list[Tensor] = []
     inputs: list[Value] = []
     seeds: dict[int, Value] = {}
 
-    def add_input(label: str, array: np.ndarray[Any, Any]) -> Value:
+    def add_input(label: str, array: Array) -> Value:
         inputs.append(trace.graph.add_input(f"{name}.{label}", TensorSpec(array.shape, array.dtype)))
         fed.append(array)
         return inputs[-1]
@@ -88,19 +89,19 @@ def _apply(
         else:
             tensors.append(Tensor.of_value(add_input(f"x{index}", array)))
     with recording(trace):
-        outputs = [output.value for output in case.apply(operator, tensors) if isinstance(output, Tensor)]
+        outputs = [value_of(one) for one in case.apply(operator, tensors) if isinstance(one, Tensor)]
         node = next(one for one in reversed(trace.graph.nodes) if one.operator.name == operator.name)
         if case.differentiable:
             roots = [outputs[index] for index in case.outputs]
             for index, root in zip(case.outputs, roots, strict=True):
                 seeds[index] = add_input(f"seed{index}", _weights(root.spec.shape))
-            wanted = [tensors[index].value for index in case.differentiable]
+            wanted = [value_of(tensors[index]) for index in case.differentiable]
             outputs += differentiate(trace, roots, list(seeds.values()), wanted)
     return Application(node, inputs, [one for one in tensors if isinstance(one, Parameter)], seeds, outputs)
 
 
 @cache
-def _weights(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _weights(shape: tuple[int, ...]) -> Array:
     return np.random.default_rng([7, *shape]).uniform(0.5, 1.5, shape)
 
 
@@ -141,13 +142,13 @@ class LaidOutCase:
                 _place_inputs(application, sharded)
         return cls(traced, sharded)
 
-    def fed(self, rank: int) -> list[np.ndarray[Any, Any]]:
+    def fed(self, rank: int) -> list[Array]:
         """Return the part of each input that ``rank`` is given."""
         boxes = [self.sharded.layouts[value].box(rank) for value in self.traced.graph.inputs]
-        parts = [(..., *box.within(Box.whole(array.shape))) for array, box in zip(self.traced.fed, boxes, strict=True)]
-        return [array[part] for array, part in zip(self.traced.fed, parts, strict=True)]
+        pairs = zip(self.traced.fed, boxes, strict=True)
+        return [array[(..., *box.within(Box.whole(array.shape)))] for array, box in pairs]
 
-    def run(self, communicator: Communicator) -> list[list[np.ndarray[Any, Any]]]:
+    def run(self, communicator: Communicator) -> list[list[Array]]:
         """Return for each strategy the outputs and gradients, whole, and what updated parameters hold after."""
         compiled = bind(self.sharded, _configuration(communicator.size, communicator.rank), communicator)
         with drawing_at(0):
@@ -171,7 +172,7 @@ def _place_inputs(application: Application, sharded: ShardedGraph) -> None:
     sharded.layouts.update((seed, placement.outputs[index].reduced()) for index, seed in application.seeds.items())
 
 
-def _gathered(parameter: Parameter, communicator: Communicator) -> np.ndarray[Any, Any]:
+def _gathered(parameter: Parameter, communicator: Communicator) -> Array:
     whole = np.zeros(parameter.shape, parameter.dtype)
     assert parameter.layout is not None
     if parameter.layout.replica(communicator.rank) == 0:
@@ -180,7 +181,7 @@ def _gathered(parameter: Parameter, communicator: Communicator) -> np.ndarray[An
     return whole
 
 
-def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy | None) -> list[np.ndarray[Any, Any]]:
+def run_case(communicator: Communicator, case: OperatorCase, strategy: Strategy | None) -> list[Array]:
     """Return the outputs and gradients, whole, and what updated parameters hold after, gathered over the ranks."""
     return LaidOutCase.of(case, [strategy], communicator.size).run(communicator)[0]
 
@@ -193,3 +194,34 @@ def batches(case: OperatorCase, strategies: Sequence[Strategy]) -> Iterator[Sequ
     together = 1 if case.build().is_random else _MOST_TOGETHER
     for start in range(0, len(strategies), together):
         yield strategies[start : start + together]
+
+
+def check_strategies_of(case: OperatorCase, rank_counts: Sequence[int], rtol: float, atol: float) -> None:
+    """Raise AssertionError where a strategy gives other outputs or gradients than one rank does, on any rank."""
+    expected = run_case(alone(), case, None)
+    for ranks in rank_counts:
+        strategies = list(strategies_of(case, ranks))
+        if not strategies:
+            raise AssertionError(f"{case.name}: no strategy is legal on {ranks} ranks")
+        # What has parameters is not for several ranks: each places its own.
+        shared = None if case.build().updates else list(_laid_out(case, strategies, ranks))
+        of_ranks = run_world(ranks, _run_all, case, strategies, shared)
+        for strategy, results in zip(strategies, zip(*of_ranks, strict=True), strict=True):
+            for index, (found, wanted) in enumerate(zip(zip(*results, strict=True), expected, strict=True)):
+                everywhere = np.broadcast_to(wanted, (ranks, *wanted.shape))
+                message = f"{case.name}: result {index} of {strategy}, by rank"
+                np.testing.assert_allclose(np.stack(found), everywhere, rtol, atol, err_msg=message)
+
+
+def _laid_out(case: OperatorCase, strategies: Sequence[Strategy], ranks: int) -> Iterator[LaidOutCase]:
+    return (LaidOutCase.of(case, batch, ranks) for batch in batches(case, strategies))
+
+
+def _run_all(
+    communicator: Communicator,
+    case: OperatorCase,
+    strategies: Sequence[Strategy],
+    shared: Sequence[LaidOutCase] | None,
+) -> list[Arrays]:
+    laid_out = shared or _laid_out(case, strategies, communicator.size)
+    return [results for one in laid_out for results in one.run(communicator)]

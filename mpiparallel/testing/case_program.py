@@ -15,7 +15,7 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.graph.trace import Trace, recording
-from tests.conformance.operator_cases import OperatorCase
+from mpiparallel.testing.operator_case import OperatorCase
 
 Array = Any
 
@@ -38,7 +38,7 @@ class CaseProgram:
         tensors = [Tensor(array) for array in case.inputs]
         inputs = [trace.graph.add_input(f"input{index}", tensor.spec) for index, tensor in enumerate(tensors)]
         with recording(trace):
-            outputs = [_value(one) for one in case.apply(case.build(), [Tensor.of_value(value) for value in inputs])]
+            outputs = [value_of(one) for one in case.apply(case.build(), [Tensor.of_value(value) for value in inputs])]
         weights, gradients = [], []
         if case.differentiable:
             chosen = [outputs[index] for index in case.outputs]
@@ -66,7 +66,27 @@ class CaseProgram:
         )
 
 
-def _value(tensor: Tensor) -> Value:
+def value_of(tensor: Tensor) -> Value:
+    """Return the value of a traced tensor. Raises TypeError for one that is not."""
     if tensor.value is None:
-        raise TypeError("the case's output is no traced tensor")
+        raise TypeError("this is no traced tensor")
     return tensor.value
+
+
+def check_gradient_of(case: OperatorCase, step: float, rtol: float, atol: float) -> None:
+    """Raise AssertionError where a gradient of a case is not that of central differences by ``step``."""
+    program = CaseProgram.of(case)
+    gradients = program.run(case.inputs)[-len(case.differentiable) :]
+    for index, gradient in zip(case.differentiable, gradients, strict=True):
+        inputs = [np.array(array) for array in case.inputs]
+        varied = inputs[index]
+        found = gradient.shape, gradient.dtype
+        if found != (varied.shape, varied.dtype):
+            raise AssertionError(f"{case.name}: the gradient of input {index} has shape and dtype {found}")
+        numeric = np.zeros_like(varied)
+        for place in np.ndindex(varied.shape):
+            for change in (step, -step):
+                varied[place] = case.inputs[index][place] + change
+                numeric[place] += program.objective(inputs) / (2 * change)
+            varied[place] = case.inputs[index][place]
+        np.testing.assert_allclose(gradient, numeric, rtol, atol, err_msg=f"{case.name}: gradient of input {index}")

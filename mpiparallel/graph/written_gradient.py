@@ -1,4 +1,4 @@
-"""Cells that say themselves what their gradient is: ``Cell.bprop``."""
+"""Gradients that users write: ``bprop`` of a cell, and of an operator of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Tensors = Sequence[Tensor]
 
 @dataclass
 class WrittenGradient:
-    """The method ``bprop`` of a cell, in one call: what ``construct`` was given and has returned.
+    """The function ``bprop`` in one call of what it is the gradient of: what that was given and has returned.
 
-    ``where`` names the cell. Tensors may lie in tuples and lists; what is none of them has no gradient.
+    ``where`` names it, ``what`` its inputs. Tensors may lie in tuples and lists; what is none of them has no gradient.
     """
 
     where: str
@@ -25,6 +25,7 @@ class WrittenGradient:
     inputs: tuple[Any, ...]
     options: Mapping[str, Any]
     result: Any
+    what: str = "inputs"
 
     def applied(self) -> Any:
         """Return the result, whose gradient ``bprop`` now is."""
@@ -45,7 +46,7 @@ class WrittenGradient:
         returned = self.bprop(*given, result, sought, **self.options)
         if isinstance(returned, Tensor) and len(given) == 1:
             returned = (returned,)
-        return self._matched(returned, given, "", "inputs of construct")
+        return self._matched(returned, given, "", self.what)
 
     def _matched(self, returned: Any, given: Sequence[Any], place: str, what: str) -> list[Tensor | None]:
         if not isinstance(returned, (tuple, list)) or len(returned) != len(given):
