@@ -32,6 +32,7 @@ FRONTS = (
     "mpiparallel.layout",
     "mpiparallel.reshard",
     "mpiparallel.pipeline",
+    "mpiparallel.testing",
     "mpiparallel.common",
 )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.absent_names import getattr_of
+from mpiparallel.graph.equation import Equation as Equation
+from mpiparallel.graph.tensor_spec import TensorSpec as TensorSpec
 from mpiparallel.ops import composite as composite
 from mpiparallel.ops import door as door
 from mpiparallel.ops import functional as functional

@@ -49,12 +49,14 @@ from mpiparallel.ops.convolution.convolution import Conv2DBackpropInput as Conv2
 from mpiparallel.ops.elementwise import Cos as Cos
 from mpiparallel.ops.elementwise import Cosh as Cosh
 from mpiparallel.ops.cumulation import CumSum as CumSum
+from mpiparallel.ops.custom import Custom as Custom
 from mpiparallel.ops.inspection import DType as DType
 from mpiparallel.ops.elementwise import Div as Div
 from mpiparallel.ops.dropout_mask import Dropout as Dropout
 from mpiparallel.ops.dropout_mask import DropoutGrad as DropoutGrad
 from mpiparallel.ops.elementwise import Elu as Elu
 from mpiparallel.ops.elementwise import Equal as Equal
+from mpiparallel.graph.equation import Equation as Equation
 from mpiparallel.ops.elementwise import Erf as Erf
 from mpiparallel.ops.elementwise import Erfc as Erfc
 from mpiparallel.ops.elementwise import Exp as Exp
@@ -158,6 +160,7 @@ from mpiparallel.ops.elementwise import Sub as Sub
 from mpiparallel.ops.cross_entropy_loss import SumExp as SumExp
 from mpiparallel.ops.cross_entropy_loss import SumExpGrad as SumExpGrad
 from mpiparallel.ops.elementwise import Tanh as Tanh
+from mpiparallel.graph.tensor_spec import TensorSpec as TensorSpec
 from mpiparallel.ops.tiling import Tile as Tile
 from mpiparallel.ops.ranking import TopK as TopK
 from mpiparallel.ops.reshaping import Transpose as Transpose

@@ -66,7 +66,7 @@ class Custom(Operator):
         func: Callable[..., Any],
         out_shape: Any = None,
         out_dtype: Any = None,
-        func_type: str = "hybrid",
+        func_type: str = "pyfunc",
         bprop: Callable[..., Any] | None = None,
         reg_info: Any = None,
         *,

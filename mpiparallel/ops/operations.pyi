@@ -46,6 +46,7 @@ from mpiparallel.ops.convolution.convolution import Conv2DBackpropInput as Conv2
 from mpiparallel.ops.elementwise import Cos as Cos
 from mpiparallel.ops.elementwise import Cosh as Cosh
 from mpiparallel.ops.cumulation import CumSum as CumSum
+from mpiparallel.ops.custom import Custom as Custom
 from mpiparallel.ops.inspection import DType as DType
 from mpiparallel.ops.elementwise import Div as Div
 from mpiparallel.ops.dropout_mask import Dropout as Dropout

@@ -57,7 +57,7 @@ NAMES: Final[dict[str, str]] = {
     "mindspore.nn.wrap.grad_reducer": "DistributedGradReducer",
     "mindspore.nn.wrap.loss_scale": "_grad_scale",
     "mindspore.ops": ""
-    "Add AllReduce Cast DType Div Exp Fill GradOperation HyperMap Identity Log LogicalOr MatMul Mul "
+    "Add AllReduce Cast Custom DType Div Exp Fill GradOperation HyperMap Identity Log LogicalOr MatMul Mul "
     "MultitypeFuncGraph NotEqual OneHot Partial Primitive ReLU RealDiv ReduceMax ReduceMean ReduceSum "
     "Reshape Select Shape Split Squeeze Sub ZerosLike assign assign_add cast cross_entropy depend dtype "
     "grad max ones_like partial relu scalar_to_array scalar_to_tensor shape softmax split stop_gradient "

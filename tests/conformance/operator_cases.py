@@ -102,6 +102,7 @@ def _elementwise() -> list[OperatorCase]:
         OperatorCase("Cast-integer", P.Cast, (floats(6, 5),), (np.int32,)),
         OperatorCase("ReluGrad", ReluGrad, (floats(6, 5), np.maximum(floats(6, 5, seed=2), 0))),
         OperatorCase("GeluGrad", GeluGrad, (floats(6, 5), floats(6, 5, seed=2))),
+        OperatorCase("Custom", lambda: P.Custom(np.sin, equation="ab->ab"), (floats(6, 5),)),
         OperatorCase("SigmoidGrad", SigmoidGrad, (floats(6, 5), floats(6, 5, seed=2))),
     ]
 

@@ -81,6 +81,11 @@ def moved(**options: Any) -> Any:
     return seen(outputs), seen(mean), seen(variance)
 
 
+def _custom(**options: Any) -> Any:
+    made = ops.Custom(**{"func": lambda x: x * 2, "bprop": lambda x, out, dout: dout * 2, **options})
+    return seen((made(Tensor(ROWS)), ms.grad(made)(Tensor(ROWS))))
+
+
 OPERATORS: dict[str, Probe] = {
     **{f"ops.{name}": Probe(operator(getattr(ops, name), ROWS), AXIS) for name in ("Softmax", "LogSoftmax")},
     **{
@@ -131,6 +136,17 @@ OPERATORS: dict[str, Probe] = {
     "ops.Split": Probe(operator(ops.Split, SQUARE), {"axis": Beside(1, {"output_num": 2}), "output_num": 2}),
     "ops.Squeeze": Probe(operator(ops.Squeeze, ROWS[:1, :1]), {"axis": 0}),
     "ops.CumSum": Probe(operator(ops.CumSum, ROWS, 0), {"exclusive": True, "reverse": True}),
+    "ops.Custom": Probe(
+        _custom,
+        {
+            "func": lambda x: x * 3,
+            "out_shape": Refused(lambda shape: (1,), "returned shape"),
+            "out_dtype": np.float16,
+            "func_type": Refused("aot"),
+            "bprop": lambda x, out, dout: dout,
+            "reg_info": Noted({}),
+        },
+    ),
     "ops.Dropout": Probe(operator(ops.Dropout, ROWS), {"keep_prob": 0.9, "Seed0": 1, "Seed1": 1}),
     "ops.LayerNorm": Probe(
         operator(ops.LayerNorm, ROWS[:, None] * ROWS[:, :, None], MOVING[0], MOVING[1]),
