@@ -8,21 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.chaos.schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI, reporting
-from mpiparallel.communication.protocol import Ending
+from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.protocol import Communicator, Ending
 from mpiparallel.errors import MISMATCH, CommunicationError, name_origins
 from mpiparallel.flight.places import place_of
 from mpiparallel.flight.recorder import FlightRecorder, spans
-
-if TYPE_CHECKING:
-    from mpiparallel.communication.mpi.communicator import MpiCommunicator
-    from mpiparallel.communication.mpi.root import Root
 
 VARIABLE = "MPIPARALLEL_FINGERPRINTS"
 """``on``, the default, lets every call be held against those of the other ranks; ``off`` does not.
@@ -88,14 +85,21 @@ class Passage:
 class CallLog:
     """The calls of one communicator, whose members are ``numbers`` by the numbers of the job.
 
-    ``run`` carries out a collective of MPI. With fingerprints "on", a call is held against those of all members before
-    it touches data, by an Allreduce of 24 bytes; if "strict", together with the line that makes it.
+    ``run`` carries out a collective of ``comm``, by its name in MPI. With fingerprints "on", a call is held against
+    those of all members before it touches data, by an Allreduce of 24 bytes; if "strict", together with the line that
+    makes it.
     """
 
     def __init__(
-        self, communicator: MpiCommunicator, run: Callable[..., None], numbers: Sequence[int], world: Root
+        self,
+        communicator: Communicator,
+        comm: MPI.Intracomm,
+        run: Callable[..., None],
+        numbers: Sequence[int],
+        world: Root,
     ) -> None:
         self._communicator = communicator
+        self._comm = comm
         self._run = run
         self._numbers = numbers
         self._recorder = world.recorder
@@ -170,7 +174,7 @@ class CallLog:
         passage = self.entered("begin_step")
         words = ("begin_step", fingerprint)
         sent = self._comparison(words, notice.own)
-        request = self._communicator.comm.Iallreduce(MPI.IN_PLACE, sent, MPI.MAX)
+        request = self._comm.Iallreduce(MPI.IN_PLACE, sent, MPI.MAX)
         passage.going_on()
 
         def end() -> None:

@@ -40,7 +40,7 @@ class MpiCommunicator:
         self._rank = comm.Get_rank()
         self._hosts = tuple(world.hosts[rank] for rank in ranks)
         numbers = [world.numbers[rank] for rank in ranks]
-        self._log = CallLog(self, self._call, numbers, world)
+        self._log = CallLog(self, comm, self._call, numbers, world)
 
     @property
     def rank(self) -> int:
@@ -290,8 +290,7 @@ class MpiCommunicator:
         if self.comm == self._world.comm:
             # In one order on all ranks, because freeing a communicator may wait for its members.
             for members in sorted(groups):
-                groups[members].comm.Free()
-            groups.clear()
+                groups[members].free()
             self._world.free_datatypes()
         else:
             groups.pop(self._ranks, None)

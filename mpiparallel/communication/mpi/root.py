@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mpiparallel.communication.chaos.schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI
 from mpiparallel.communication.mpi.meeting import Meeting
 from mpiparallel.communication.mpi.waiting import Wait, wait_napping, wait_spinning
+from mpiparallel.communication.protocol import Communicator
 from mpiparallel.flight.recorder import FlightRecorder
-
-if TYPE_CHECKING:
-    from mpiparallel.communication.mpi.communicator import MpiCommunicator
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Root:
     overlaps: bool = False
     can_share: bool = False
     grown: bool = False
-    groups: dict[tuple[int, ...], MpiCommunicator] = field(default_factory=dict)
+    groups: dict[tuple[int, ...], Communicator] = field(default_factory=dict)
     datatypes: dict[int, MPI.Datatype] = field(default_factory=lambda: {1: MPI.BYTE})
     members: tuple[int, ...] = ()
     made: list[MPI.Intracomm] = field(default_factory=list)
