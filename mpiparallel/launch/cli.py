@@ -128,7 +128,7 @@ def command_line() -> Parser:
         epilog="mpiparallel COMMAND --help tells more of each.",
         examples=_EXAMPLES,
     )
-    parser.set_defaults(debug=False)
+    parser.set_defaults(debug=False, whole_parser=parser)
     parser.add_argument("--version", action="version", version=f"mpiparallel {VERSION}", help="print the version")
     commands = parser.add_commands("command", "COMMAND")
     for command in COMMANDS:

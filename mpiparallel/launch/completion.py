@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from mpiparallel.launch.argument_types import file_path, path_text
-
-if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Parser, Subparsers
+from mpiparallel.launch.parser import Parser, Subparsers
 
 NAME = "completion"
 _SHELLS = ("bash", "zsh", "fish")
@@ -40,13 +37,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the script of the shell that ``arguments`` name; return 0."""
+    """Print the script of the shell that ``arguments`` name, for the whole command line they are of; return 0."""
     import shtab
 
-    # The whole command line has this command too.
-    from mpiparallel.launch.cli import command_line
-
-    parser = command_line()
+    parser: Parser = arguments.whole_parser
     for inner in _every_command(parser):
         _describe(inner)
     print(shtab.complete(parser, arguments.shell))
