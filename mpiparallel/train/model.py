@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mpiparallel.communication import world
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset
@@ -16,31 +13,26 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
-from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.refusal import only
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
 from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.dataset_check import check_dataset
-from mpiparallel.train.elastic.order import Order
-from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
+from mpiparallel.train.elastic.proposal import Standing, Wish
 from mpiparallel.train.elastic.resharding import Resharding
-from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
-from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.feeding_arguments import check_counts, remark_on_feeding
 from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
-from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
+from mpiparallel.train.loaded_strategies import take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.rank_folders import saved_folder
 from mpiparallel.train.resume import Resumption, resume
-from mpiparallel.train.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
+from mpiparallel.train.strategy_files import write_strategy_file
 from mpiparallel.train.training_record import facts_of
 from mpiparallel.train.training_run import TrainingRun, first_batch
-
-Batch = list[np.ndarray[Any, Any]]
+from mpiparallel.train.training_session import Batch, TrainingSession, world_fits
 
 
 class Model:
@@ -74,30 +66,46 @@ class Model:
         accumulation_steps: int | None = None,
     ) -> None:
         take_loaded_strategies()
-        self._network = network
-        self._loss_fn = loss_fn
-        self._optimizer = optimizer
         steps = (
             get_auto_parallel_context("grad_accumulation_step") if accumulation_steps is None else accumulation_steps
         )
-        self._train_network: TrainOneStepCell | None = None
+        own, training = network, None
         if optimizer is not None:
-            self._train_network = build_train_network(
+            training = build_train_network(
                 network, optimizer, loss_fn, amp_level, boost_level, loss_scale_manager, keep_batchnorm_fp32, steps
             )
         else:
             auto_mixed_precision(network, amp_level, keep_batchnorm_fp32=keep_batchnorm_fp32)
         if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
             network.check_accumulation(steps)
-            self._train_network, self._network, network = network, network.network, network.network
-        self._trains_itself, self._steps = optimizer is None and loss_fn is None, steps
-        self._evaluation = Evaluation.of(network, loss_fn, metrics, eval_network, eval_indexes)
-        self.step = 0
-        self.has_trained = False
-        self.profile: Profile | None = None
-        self._resharding: Resharding | None = None
+            training, own = network, network.network
+        self._evaluation = Evaluation.of(own, loss_fn, metrics, eval_network, eval_indexes)
+        trains_itself = optimizer is None and loss_fn is None
+        self._session = TrainingSession(own, training, self._evaluation.network, steps if trains_itself else None)
         self._run: TrainingRun | None = None
-        self.resumed: Resumption | None = None
+
+    @property
+    def step(self) -> int:
+        """How many steps the training has made; it may be set to go on from where another run stopped."""
+        return self._session.step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._session.step = step
+
+    @property
+    def profile(self) -> Profile | None:
+        """What the steps are timed by, where it is set."""
+        return self._session.profile
+
+    @profile.setter
+    def profile(self, profile: Profile | None) -> None:
+        self._session.profile = profile
+
+    @property
+    def resumed(self) -> Resumption | None:
+        """The checkpoint that the training goes on from, as ``resume`` has returned it."""
+        return self._session.resumed
 
     @property
     def train_network(self) -> TrainOneStepCell:
@@ -105,44 +113,37 @@ class Model:
 
         Raises ConfigurationError when there is no optimizer for what ``loss_fn`` says.
         """
-        if self._train_network is None and self._trains_itself:
-            self._train_network = OwnTraining(self._network, self._steps)
-        if self._train_network is None:
-            raise ConfigurationError("Model: training needs an optimizer; give Model(network, loss_fn, optimizer)")
-        return self._train_network
+        return self._session.training
 
     @property
     def predict_network(self) -> Cell:
         """The network that ``predict`` runs."""
-        return self._network
+        return self._session.network
 
     @property
     def resharding(self) -> Resharding:
         """Who trains and who waits, and how that changes."""
-        if self._resharding is None:
-            networks = Networks.of(self._network, self._train_network, self._evaluation.network)
-            self._resharding = Resharding(networks, Team.of_current_world())
-        return self._resharding
+        return self._session.resharding
 
     @property
     def active(self) -> bool:
         """Whether this rank trains: not where it waits as a spare, or has left, by ``reshard``."""
-        return self._resharding is None or self._resharding.team.active
+        return self._session.active
 
     @property
     def has_left(self) -> bool:
         """Whether this rank has left the job by ``reshard(retire="end")``."""
-        return self._resharding is not None and self._resharding.team.has_left
+        return self._session.has_left
 
     @property
     def training_ranks(self) -> tuple[int, ...]:
         """The ranks that train, by the numbers that they had when the job began, in the order of their new ranks."""
-        return (Team.of_current_world() if self._resharding is None else self._resharding.team).ranks
+        return self._session.ranks
 
     @property
     def generation(self) -> int:
         """How many times ``reshard`` has moved the training."""
-        return 0 if self._resharding is None else self._resharding.team.generation
+        return self._session.generation
 
     def reshard(
         self,
@@ -176,6 +177,7 @@ class Model:
         Raises on all ranks, before anything moves, ConfigurationError, StrategyError, StrategyFileError, DatasetError
         or ReshardError for what cannot be; ReshardError also when the move fails. The training can then go on.
 
+        >>> import numpy as np
         >>> from mpiparallel import Model, context, nn
         >>> from mpiparallel.communication.threads import run_world
         >>> from mpiparallel.dataset import NumpySlicesDataset
@@ -195,36 +197,7 @@ class Model:
         if run is not None and self.active:
             run.announce_reshard()
         standing = Standing(self.step) if run is None else Standing(self.step, run.position(), run.check_data)
-        report = self.resharding.ask(Wish(strategy, ranks, retire, relabel, spawn, options), standing)
-        self._take_step()
-        return report
-
-    def follow(self, order: Order) -> None:
-        """Take part, as a rank that waits, in a reshard that those who train have ordered."""
-        self.resharding.carry_out(order)
-        self._take_step()
-
-    def shrinking(self, commit: Commit) -> Shrinking | None:
-        """Return what lets a training go on without ranks that die, where the launcher asks for it; else None.
-
-        ``commit`` returns folder and prefix of the checkpoints to fall back to, or ().
-        """
-        if not is_wanted(world_or_alone()):
-            return None
-        networks = Networks.of(self._network, self._train_network, self._evaluation.network)
-        return Shrinking(networks, self.resharding, commit)
-
-    def _take_step(self) -> None:
-        self.has_trained = False
-        if self.active:
-            self.step = self.resharding.step
-
-    def _check_active(self, method: str) -> None:
-        if not self.active:
-            raise ConfigurationError(
-                f"Model.{method}: this rank does not train since Model.reshard, and holds nothing of the network; call "
-                "it where model.active is true, or reshard to this rank first"
-            )
+        return self._session.move(Wish(strategy, ranks, retire, relabel, spawn, options), standing)
 
     def train(
         self,
@@ -248,10 +221,10 @@ class Model:
         """
         check_counts(epoch, initial_epoch, sink_size)
         sunk = (None if sink_size == -1 else sink_size) if dataset_sink_mode else 1
-        self._run = TrainingRun(self, epoch, train_dataset, callbacks, sunk, initial_epoch)
+        self._run = TrainingRun(self._session, epoch, train_dataset, callbacks, sunk, initial_epoch)
         try:
             self._run.train()
-            self.has_trained = not self._run.was_stopped
+            self._session.has_trained = not self._run.was_stopped
         finally:
             self._run = None
 
@@ -271,19 +244,20 @@ class Model:
         none can be read; also, unless ``strict`` is False, where the training would go on otherwise: with another
         seed, dataset, batch, optimizer or schedule. See ``train.resume``.
         """
-        self._check_active("resume")
+        self._session.check_active("resume")
         sharded = self.build(train_dataset)
-        if sharded is None or not _world_fits():
+        if sharded is None or not world_fits():
             raise ConfigurationError(
                 "Model.resume: the network is cut for other ranks than there are; set device_num, or start as many"
             )
         configuration = current_configuration()
         facts = facts_of(self.train_network, train_dataset, configuration.batch_pieces)
         folder = saved_folder(directory, world_or_alone())
-        self.resumed = resume(folder, prefix, sharded, facts, strict, world_or_alone())
-        if self.resumed is not None:
-            self.step, self.has_trained = self.resumed.step, False
-        return self.resumed
+        session = self._session
+        session.resumed = resume(folder, prefix, sharded, facts, strict, world_or_alone())
+        if session.resumed is not None:
+            session.step, session.has_trained = session.resumed.step, False
+        return session.resumed
 
     def infer_train_layout(
         self, train_dataset: Dataset, dataset_sink_mode: bool = True, sink_size: int = -1
@@ -306,9 +280,9 @@ class Model:
         With ``skip_backend_compile``, or outside a world of ``device_num`` ranks, only layouts and files are made.
         """
         configuration = current_configuration()
-        with not_training(self._network) as network:
+        with not_training(self.predict_network) as network:
             sharded = network.sharded_graph(*predict_data)
-            if not skip_backend_compile and _world_fits():
+            if not skip_backend_compile and world_fits():
                 network.compile(*predict_data)
         if configuration.strategy_save_file:
             write_strategy_file(configuration.strategy_save_file, sharded, configuration)
@@ -334,9 +308,9 @@ class Model:
             batch = first_batch(train_dataset)
             sharded = self.shard(batch)
             network = self.train_network.set_train()
-            if _world_fits():
+            if world_fits():
                 network.compile(*batch)
-        if valid_dataset is not None and _world_fits():
+        if valid_dataset is not None and world_fits():
             self._evaluation.network.set_train(False).compile(*first_batch(valid_dataset))
         return sharded
 
@@ -345,23 +319,14 @@ class Model:
 
         The context's configuration is taken where none is given.
         """
-        configuration = configuration or current_configuration()
-        sharded = self.train_network.set_train().sharded_graph(*batch, configuration=configuration)
-        check_loaded_strategies(sharded, configuration)
-        if configuration.strategy_save_file:
-            write_strategy_file(configuration.strategy_save_file, sharded, configuration)
-        if configuration.group_info_file:
-            together = world.initialised() and _world_fits() and configuration.mode != ParallelMode.STAND_ALONE
-            own = group_file_of_rank(configuration.group_info_file, world.current()) if together else None
-            write_group_file(own or configuration.group_info_file, sharded, configuration.rank)
-        return sharded
+        return self._session.shard(batch, configuration or current_configuration())
 
     def eval(self, valid_dataset: Dataset, callbacks: Any = None, dataset_sink_mode: bool = True) -> dict[str, Any]:
         """Return the metrics over the dataset by name, without dropout: ``{"acc": ..., "loss": ...}``.
 
         Where ranks have batches of their own, it is those of all ranks together. Raises DatasetError without a batch.
         """
-        self._check_active("eval")
+        self._session.check_active("eval")
         remark_on_feeding("Model.eval", callbacks=callbacks, dataset_sink_mode=dataset_sink_mode)
         return self._evaluation.run(valid_dataset)
 
@@ -372,29 +337,10 @@ class Model:
         """
         only("Model.predict", "backend", backend, None)
         only("Model.predict", "config", config, None)
-        self._check_active("predict")
-        with not_training(self._network) as network:
+        self._session.check_active("predict")
+        with not_training(self.predict_network) as network:
             return network(*predict_data)
 
     def run_step(self, *batches: Batch) -> Tensor:
         """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""
-        self._check_active("run_step")
-        network = self.train_network
-        steps = network.batches_a_step
-        if len(batches) != steps:
-            raise ConfigurationError(f"Model.run_step: {len(batches)} batches are given; a step takes {steps}")
-        if steps > 1:
-            network.sums.forget()
-        losses: list[Tensor] = []
-        for index, batch in enumerate(batches):
-            returned = network.run(self.step * steps + index, batch, self.profile)
-            losses.append(returned[0] if isinstance(returned, tuple) else returned)
-        self.step += 1
-        return losses[0] if steps == 1 else Tensor(np.mean([loss.asnumpy() for loss in losses], axis=0))
-
-
-def _world_fits() -> bool:
-    """Return whether this process can run what it compiles: the world has as many ranks as the network is cut for."""
-    configuration = current_configuration()
-    size = world.current().size if world.initialised() else 1
-    return configuration.mode == ParallelMode.STAND_ALONE or configuration.device_num == size
+        return self._session.run_step(*batches)

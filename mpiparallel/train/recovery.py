@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train.announcement import world_or_alone
@@ -15,21 +14,19 @@ from mpiparallel.train.elastic.proposal import Standing
 from mpiparallel.train.elastic.shrinking import told
 from mpiparallel.train.resume import Resumption, resume
 from mpiparallel.train.training_record import facts_of
-
-if TYPE_CHECKING:
-    from mpiparallel.train.model import Model
+from mpiparallel.train.training_session import TrainingSession
 
 
 class Recovery:
     """The deaths in one run, and what is still to be done about them; ``shrinking`` is None where they end the job."""
 
-    def __init__(self, model: Model, callbacks: Sequence[Callback]) -> None:
-        self._model = model
+    def __init__(self, session: TrainingSession, callbacks: Sequence[Callback]) -> None:
+        self._session = session
         self._callbacks = callbacks
         self._order: Order | None = None
         self._dead: tuple[int, ...] = ()
         self._source = ""
-        self.shrinking = model.shrinking(self._commit)
+        self.shrinking = session.shrinking(self._commit)
 
     @property
     def is_due(self) -> bool:
@@ -51,7 +48,7 @@ class Recovery:
             return None
         order = self._order = self.shrinking.recover(standing)
         self._dead += order.dead
-        self._model.step = order.step
+        self._session.step = order.step
         return order
 
     def load(self, parameters: CallbackParameters) -> Resumption | None:
@@ -62,13 +59,13 @@ class Recovery:
         self._source = "slices of replicas"
         if self._order is None or self.shrinking is None or not self._order.reloads:
             return None
-        model, (folder, prefix) = self._model, self._order.reloads
-        facts = facts_of(model.train_network, parameters.train_dataset, parameters.pieces)
+        session, (folder, prefix) = self._session, self._order.reloads
+        facts = facts_of(session.training, parameters.train_dataset, parameters.pieces)
         found = resume(Path(folder), prefix, parameters.sharded, facts, True, world_or_alone())
         if found is None:
             raise CheckpointError(f"Model.train: {told(self._dead)}, and {folder} has no checkpoint to go on from")
         self.shrinking.reloaded()
-        model.resumed, model.step = found, found.step
+        session.resumed, session.step = found, found.step
         self._source = f"checkpoint {found.name}, step {found.step}"
         return found
 
@@ -77,10 +74,10 @@ class Recovery:
         self._order = None
         dead, self._dead = self._dead, ()
         if parameters.rank == 0:
-            count, spares = parameters.device_number, len(self._model.resharding.team.spares)
+            count, spares = parameters.device_number, len(self._session.resharding.team.spares)
             who = "1 rank goes" if count == 1 else f"{count} ranks go"
             waiting = f"; {spares} more {'waits' if spares == 1 else 'wait'}" if spares else ""
-            where = f"from step {self._model.step} ({self._source})"
+            where = f"from step {self._session.step} ({self._source})"
             print(f"Model.train: {told(dead)}; {who} on {where}{waiting}", flush=True)
 
     def _commit(self) -> tuple[str, ...]:
@@ -89,5 +86,5 @@ class Recovery:
             if isinstance(callback, ModelCheckpoint) and callback.committed is not None:
                 folder, prefix = callback.committed
                 return str(folder.absolute()), prefix
-        resumed = self._model.resumed
+        resumed = self._session.resumed
         return () if resumed is None else (str(resumed.folder.absolute()), resumed.prefix)

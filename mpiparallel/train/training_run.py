@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.context.settings import current_configuration
@@ -19,6 +17,7 @@ from mpiparallel.remark import remark
 from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
+from mpiparallel.train.callback.moment import Moment
 from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.fed_data import FedData
 from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order, error_of
@@ -27,15 +26,10 @@ from mpiparallel.train.elastic.team import is_awaited
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.preemption import Preempted, Preemption
 from mpiparallel.train.recovery import Recovery
-
-if TYPE_CHECKING:
-    from mpiparallel.train.model import Model
-
-Batch = list[np.ndarray[Any, Any]]
+from mpiparallel.train.training_session import Batch, TrainingSession
 
 _MOST_SKIPPED = 100
 """Steps in a row that a training with a scaled loss may leave out where no LossGuard says how many."""
-_DONE = "done"
 
 
 def first_batch(dataset: Dataset) -> Batch:
@@ -53,42 +47,48 @@ class TrainingRun:
     """
 
     def __init__(
-        self, model: Model, epochs: int, dataset: Dataset, callbacks: Any, sunk: int | None, initial_epoch: int
+        self,
+        session: TrainingSession,
+        epochs: int,
+        dataset: Dataset,
+        callbacks: Any,
+        sunk: int | None,
+        initial_epoch: int,
     ) -> None:
-        self._model = model
+        self._session = session
         heed_preemption()
         self._data = FedData(dataset)
         self._sunk = sunk
         self._first_epoch, self._last_epoch = initial_epoch, epochs
         check_dataset("Model.train", dataset)
-        model.train_network.check_as_made()
+        session.training.check_as_made()
         self._callbacks = CallbackList(callbacks)
         watched = any(isinstance(callback, LossGuard) for callback in self._callbacks.callbacks)
-        if model.train_network.skips_unsound and not watched:
+        if session.training.skips_unsound and not watched:
             self._callbacks = CallbackList([*self._callbacks.callbacks, LossGuard("skip", _MOST_SKIPPED)])
-        self._batches_a_step = model.train_network.batches_a_step
+        self._batches_a_step = session.training.batches_a_step
         self._parameters = CallbackParameters(
-            network=model.predict_network,
-            train_network=model.train_network,
-            optimizer=getattr(model.train_network, "optimizer", None),
+            network=session.network,
+            train_network=session.training,
+            optimizer=getattr(session.training, "optimizer", None),
             epoch_num=epochs - initial_epoch,
-            resumed=model.resumed,
+            resumed=session.resumed,
             list_callback=self._callbacks.callbacks,
         )
         self._context = RunContext(self._parameters)
-        self._moment, self._told, self._epoch, self._left = "begin", 0, initial_epoch, 0
+        self._moment, self._told, self._epoch, self._left = Moment.BEGIN, 0, initial_epoch, 0
         self._preemption = Preemption(self._context)
         self._batches: Any = None
         self._steps: Iterator[list[Batch]] = iter(())
         self._next: list[list[Batch]] = []
-        self._generation = model.generation
+        self._generation = session.generation
         self._has_begun = False
-        self._recovery = Recovery(model, self._callbacks.callbacks)
+        self._recovery = Recovery(session, self._callbacks.callbacks)
 
     def position(self) -> dict[str, Any]:
         """Return where the run stands: ``teller`` is the callback that has been told of ``moment`` last."""
         return {
-            "moment": self._moment,
+            "moment": self._moment.value,
             "teller": self._teller(),
             "epoch": self._epoch,
             "last_epoch": self._last_epoch,
@@ -131,18 +131,18 @@ class TrainingRun:
         """Train to the end, with the ranks that are there then."""
         try:
             if is_awaited():
-                self._heeds(self._model.resharding.meet())
-            while not self._model.has_left and not self._has_ended():
+                self._heeds(self._session.resharding.meet())
+            while not self._session.has_left and not self._has_ended():
                 pass
         except Preempted as end:
             self._let_spares_go(end)
             raise
         except RankFailureError:
             # All ranks that live are told by their own calls.
-            self._callbacks.at("broken_off", self._context)
+            self._callbacks.at(Moment.BROKEN_OFF, self._context)
             raise
         except BaseException as error:
-            self._callbacks.at("broken_off", self._context)
+            self._callbacks.at(Moment.BROKEN_OFF, self._context)
             # Where the ranks cannot reach each other any more, that is what they are told of anyway.
             with suppress(CommunicationError):
                 self._let_spares_go(error)
@@ -153,7 +153,7 @@ class TrainingRun:
     def _has_ended(self) -> bool:
         """Train, or wait, until ranks change; return whether it has come to its end instead."""
         try:
-            if not self._model.active:
+            if not self._session.active:
                 with interrupts_held():
                     if self._wait():
                         return False
@@ -166,8 +166,8 @@ class TrainingRun:
             if not self._recovery.survives:
                 raise
         self._close()
-        self._callbacks.at("ranks_lost", self._context)
-        standing = Standing(self._model.step, self._place(), self.check_data)
+        self._callbacks.at(Moment.RANKS_LOST, self._context)
+        standing = Standing(self._session.step, self._place(), self.check_data)
         order = self._recovery.meet(standing)
         self._take_position((order and order.position) or {})
         return False
@@ -175,16 +175,16 @@ class TrainingRun:
     def announce_reshard(self) -> None:
         """Tell the callbacks that ranks are about to change."""
         self._preemption.tell()
-        self._callbacks.at("resharding", self._context)
+        self._callbacks.at(Moment.RESHARDING, self._context)
 
     def _let_spares_go(self, error: BaseException | None) -> None:
-        if self._model.generation:
-            self._model.resharding.end(error)
+        if self._session.generation:
+            self._session.resharding.end(error)
 
     def _wait(self) -> bool:
         """Sleep until this rank is called, or until the training ends; return whether it is called."""
         while True:
-            message = self._model.resharding.hear()
+            message = self._session.resharding.hear()
             if isinstance(message, Farewell):
                 return False
             if isinstance(message, Ending):
@@ -192,27 +192,27 @@ class TrainingRun:
                     raise error_of(message)
                 return False
             if self._heeds(message):
-                return self._model.active
+                return self._session.active
 
     def _heeds(self, message: Message) -> bool:
         """Do what those who train ask for; return whether this rank does not wait any longer."""
         try:
             if isinstance(message, Growth):
-                message = self._model.resharding.grow(message)
+                message = self._session.resharding.grow(message)
             if not isinstance(message, Order):
                 return False
-            self._model.follow(message)
+            self._session.follow(message)
         except RankFailureError:
             raise
         except (CommunicationError, ReshardError):
             # It failed on all ranks alike; those that train say what comes of it.
             return False
         self._take_position(message.position or {})
-        return self._model.active or self._model.has_left
+        return self._session.active or self._session.has_left
 
     def _take_position(self, position: dict[str, Any]) -> None:
         if position:
-            self._moment, self._told = position["moment"], self._told_with(position["teller"])
+            self._moment, self._told = Moment(position["moment"]), self._told_with(position["teller"])
             self._epoch, self._left = position["epoch"], position["left"]
             self._last_epoch = position["last_epoch"]
             self._data.take_position(position["data"])
@@ -227,7 +227,7 @@ class TrainingRun:
             self._go_on_with_survivors()
         elif self._has_begun or self._told:
             self._begin_again(joins=True)
-        while self._moment != _DONE:
+        while self._moment != Moment.DONE:
             if not self._tell():
                 return False
             self._moment, self._told = self._following(), 0
@@ -240,15 +240,15 @@ class TrainingRun:
             self._epoch = found.step // self._parameters.batch_num
             self._parameters.resumed, self._parameters.cur_step_num = found, found.step
             self._parameters.cur_epoch_num = self._epoch + 1
-            self._moment, self._told = "begin", len(self._callbacks.callbacks)
+            self._moment, self._told = Moment.BEGIN, len(self._callbacks.callbacks)
         self._begin_again(joins=False)
         self._recovery.end(self._parameters)
 
     def _prepare(self) -> None:
         """Make ready for the ranks there are now; all of them do it together."""
         self._close()
-        model, parameters, configuration = self._model, self._parameters, current_configuration()
-        dataset = parameters.train_dataset = self._data.dealt_to(model.training_ranks, configuration)
+        session, parameters, configuration = self._session, self._parameters, current_configuration()
+        dataset = parameters.train_dataset = self._data.dealt_to(session.ranks, configuration)
         batch_num = dataset.get_dataset_size() // self._batches_a_step
         batch = first_batch(dataset) if batch_num else []
         specs = [TensorSpec(column.shape, column.dtype) for column in batch]
@@ -258,23 +258,23 @@ class TrainingRun:
         parameters.rank = configuration.rank
         parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step
         parameters.pieces = configuration.batch_pieces
-        model.train_network.set_train()
-        parameters.sharded = model.shard(batch)
+        session.training.set_train()
+        parameters.sharded = session.shard(batch, configuration)
         if self._recovery.shrinking is not None:
             # So that there is a state to copy before the first step.
-            model.train_network.compile(*batch)
+            session.training.compile(*batch)
         if not self._has_begun and not self._told:
-            if model.has_trained and not self._first_epoch:
-                self._come_after(-(-model.step // batch_num))
-            elif model.step >= self._last_epoch * batch_num:
+            if session.has_trained and not self._first_epoch:
+                self._come_after(-(-session.step // batch_num))
+            elif session.step >= self._last_epoch * batch_num:
                 remark(
-                    f"Model.train: nothing is left to train, since step {model.step} ends the last of "
+                    f"Model.train: nothing is left to train, since step {session.step} ends the last of "
                     f"{self._last_epoch} epochs; ask for more of them"
                 )
-            model.step = max(model.step, self._first_epoch * batch_num)
-            self._epoch = model.step // batch_num
-        parameters.cur_step_num, parameters.cur_epoch_num = model.step, self._epoch + 1
-        self._generation = model.generation
+            session.step = max(session.step, self._first_epoch * batch_num)
+            self._epoch = session.step // batch_num
+        parameters.cur_step_num, parameters.cur_epoch_num = session.step, self._epoch + 1
+        self._generation = session.generation
 
     def _come_after(self, epochs: int) -> None:
         """Number the epochs on after those that earlier calls of ``train`` have ended with."""
@@ -291,86 +291,86 @@ class TrainingRun:
         self._parameters.joins = joins
         if not self._has_begun:
             self._has_begun = True
-            self._callbacks.at("begin", self._context)
-        if joins and self._moment not in ("begin", "epoch_begin"):
-            self._callbacks.at("epoch_begin", self._context)
-        self._callbacks.at("resharded", self._context)
+            self._callbacks.at(Moment.BEGIN, self._context)
+        if joins and self._moment not in (Moment.BEGIN, Moment.EPOCH_BEGIN):
+            self._callbacks.at(Moment.EPOCH_BEGIN, self._context)
+        self._callbacks.at(Moment.RESHARDED, self._context)
         self._parameters.joins = False
 
     def _tell(self) -> bool:
         """Tell the callbacks that have not been told of this moment; return whether this rank still trains."""
-        if self._moment == "begin":
+        if self._moment == Moment.BEGIN:
             self._has_begun = True
         for index in range(self._told, len(self._callbacks.callbacks)):
             self._told = index + 1
             self._callbacks.one_at(index, self._moment, self._context)
-            if self._generation != self._model.generation:
+            if self._generation != self._session.generation:
                 self._close()
-                if not self._model.active:
-                    self._callbacks.at("retired", self._context)
+                if not self._session.active:
+                    self._callbacks.at(Moment.RETIRED, self._context)
                     return False
                 self._prepare()
                 self._begin_again(joins=False)
         return True
 
-    def _following(self) -> str:
+    def _following(self) -> Moment:
         """Do what comes between this moment and the next, and return the next."""
-        if self._moment == "begin":
+        if self._moment == Moment.BEGIN:
             return self._next_epoch()
-        if self._moment == "epoch_begin":
+        if self._moment == Moment.EPOCH_BEGIN:
             return self._next_block()
-        if self._moment in ("step_begin", "every_step"):
+        if self._moment in (Moment.STEP_BEGIN, Moment.EVERY_STEP):
             if self._is_preempted():
                 self._left = 0
             return self._next_step()
-        if self._moment == "step_end" and self._preemption.number:
-            return "preempted"
-        if self._moment == "preempted":
-            raise self._preemption.ended(self._model.step, self._model.resumed)
-        if self._moment == "step_end":
-            return "epoch_end" if self._context.get_stop_requested() else self._next_block()
-        if self._moment == "epoch_end":
+        if self._moment == Moment.STEP_END and self._preemption.number:
+            return Moment.PREEMPTED
+        if self._moment == Moment.PREEMPTED:
+            raise self._preemption.ended(self._session.step, self._session.resumed)
+        if self._moment == Moment.STEP_END:
+            return Moment.EPOCH_END if self._context.get_stop_requested() else self._next_block()
+        if self._moment == Moment.EPOCH_END:
             self._epoch += 1
-            return "end" if self._context.get_stop_requested() else self._next_epoch()
-        return _DONE
+            return Moment.END if self._context.get_stop_requested() else self._next_epoch()
+        return Moment.DONE
 
     def _is_preempted(self) -> bool:
         """Return, after a step, whether a signal ends the training with it; the last one of all is no early end."""
-        if self._moment != "every_step" or self._model.step >= self._last_epoch * self._parameters.batch_num:
+        if self._moment != Moment.EVERY_STEP or self._session.step >= self._last_epoch * self._parameters.batch_num:
             return False
-        return self._preemption.comes(self._model.resharding.signal if self._model.generation else 0)
+        return self._preemption.comes(self._session.resharding.signal if self._session.generation else 0)
 
-    def _next_epoch(self) -> str:
+    def _next_epoch(self) -> Moment:
         self._close()
         if self._epoch >= self._last_epoch:
-            return "end"
+            return Moment.END
         self._parameters.cur_epoch_num = self._epoch + 1
-        return "epoch_begin"
+        return Moment.EPOCH_BEGIN
 
-    def _next_block(self) -> str:
+    def _next_block(self) -> Moment:
         if not self._peek():
-            return "epoch_end"
+            return Moment.EPOCH_END
         self._left = self._sunk or self._parameters.batch_num
-        return "step_begin"
+        return Moment.STEP_BEGIN
 
-    def _next_step(self) -> str:
+    def _next_step(self) -> Moment:
         if not self._left or not self._peek():
-            return "step_end"
+            return Moment.STEP_END
         step = self._next.pop()
         self._preemption.tell()
         if self._recovery.shrinking is not None:
-            self._recovery.shrinking.begin_step(self._model.step, self._place())
-        self._parameters.net_outputs = self._model.run_step(*step)
-        self._parameters.cur_step_num, self._parameters.cur_batches = self._model.step, step
+            self._recovery.shrinking.begin_step(self._session.step, self._place())
+        self._parameters.net_outputs = self._session.run_step(*step)
+        self._parameters.cur_step_num, self._parameters.cur_batches = self._session.step, step
         self._left -= 1
         if self._recovery.shrinking is not None:
             self._recovery.shrinking.end_step()
-        return "every_step"
+        return Moment.EVERY_STEP
 
     def _peek(self) -> bool:
         """Have the batches of the next step ready; return False at the end of the epoch."""
         if self._batches is None:
-            skip = self._model.step - self._epoch * self._parameters.batch_num
+            skip = self._session.step - self._epoch * self._parameters.batch_num
             self._batches = self._parameters.train_dataset.iterate(self._epoch, skip * self._batches_a_step)
             self._steps = self._whole_steps()
         if not self._next:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.train.callback.moment import Moment
 
 
 @dataclass
@@ -144,23 +145,6 @@ class Callback:
         """Act after ``Model.reshard`` in a training, on a rank that trains no longer, for that rank alone."""
 
 
-MOMENTS = (
-    "begin",
-    "epoch_begin",
-    "step_begin",
-    "every_step",
-    "step_end",
-    "epoch_end",
-    "end",
-    "preempted",
-    "broken_off",
-    "resharding",
-    "resharded",
-    "ranks_lost",
-    "retired",
-)
-
-
 class CallbackList:
     """Callbacks called in order at each moment; a moment's ``on_train_`` name is called too where a callback has it."""
 
@@ -171,15 +155,15 @@ class CallbackList:
                 raise ConfigurationError(f"callbacks: {callback!r} is not a Callback; derive its class from Callback")
         self.callbacks: tuple[Callback, ...] = tuple(found)
 
-    def at(self, moment: str, run_context: RunContext) -> None:
+    def at(self, moment: Moment, run_context: RunContext) -> None:
         """Tell each callback that a moment has come."""
         for index in range(len(self.callbacks)):
             self.one_at(index, moment, run_context)
 
-    def one_at(self, index: int, moment: str, run_context: RunContext) -> None:
+    def one_at(self, index: int, moment: Moment, run_context: RunContext) -> None:
         """Tell one callback that a moment has come."""
         callback = self.callbacks[index]
-        getattr(callback, moment)(run_context)
-        extra = getattr(callback, f"on_train_{moment}", None)
+        getattr(callback, moment.value)(run_context)
+        extra = getattr(callback, f"on_train_{moment.value}", None)
         if extra is not None:
             extra(run_context)

@@ -26,6 +26,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.parallel.configuration import ParallelMode
 from mpiparallel.reshard.planning.lost import lost_tensors
 from mpiparallel.train.announcement import said_by_all
+from mpiparallel.train.callback.moment import Moment
 from mpiparallel.train.elastic.holdings import keys_after, pairs_of, parameters_of
 from mpiparallel.train.elastic.order import Order, Refusal, decode, encode
 from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
@@ -35,8 +36,6 @@ from mpiparallel.train.elastic.snapshot import Snapshot
 VARIABLE: Final = "MPIPARALLEL_ON_FAILURE"
 """``shrink`` lets a training go on without ranks that have died; the launcher sets it."""
 
-# In the order in which a training comes to them after a step, or at its beginning.
-_MOMENTS = ("begin", "every_step", "step_end", "epoch_end", "epoch_begin", "step_begin", "preempted", "end", "done")
 _MOST_SECONDS = 60.0
 _MOVEMENT = {"executor": "packed"}
 
@@ -205,7 +204,7 @@ def _furthest(trainers: Sequence[Said], step: int) -> dict[str, Any]:
     """Return the position after ``step`` of the rank that has come furthest: who has told callbacks does not again."""
     places = [one["copied"] for one in trainers if one["copy"] == step]
     places += [one["position"] for one in trainers if one["live"] == step]
-    found: dict[str, Any] = max(places, key=lambda place: (_MOMENTS.index(place["moment"]), place["told"]))
+    found: dict[str, Any] = max(places, key=lambda place: (Moment(place["moment"]).order, place["told"]))
     return found
 
 

@@ -1,0 +1,159 @@
+"""What is trained here, how far it has come, and with which ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.communication import world
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.program import Profile
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.own_training import OwnTraining
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.reshard.report import ReshardReport
+from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.elastic.order import Order
+from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
+from mpiparallel.train.elastic.resharding import Resharding
+from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
+from mpiparallel.train.elastic.team import Team
+from mpiparallel.train.loaded_strategies import check_loaded_strategies
+from mpiparallel.train.resume import Resumption
+from mpiparallel.train.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
+
+Batch = list[np.ndarray[Any, Any]]
+
+
+class TrainingSession:
+    """The networks of a model and where their training stands; a model, its runs and their recovery share one.
+
+    ``accumulation_steps`` is None where the network cannot be trained without an optimizer, else how many batches a
+    step of a network takes that makes its update itself. ``has_trained`` says that a call of ``train`` has come to its
+    end since; ``resumed`` is the checkpoint that the training goes on from.
+    """
+
+    def __init__(
+        self, network: Cell, training: TrainOneStepCell | None, evaluation: Cell, accumulation_steps: int | None
+    ) -> None:
+        self.network = network
+        self._training = training
+        self._evaluation = evaluation
+        self._accumulation_steps = accumulation_steps
+        self._resharding: Resharding | None = None
+        self.step = 0
+        self.has_trained = False
+        self.profile: Profile | None = None
+        self.resumed: Resumption | None = None
+
+    @property
+    def training(self) -> TrainOneStepCell:
+        """The network with loss, gradient and optimizer; ConfigurationError where there is none."""
+        if self._training is None and self._accumulation_steps is not None:
+            self._training = OwnTraining(self.network, self._accumulation_steps)
+        if self._training is None:
+            raise ConfigurationError("Model: training needs an optimizer; give Model(network, loss_fn, optimizer)")
+        return self._training
+
+    @property
+    def resharding(self) -> Resharding:
+        """Who trains and who waits, and how that changes."""
+        if self._resharding is None:
+            self._resharding = Resharding(self._networks, Team.of_current_world())
+        return self._resharding
+
+    @property
+    def _networks(self) -> Networks:
+        return Networks.of(self.network, self._training, self._evaluation)
+
+    @property
+    def active(self) -> bool:
+        """Whether this rank trains."""
+        return self._resharding is None or self._resharding.team.active
+
+    @property
+    def has_left(self) -> bool:
+        """Whether this rank has left the job."""
+        return self._resharding is not None and self._resharding.team.has_left
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that train, by the numbers that they had when the job began, in the order of their new ranks."""
+        return (Team.of_current_world() if self._resharding is None else self._resharding.team).ranks
+
+    @property
+    def generation(self) -> int:
+        """How many times the training has moved."""
+        return 0 if self._resharding is None else self._resharding.team.generation
+
+    def check_active(self, method: str) -> None:
+        """Raise ConfigurationError where this rank does not train, and so cannot run ``method``."""
+        if not self.active:
+            raise ConfigurationError(
+                f"Model.{method}: this rank does not train since Model.reshard, and holds nothing of the network; call "
+                "it where model.active is true, or reshard to this rank first"
+            )
+
+    def move(self, wish: Wish, standing: Standing) -> ReshardReport:
+        """Move the training as a user has asked; all ranks call it together."""
+        report = self.resharding.ask(wish, standing)
+        self._take_step()
+        return report
+
+    def follow(self, order: Order) -> None:
+        """Take part, as a rank that waits, in a reshard that those who train have ordered."""
+        self.resharding.carry_out(order)
+        self._take_step()
+
+    def _take_step(self) -> None:
+        self.has_trained = False
+        if self.active:
+            self.step = self.resharding.step
+
+    def shrinking(self, commit: Commit) -> Shrinking | None:
+        """Return what lets a training go on without ranks that die, where the launcher asks for it; else None.
+
+        ``commit`` returns folder and prefix of the checkpoints to fall back to, or ().
+        """
+        return Shrinking(self._networks, self.resharding, commit) if is_wanted(world_or_alone()) else None
+
+    def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration) -> ShardedGraph:
+        """Return the training graph with its layouts for one batch; write the strategy and group files asked for."""
+        sharded = self.training.set_train().sharded_graph(*batch, configuration=configuration)
+        check_loaded_strategies(sharded, configuration)
+        if configuration.strategy_save_file:
+            write_strategy_file(configuration.strategy_save_file, sharded, configuration)
+        if configuration.group_info_file:
+            together = world.initialised() and world_fits() and configuration.mode != ParallelMode.STAND_ALONE
+            own = group_file_of_rank(configuration.group_info_file, world.current()) if together else None
+            write_group_file(own or configuration.group_info_file, sharded, configuration.rank)
+        return sharded
+
+    def run_step(self, *batches: Batch) -> Tensor:
+        """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""
+        self.check_active("run_step")
+        network = self.training
+        steps = network.batches_a_step
+        if len(batches) != steps:
+            raise ConfigurationError(f"Model.run_step: {len(batches)} batches are given; a step takes {steps}")
+        if steps > 1:
+            network.sums.forget()
+        losses: list[Tensor] = []
+        for index, batch in enumerate(batches):
+            returned = network.run(self.step * steps + index, batch, self.profile)
+            losses.append(returned[0] if isinstance(returned, tuple) else returned)
+        self.step += 1
+        return losses[0] if steps == 1 else Tensor(np.mean([loss.asnumpy() for loss in losses], axis=0))
+
+
+def world_fits() -> bool:
+    """Return whether this process can run what it compiles: the world has as many ranks as the network is cut for."""
+    configuration = current_configuration()
+    size = world.current().size if world.initialised() else 1
+    return configuration.mode == ParallelMode.STAND_ALONE or configuration.device_num == size
