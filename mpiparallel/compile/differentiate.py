@@ -9,7 +9,6 @@ import numpy as np
 from mpiparallel.compile.overwritten import Overwritten
 from mpiparallel.compile.recomputation import Recomputation
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.own_operators import Add
 from mpiparallel.graph.tensor import Tensor
@@ -74,7 +73,7 @@ def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: 
         )
     for value, gradient in zip(node.inputs, _checked(node, gradients), strict=True):
         if gradient is not None:
-            terms.add(value, value_in(trace, gradient))
+            terms.add(value, trace.value_of(gradient))
     return trace.graph.nodes[first:]
 
 
@@ -116,7 +115,7 @@ def _zeros(trace: Trace, value: Value) -> Value:
 
 def is_zero(gradient: Tensor) -> bool:
     """Whether nothing depends on the output that this is the gradient of, so that zeros stand for it."""
-    constant = None if gradient.value is None else gradient.value.constant
+    constant = gradient.value.constant if isinstance(gradient.value, Value) else None
     if constant is None:
         return False
     is_one_number = not any(constant.strides)
@@ -140,6 +139,6 @@ class _Terms:
         with self._trace.making(like=value):
             while len(terms) > 1:
                 first, second = Tensor.of_value(terms.pop(0)), Tensor.of_value(terms.pop(0))
-                result = Add()(first, second).value
+                result = self._trace.value_of(Add()(first, second))
                 terms.insert(0, result)
         return terms[0]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.graph.graph import Graph, Node, Notes, Segment, Value
+from mpiparallel.graph.graph import Graph, Node, Notes, Value
+from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

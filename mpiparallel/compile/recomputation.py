@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mpiparallel.compile.overwritten import Overwritten
-from mpiparallel.graph.graph import Node, Segment, Value
+from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.trace import Trace
 
 

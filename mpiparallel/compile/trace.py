@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.compile.structure import Options, Structure, flatten, rebuild
-from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
@@ -48,7 +47,7 @@ def trace_function(function: Callable[..., Any], specs: Sequence[TensorSpec], in
         result = called(function, rebuild(inputs, [Tensor.of_value(value) for value in given]))
         leaves: list[Any] = []
         structure = flatten(result, leaves)
-        trace.graph.outputs = [value_in(trace, leaf if isinstance(leaf, Tensor) else Tensor(leaf)) for leaf in leaves]
+        trace.graph.outputs = [trace.value_of(leaf if isinstance(leaf, Tensor) else Tensor(leaf)) for leaf in leaves]
     # After it: some make parameters or operators when they are first called.
     attributes = {told: told() for told in trace.attributes}
     return Traced(trace.graph, structure, trace.conditions, trace.operators, attributes)

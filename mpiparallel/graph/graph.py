@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mpiparallel.errors import TraceError
+from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.operator_settings import Segment
+from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor_spec import TensorSpec
-
-if TYPE_CHECKING:
-    from mpiparallel.graph.equation import Equation
-    from mpiparallel.graph.operator import Operator
-    from mpiparallel.graph.parameter import Parameter
 
 
 @dataclass(eq=False)
@@ -31,17 +30,6 @@ class Value:
 
     def __repr__(self) -> str:
         return f"{self.name}{list(self.spec.shape)}:{self.spec.dtype}"
-
-
-@dataclass(eq=False)
-class Segment:
-    """A stretch of the program that is computed once more for its gradient; ``recomputed`` where it is the second time.
-
-    ``regathers`` says that its parameters are then gathered from their shards anew.
-    """
-
-    regathers: bool = False
-    recomputed: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.trace import active_trace
@@ -23,7 +22,7 @@ def only_if(flag: Parameter, act: Callable[[], object]) -> None:
         if flag:
             act()
         return
-    with trace.guarded_by(value_in(trace, flag)):
+    with trace.guarded_by(trace.value_of(flag)):
         act()
 
 

@@ -1,18 +1,18 @@
-"""What is done to the inputs of operators before they compute, where something is."""
+"""What becomes of the inputs of operators before they compute: tensors, in the type that is wanted around them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import Any
 
-from mpiparallel.graph.tensor import Tensor
+import numpy as np
 
-if TYPE_CHECKING:
-    from mpiparallel.graph.operator import Operator
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 
-Conversion = Callable[["Operator", Sequence[Tensor]], list[Tensor]]
+Conversion = Callable[[Tensor], Tensor]
 
 _CONVERSION: ContextVar[Conversion | None] = ContextVar("input_conversion", default=None)
 
@@ -27,7 +27,32 @@ def converting(conversion: Conversion) -> Iterator[None]:
         _CONVERSION.reset(token)
 
 
-def converted(operator: Operator, tensors: list[Tensor]) -> list[Tensor]:
+def converted(tensors: list[Tensor]) -> list[Tensor]:
     """Return the inputs of an operator as it computes with them here."""
     conversion = _CONVERSION.get()
-    return tensors if conversion is None else conversion(operator, tensors)
+    return tensors if conversion is None else [conversion(tensor) for tensor in tensors]
+
+
+def as_tensors(operator: str, inputs: Sequence[Any]) -> list[Tensor]:
+    """Return what ``operator``, by its name, is given as tensors.
+
+    Numbers take the dtype of the first tensor or array among the inputs; floats beside integers become float32. Raises
+    ShapeError for what is no tensor, array or number.
+    """
+    known = next((item.dtype for item in inputs if isinstance(item, (Tensor, np.ndarray))), None)
+    tensors = []
+    for position, item in enumerate(inputs):
+        if isinstance(item, Tensor):
+            tensors.append(item)
+        elif isinstance(item, (bool, int, float, np.generic)):
+            dtype = np.asarray(item).dtype if known is None else known
+            if isinstance(item, float) and (known is None or known.kind in "iub"):
+                dtype = DEFAULT_FLOAT
+            tensors.append(Tensor(np.asarray(item, dtype)))
+        elif isinstance(item, (np.ndarray, list, tuple)):
+            tensors.append(Tensor(item))
+        else:
+            raise ShapeError(
+                f"{operator}: input {position} is a {type(item).__name__}; give a Tensor, an array or a number"
+            )
+    return tensors

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from contextvars import ContextVar
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.communication import world
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.apply import apply
 from mpiparallel.graph.cost import Cost, counted_operations
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, operand, widened
+from mpiparallel.graph.input_conversion import as_tensors, converted
 from mpiparallel.graph.operator_settings import OperatorSettings
 from mpiparallel.graph.operator_settings import Strategy as Strategy
+from mpiparallel.graph.random_stream import next_random_state
 from mpiparallel.graph.runtime import Kernel as Kernel
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.runtime import RandomState, Runtime
+from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
-
-if TYPE_CHECKING:
-    from mpiparallel.graph.tensor import Tensor
 
 Self = TypeVar("Self", bound="Operator")
 
@@ -61,6 +64,9 @@ class Operator(OperatorSettings):
     keeps_layouts: ClassVar[bool] = False
     """Whether it takes each input where it is, and leaves output ``i`` where input ``i`` is."""
 
+    keeps_dtypes: ClassVar[bool] = False
+    """Whether it takes each input in the type that it has, whatever the precision of the network around it."""
+
     unread: tuple[int, ...] = ()
     """Inputs of which only shape and layout matter: the kernel does not read them."""
     reads_beyond: ClassVar[tuple[int, ...]] = ()
@@ -86,8 +92,32 @@ class Operator(OperatorSettings):
         return twin
 
     def __call__(self, *inputs: Any) -> Any:
-        """Apply the operator to tensors, arrays or numbers."""
-        return apply(self, inputs)
+        """Apply the operator to tensors, arrays or numbers: record it in the active recorder, or compute it at once.
+
+        Numbers take the dtype of the first tensor among the inputs; floats beside integers become float32. Returns its
+        output, or the tuple of its outputs when there are several or it always gives one.
+        """
+        tensors = as_tensors(self.name, inputs)
+        if not self.keeps_dtypes and not self.updates:
+            tensors = converted(tensors)
+        recorder = RECORDER.get()
+        results = self._computed(tensors) if recorder is None else recorder.record(self, tensors)
+        return results[0] if len(results) == 1 and not self.gives_tuple else results
+
+    def _computed(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        specs = self.infer(*(tensor.spec for tensor in tensors))
+        inputs = [tensor.array for tensor in tensors]
+        if self.is_view and (inputs[0].flags.c_contiguous or not self.needs_order):
+            return (Tensor(self.view(inputs[0])),)
+        communicator = world.current() if world.initialised() else None
+        runtime = Runtime(communicator=communicator, random=next_random_state() if self.is_random else RandomState())
+        parts = [Part.whole(tensor.shape) for tensor in tensors]
+        local = self.local(parts, [Part.whole(spec.shape) for spec in specs])
+        outputs = [np.empty(spec.shape, spec.dtype) for spec in specs]
+        kernel = local.kernel(runtime, inputs, outputs)
+        with np.errstate(all="ignore"):
+            kernel()
+        return tuple(Tensor(output) for output in outputs)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         """Return the specs of the outputs; raise ShapeError when the inputs do not fit."""
@@ -154,3 +184,14 @@ class Operator(OperatorSettings):
             if name not in ("strategy", "out_strategy", "scope", "segment", "step_of")
         )
         return f"{self.name}({attributes})"
+
+
+class Recorder(Protocol):
+    """What writes operators down where they are applied, instead of letting them compute: the trace of a network."""
+
+    def record(self, operator: Operator, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Return what stands for the outputs of ``operator``; raise ShapeError when the inputs do not fit."""
+
+
+RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+"""What operators are recorded in now; None where they compute at once."""

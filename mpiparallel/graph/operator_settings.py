@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mpiparallel.errors import ConfigurationError, StrategyError
-from mpiparallel.graph.graph import Segment
 from mpiparallel.remark import remark
 
 Strategy = tuple[tuple[int, ...], ...]
 Self = TypeVar("Self", bound="OperatorSettings")
+
+
+@dataclass(eq=False)
+class Segment:
+    """A stretch of the program that is computed once more for its gradient; ``recomputed`` where it is the second time.
+
+    ``regathers`` says that its parameters are then gathered from their shards anew.
+    """
+
+    regathers: bool = False
+    recomputed: bool = False
 
 
 class OperatorSettings:

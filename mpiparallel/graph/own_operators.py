@@ -36,6 +36,7 @@ class Cast(Operator):
     dtype: np.dtype[Any] = np.dtype(np.float32)
     follows = True
     linear = True
+    keeps_dtypes = True
 
     def __call__(self, x: Any, dtype: Any = None) -> Any:
         return Operator.__call__(self.configured(dtype=np.dtype(self.dtype if dtype is None else dtype)), x)

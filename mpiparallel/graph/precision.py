@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.graph.input_conversion import converting
-from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.own_operators import Cast
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
@@ -32,12 +31,10 @@ def cast_float(x: Any, dtype: np.dtype[Any]) -> Any:
     return cast
 
 
-def _in_precision(dtype: np.dtype[Any], operator: Operator, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the inputs of an operator in a type of floats: what it overwrites or casts stays as it is."""
-    if operator.updates or isinstance(operator, Cast):
-        return list(tensors)
+def _in_precision(dtype: np.dtype[Any], tensor: Tensor) -> Tensor:
+    """Return an input of an operator in a type of floats, where it is given rather than computed."""
     trace = active_trace()
-    return [_cast_once(tensor, dtype, trace) if _is_given(tensor, trace) else tensor for tensor in tensors]
+    return _cast_once(tensor, dtype, trace) if _is_given(tensor, trace) else tensor
 
 
 def _is_given(tensor: Tensor, trace: Trace | None) -> bool:

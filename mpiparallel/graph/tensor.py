@@ -12,10 +12,9 @@ from mpiparallel.absent_names import getattr_of_instances
 from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
-from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor_operations import TensorOperations
 from mpiparallel.graph.tensor_spec import TensorSpec
-from mpiparallel.graph.trace import refuse_data_dependence
+from mpiparallel.graph.user_line import refuse_data_dependence
 from mpiparallel.layout.box import Box
 
 DEFAULT_FLOAT = np.dtype(np.float32)
@@ -29,6 +28,14 @@ class Initial(Protocol):
 
         An element's value is the same in every box.
         """
+
+
+class Symbol(Protocol):
+    """What a tensor stands for in a network that is being traced."""
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Global shape and dtype."""
 
 
 class Tensor(TensorOperations):
@@ -55,7 +62,7 @@ class Tensor(TensorOperations):
         shape: Sequence[int] | None = None,
         init: Initial | None = None,
     ) -> None:
-        self._value: Value | None = None
+        self._value: Symbol | None = None
         self._array: Array | None = None
         self._initial = init
         if init is not None:
@@ -81,14 +88,14 @@ class Tensor(TensorOperations):
         self._spec = TensorSpec(tuple(self._array.shape), np.dtype(self._array.dtype))
 
     @classmethod
-    def of_value(cls, value: Value) -> Tensor:
+    def of_value(cls, value: Symbol) -> Tensor:
         """Return the tensor that stands for a value of the traced program."""
         tensor = cls.__new__(cls)
         tensor._value, tensor._array, tensor._initial, tensor._spec = value, None, None, value.spec
         return tensor
 
     @property
-    def value(self) -> Value | None:
+    def value(self) -> Symbol | None:
         """The value of the traced program that the tensor stands for, if it does."""
         return self._value
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mpiparallel.errors import TraceError
-from mpiparallel.graph.graph import Graph, Node, Notes, Segment, Value
-
-if TYPE_CHECKING:
-    from mpiparallel.graph.operator import Operator
-
-_PACKAGE = str(Path(__file__).parent.parent)
+from mpiparallel.errors import ShapeError, TraceError
+from mpiparallel.graph.graph import Graph, Node, Notes, Value
+from mpiparallel.graph.operator import RECORDER, Operator
+from mpiparallel.graph.operator_settings import Segment
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.user_line import user_line
 
 Condition = Callable[[], object]
 
@@ -45,6 +42,37 @@ class Trace:
     _within: int = 0
     _results: dict[tuple[Any, tuple[Value, ...], tuple[Value, ...]], tuple[Any, int]] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
+
+    def record(self, operator: Operator, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Add a node that applies ``operator``, and return tensors that stand for its outputs.
+
+        Raises ShapeError with the user's line when the inputs do not fit, and TraceError when the operator overwrites
+        one that is no parameter.
+        """
+        values = [self.value_of(tensor) for tensor in tensors]
+        try:
+            specs = operator.infer(*(value.spec for value in values))
+        except ShapeError as error:
+            raise ShapeError(f"{user_line()}: {'/'.join([*self.scopes, operator.name])}: {error}") from None
+        if operator.updates and any(values[index].parameter is None for index in operator.updates):
+            raise TraceError(f"{operator.name}: inputs {operator.updates} are overwritten and must be parameters")
+        for applied in (operator, operator.step_of):
+            if applied is not None:
+                self.operators[applied] = applied.settings
+        name = self.unique_name(operator.name)
+        operator = operator.configured(scope=name)
+        follows, segment = self.differentiated or operator.follows, self.notes.segment or operator.segment
+        node = self.graph.add_node(operator, name, values, specs, replace(self.notes, follows=follows, segment=segment))
+        self.forget_casts({values[index].name for index in operator.updates})
+        return tuple(Tensor.of_value(output) for output in node.outputs)
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """Return the value that stands for ``tensor`` in the traced program."""
+        if isinstance(tensor, Parameter):
+            return self.graph.add_parameter(tensor, tensor.spec)
+        if isinstance(tensor.value, Value):
+            return tensor.value
+        return self.graph.add_constant(tensor.asnumpy())
 
     def unique_name(self, operator: str) -> str:
         """Return a name for a node here, the same in every trace of the same network."""
@@ -118,35 +146,17 @@ class Trace:
             self.notes = before
 
 
-_ACTIVE: ContextVar[Trace | None] = ContextVar("active_trace", default=None)
-
-
 def active_trace() -> Trace | None:
     """Return the trace that operators are recorded in now, if any."""
-    return _ACTIVE.get()
+    recorder = RECORDER.get()
+    return recorder if isinstance(recorder, Trace) else None
 
 
 @contextmanager
 def recording(trace: Trace | None) -> Iterator[None]:
     """Record operators in ``trace``; compute them at once when it is None."""
-    token = _ACTIVE.set(trace)
+    token = RECORDER.set(trace)
     try:
         yield
     finally:
-        _ACTIVE.reset(token)
-
-
-def user_line() -> str:
-    """Return ``file:line`` of the innermost caller outside the package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def refuse_data_dependence(use: str) -> TraceError:
-    """Return the error for a traced network that looks at the values of a tensor."""
-    return TraceError(
-        f"{user_line()}: construct {use} of a tensor while the network is traced, but a graph holds no data yet; "
-        "choose with ops.select or a mask, use shapes (known while tracing), or set_context(mode=PYNATIVE_MODE)"
-    )
+        RECORDER.reset(token)

@@ -14,7 +14,7 @@ from mpiparallel.compile.structure import with_defaults
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError, TraceError
-from mpiparallel.graph.graph import Segment
+from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.precision import cast_float, computing_in
 from mpiparallel.graph.tensor import Tensor
@@ -176,7 +176,7 @@ class Cell(CellSettings):
                 result = WrittenGradient(where, self._bprop, given, named, result, what).applied()
         all_traced = all(isinstance(item, Tensor) and item.value is not None for item in inputs)
         if trace is not None and all_traced and not options:
-            trace.keep_result(self, tuple(item.value for item in inputs), result)
+            trace.keep_result(self, tuple(trace.value_of(item) for item in inputs), result)
         return result
 
     def _bprop(self, *given: Any, **options: Any) -> Any:

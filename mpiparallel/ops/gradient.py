@@ -11,7 +11,6 @@ from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.compile.structure import Options
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
@@ -37,7 +36,7 @@ def _traced_gradient(
     if result is None:
         result = function(*given, **options)
     roots = _roots(result, trace, has_aux)
-    wanted = [value_in(trace, tensor) for tensor in (*sources, *weights)]
+    wanted = [trace.value_of(tensor) for tensor in (*sources, *weights)]
     gradients = [Tensor.of_value(value) for value in differentiate(trace, roots, _seeds(trace, roots, seed), wanted)]
     return result, gradients[: len(positions)], gradients[len(positions) :]
 
@@ -50,7 +49,7 @@ def _as_tensor(item: Any) -> Any:
 def _as_traced(trace: Trace, item: Any) -> Any:
     """Return a tensor of known values as the one value of the trace that it is from here on."""
     is_known = isinstance(item, Tensor) and not isinstance(item, Parameter) and item.value is None
-    return Tensor.of_value(value_in(trace, item)) if is_known else item
+    return Tensor.of_value(trace.value_of(item)) if is_known else item
 
 
 def _by(given: Sequence[Any], position: int) -> Tensor:
@@ -73,17 +72,17 @@ def _kept(trace: Trace, function: Callable[..., Any], given: Sequence[Any], opti
     """
     if options or not all(isinstance(item, Tensor) for item in given):
         return None
-    return trace.kept_result(function, tuple(value_in(trace, tensor) for tensor in given))
+    return trace.kept_result(function, tuple(trace.value_of(tensor) for tensor in given))
 
 
 def _roots(result: Any, trace: Trace, has_aux: bool) -> list[Value]:
     if not has_aux:
-        return [value_in(trace, item) for item in _tensors_in(result)]
+        return [trace.value_of(item) for item in _tensors_in(result)]
     if not isinstance(result, (tuple, list)) or len(result) < 2:
         raise GradientError(
             "has_aux=True: the function must return a tuple, what is differentiated and then the others"
         )
-    return [value_in(trace, item) for item in _tensors_in(result[0])]
+    return [trace.value_of(item) for item in _tensors_in(result[0])]
 
 
 def _tensors_in(item: Any) -> Iterator[Tensor]:
@@ -102,7 +101,7 @@ def _seeds(trace: Trace, roots: Sequence[Value], seed: Any) -> list[Value]:
     if shapes != [root.spec.shape for root in roots]:
         wanted = [root.spec.shape for root in roots]
         raise GradientError(f"sens of shape {_listed(shapes)} must have the shape of the output, {_listed(wanted)}")
-    return [value_in(trace, one) for one in seeds]
+    return [trace.value_of(one) for one in seeds]
 
 
 def _listed(shapes: Sequence[Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
@@ -23,5 +22,5 @@ def add_to_gradient(total: Parameter, gradient: Tensor, weight: Parameter) -> Te
     AddTerms()(total, gradient)
     trace = active_trace()
     if trace is not None:
-        trace.graph.gradients[value_in(trace, total)] = value_in(trace, weight)
+        trace.graph.gradients[trace.value_of(total)] = trace.value_of(weight)
     return total

@@ -228,4 +228,4 @@ def test_what_mpiparallel_refuses_shows_the_users_lines_and_not_its_own_inside(t
     done = patience.run([sys.executable, "-m", "mpiparallel", *words], capture_output=True, text=True)
     assert done.returncode == 1
     assert "refused.py:9: MatMul: x (2, 3) and y (2, 3)" in done.stderr
-    assert ("graph/apply.py" in done.stderr) == debug
+    assert ("graph/trace.py" in done.stderr) == debug
