@@ -12,7 +12,6 @@ from mpiparallel.compile.elementwise_fusion import fuse_elementwise
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdate, BNTrainingUpdateGrad
@@ -20,6 +19,7 @@ from mpiparallel.ops.batch_statistics import BNTrainingReduce
 from mpiparallel.ops.elementwise import GeluGrad, ReluGrad
 from mpiparallel.ops.layer_normalization import LayerNormGrad
 from mpiparallel.ops.softmax_and_log import SoftmaxGrad
+from mpiparallel.tensor_spec import Part
 
 Shape = tuple[int, ...]
 MemoryCase = tuple[str, int, Callable[[Runtime], Kernel]]

@@ -15,9 +15,9 @@ import numpy as np
 from mpiparallel import ops
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator, Strategy
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout import Box, DeviceMatrix, Layout
 from mpiparallel.parallel.placement import Operands, Placement, Rule, place_by_strategy
+from mpiparallel.tensor_spec import TensorSpec
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "sharding.md"

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
+from mpiparallel.tensor_spec import TensorSpec
 
 Attribute = str | int | float
 NamedArrays = Iterable[tuple[str, NDArray[Any]]]

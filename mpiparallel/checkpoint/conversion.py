@@ -16,8 +16,8 @@ from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.saving import writers
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 Layouts = Mapping[str, Layout]
 

@@ -20,7 +20,7 @@ from mpiparallel.checkpoint.shard.block_digest import BLOCK, BlockTable, digest_
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _OWN: Final = FORMATS["h5"].suffix
 _PIECE: Final = 4 * BLOCK

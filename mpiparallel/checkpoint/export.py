@@ -15,8 +15,8 @@ from mpiparallel.checkpoint.meter import Meter, Progress
 from mpiparallel.checkpoint.named_state import NamedState, open_named
 from mpiparallel.checkpoint.portions import portions
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class Exported(NamedTuple):

@@ -21,9 +21,9 @@ from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
 from mpiparallel.errors import CheckpointError, LayoutError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 MANIFEST_SUFFIX: Final = ".manifest.json"
 _FORMAT: Final = "mpiparallel checkpoint 2"

@@ -12,7 +12,7 @@ from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Identity = tuple[str, int, int]
 

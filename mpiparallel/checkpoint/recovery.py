@@ -20,7 +20,7 @@ from mpiparallel.checkpoint.shard_check import Problem, ShardCheck
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.verification import LostSlice, Verification, verify
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _SHOWN: Final = 20
 

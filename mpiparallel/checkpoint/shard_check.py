@@ -18,7 +18,7 @@ from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.block_digest import BLOCK
 from mpiparallel.checkpoint.shard.reader import ShardFile
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Kind = Literal["missing", "damaged", "rewritten", "unequal", "companion"]
 

@@ -19,9 +19,9 @@ from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 Parts = tuple[int, ...]
 

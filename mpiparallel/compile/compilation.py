@@ -14,10 +14,10 @@ from mpiparallel.compile.place import held_layouts, place
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fed_pieces import global_shapes
+from mpiparallel.tensor_spec import TensorSpec
 
 Specs = tuple[TensorSpec, ...]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from mpiparallel.compile.operands import operands_of
 from mpiparallel.compile.policy import Policy
 from mpiparallel.graph.graph import Node, Value
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.placement import Placement
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class DataParallelPolicy(Policy):

@@ -10,8 +10,8 @@ from mpiparallel.compile.structure import Options, Structure, flatten, rebuild
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Condition, Trace, recording
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

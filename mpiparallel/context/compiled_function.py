@@ -17,10 +17,10 @@ from mpiparallel.compile.trace import called
 from mpiparallel.context.settings import PYNATIVE_MODE, current_configuration, get_context, tracing_for
 from mpiparallel.graph.program import Profile
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.fed_pieces import fed_shapes
+from mpiparallel.tensor_spec import TensorSpec
 
 Arrays = list[np.ndarray[Any, Any]]
 

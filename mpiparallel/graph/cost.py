@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

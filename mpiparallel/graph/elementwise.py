@@ -18,7 +18,7 @@ from mpiparallel.graph.input_checks import check_bool, check_floating
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

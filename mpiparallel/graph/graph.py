@@ -14,7 +14,7 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(eq=False)

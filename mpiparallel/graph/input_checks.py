@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpiparallel.errors import ShapeError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 
 def normal_axis(axis: int, rank: int) -> int:

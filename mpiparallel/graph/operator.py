@@ -22,8 +22,8 @@ from mpiparallel.graph.random_stream import next_random_state
 from mpiparallel.graph.runtime import Kernel as Kernel
 from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Self = TypeVar("Self", bound="Operator")
 

@@ -9,7 +9,7 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.runtime import Kernel, Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 WrittenGradient = Callable[[Tensors, Tensors, Tensors], Sequence[Tensor | None]]

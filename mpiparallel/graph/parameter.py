@@ -10,9 +10,9 @@ from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.errors import LayoutError
 from mpiparallel.graph.parameter_settings import ParameterSettings
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class _Absent:

@@ -13,9 +13,9 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.tensor_operations import TensorOperations
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.user_line import refuse_data_dependence
 from mpiparallel.layout.box import Box
+from mpiparallel.tensor_spec import TensorSpec
 
 DEFAULT_FLOAT = np.dtype(np.float32)
 

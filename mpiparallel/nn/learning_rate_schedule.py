@@ -14,8 +14,8 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.nn.cell import Cell
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class LearningRateSchedule(Cell):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.absent_names import getattr_of
 from mpiparallel.graph.equation import Equation as Equation
-from mpiparallel.graph.tensor_spec import TensorSpec as TensorSpec
 from mpiparallel.ops import composite as composite
 from mpiparallel.ops import door as door
 from mpiparallel.ops import functional as functional
@@ -21,6 +20,7 @@ from mpiparallel.ops.primitive_names import Partial as Partial
 from mpiparallel.ops.primitive_names import Primitive as Primitive
 from mpiparallel.ops.primitive_names import constexpr as constexpr
 from mpiparallel.ops.primitive_names import prim_attr_register as prim_attr_register
+from mpiparallel.tensor_spec import TensorSpec as TensorSpec
 
 vars().update(door.public(operations))
 vars().update(door.public(functional))

@@ -160,7 +160,7 @@ from mpiparallel.ops.elementwise import Sub as Sub
 from mpiparallel.ops.cross_entropy_loss import SumExp as SumExp
 from mpiparallel.ops.cross_entropy_loss import SumExpGrad as SumExpGrad
 from mpiparallel.ops.elementwise import Tanh as Tanh
-from mpiparallel.graph.tensor_spec import TensorSpec as TensorSpec
+from mpiparallel.tensor_spec import TensorSpec as TensorSpec
 from mpiparallel.ops.tiling import Tile as Tile
 from mpiparallel.ops.ranking import TopK as TopK
 from mpiparallel.ops.reshaping import Transpose as Transpose

@@ -16,9 +16,9 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.reduction import ReduceSum
 from mpiparallel.ops.window import image_format
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

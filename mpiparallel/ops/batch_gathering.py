@@ -12,8 +12,8 @@ from mpiparallel.graph.input_checks import check_integer, check_shape
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.indexing import Indexing
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Tensors = Sequence[Tensor]
 

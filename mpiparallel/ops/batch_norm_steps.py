@@ -11,9 +11,9 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term, call, reduce
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.batch_statistics import ChannelWise
 from mpiparallel.ops.elementwise import Sqrt
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Tensors = Sequence[Tensor]
 

@@ -11,7 +11,7 @@ from mpiparallel.graph.expression.blocks import block_size as block_size
 from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Block = tuple[Array, ...]
 

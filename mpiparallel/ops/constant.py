@@ -15,8 +15,8 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.reshaping import BroadcastTo
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

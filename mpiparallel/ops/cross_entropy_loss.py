@@ -16,8 +16,8 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.indexing import Indexing
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Tensors = Sequence[Tensor]
 

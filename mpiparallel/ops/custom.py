@@ -14,10 +14,10 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.graph.written_gradient import WrittenGradient
 from mpiparallel.remark import no_effect
+from mpiparallel.tensor_spec import TensorSpec
 
 _PYTHON = "pyfunc"
 Tensors = Sequence[Tensor]

@@ -12,8 +12,8 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.collective import AllReduce
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @register

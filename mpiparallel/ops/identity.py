@@ -10,7 +10,7 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

@@ -10,7 +10,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.tensor_spec import Part
+from mpiparallel.tensor_spec import Part
 
 
 class Indexing(Operator):

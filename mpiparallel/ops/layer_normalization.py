@@ -13,7 +13,7 @@ from mpiparallel.graph.input_checks import check_floating, check_shape, normal_a
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

@@ -15,8 +15,8 @@ from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.remark import no_effect
+from mpiparallel.tensor_spec import TensorSpec
 
 _ALONE = "nobody else writes to the parameters of a rank"
 

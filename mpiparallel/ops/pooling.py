@@ -13,9 +13,9 @@ from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.ops.pooling_windows import Pooling, PoolingGradient, PoolingOfImages
 from mpiparallel.ops.window import WindowsOfImage
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 Averages = TypeVar("Averages", bound="Averaging")

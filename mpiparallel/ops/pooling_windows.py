@@ -15,11 +15,11 @@ from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.input_checks import check_floating
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.blocks import block_size, row_blocks
 from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
 from mpiparallel.ops.window_parts import IMAGE_DIMS, cropped, image_of, is_cut, output_of, windows_of_part
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Pools = TypeVar("Pools", bound="PoolingOfImages")
 Spreads = TypeVar("Spreads", bound="PoolingGradient")

@@ -16,12 +16,12 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.ops.gathering import GatherLastGrad
 from mpiparallel.ops.one_hot_encoding import OneHot
 from mpiparallel.ops.reduction import Reduce, ReduceMax, ReduceMin, ReduceSum
 from mpiparallel.ops.reshaping import Transpose
 from mpiparallel.remark import no_effect
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Tensors = Sequence[Tensor]
 

@@ -18,7 +18,7 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Tensors = Sequence[Tensor]
 

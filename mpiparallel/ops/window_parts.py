@@ -8,9 +8,9 @@ from dataclasses import replace
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.window import Pair, WindowsOfImage
+from mpiparallel.tensor_spec import Part
 
 IMAGE_DIMS = (2, 3)
 """Height and width in images (n, c, h, w)."""

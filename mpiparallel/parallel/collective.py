@@ -16,9 +16,9 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Reduction
 from mpiparallel.parallel.bound_collective import BoundCollective, Staged
+from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

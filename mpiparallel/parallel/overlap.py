@@ -9,7 +9,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.communication.protocol import Ending
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class Start(Operator):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.layout.layout import Bounds, Layout
 from mpiparallel.parallel.placement import Placement
+from mpiparallel.tensor_spec import Part
 
 
 def read_layouts(operator: Operator, placement: Placement) -> tuple[Layout, ...]:

@@ -13,8 +13,8 @@ from mpiparallel.graph.graph import Value
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.tensor_spec import Part
 from mpiparallel.testing.operator_case import OperatorCase
 
 Array = Any

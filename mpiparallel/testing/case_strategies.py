@@ -23,12 +23,12 @@ from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.random_stream import drawing_at
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.box import Box
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.legal_strategies import legal_strategies
 from mpiparallel.parallel.placement import read_strategy
+from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.testing.case_program import value_of
 from mpiparallel.testing.operator_case import OperatorCase
 

@@ -9,8 +9,8 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError, DatasetError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.train.callback.callback import Callback
 
 _BYTES = 512

@@ -11,9 +11,9 @@ from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CommunicationError, DatasetError, RankFailureError, ReshardError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.remark import remark
+from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard

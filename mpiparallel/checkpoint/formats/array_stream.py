@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.array_file import NamedArrays
 from mpiparallel.checkpoint.durable_file import replacing
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _LONGEST_NAME = 4096
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import Attribute, info_in
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _WIDENED_AT_ONCE = 1 << 18
 

@@ -25,7 +25,7 @@ from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, Store
 from mpiparallel.checkpoint.formats.mindspore_message import Value, head_of_value, read_values
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _DTYPES = {
     kind: np.dtype(kind.lower())

@@ -25,7 +25,7 @@ from mpiparallel.checkpoint.formats.numpy_header import LONGEST_HEADER, check_dt
 from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, check_member_name, read_directory
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _SUFFIX = ".npy"
 _ATTRIBUTES = "%attributes"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 LONGEST_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"

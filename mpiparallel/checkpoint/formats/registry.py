@@ -15,8 +15,8 @@ from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_s
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.remark import remark
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

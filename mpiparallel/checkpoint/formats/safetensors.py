@@ -21,7 +21,7 @@ from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, 
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),

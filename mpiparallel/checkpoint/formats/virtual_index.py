@@ -20,9 +20,9 @@ from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.virtual_skeleton import Piece, VirtualTensor, lay_out_virtual
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class _Shard(NamedTuple):

@@ -16,9 +16,9 @@ from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _HUGE_PAGE: Final = 2 << 20
 _SLAB_BYTES: Final = 64 << 20

@@ -21,7 +21,7 @@ import xxhash
 
 from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.shard.block_digest import DIGEST_LENGTH, block_count
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _DTYPES = {
     name: np.dtype(name)

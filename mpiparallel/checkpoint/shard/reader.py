@@ -25,7 +25,7 @@ from mpiparallel.checkpoint.shard.index import (
     gaps,
 )
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 _MEND = "restore the file, or run mpiparallel ckpt recover"
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"

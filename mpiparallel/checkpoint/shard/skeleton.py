@@ -16,7 +16,7 @@ import numpy as np
 
 from mpiparallel.checkpoint.shard.index import Place
 from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 INDEX_DATASET = "%index"
 # Smaller arrays are fused: to make a dataset takes longer than to write them.

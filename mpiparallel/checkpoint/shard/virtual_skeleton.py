@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.array_file import Attribute
 from mpiparallel.checkpoint.shard.skeleton import VERSION, dataset_name
 from mpiparallel.checkpoint.shard.sparse_image import SparseImage
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
+from mpiparallel.tensor_spec import TensorSpec
 
 
 class Piece(NamedTuple):

@@ -25,7 +25,7 @@ from mpiparallel.checkpoint.shard.index import (
 )
 from mpiparallel.checkpoint.shard.skeleton import FUSED_LENGTH, Skeleton, lay_out
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 # Large enough for full speed, small enough to be in the cache still when it is written after it was digested.
 _PIECE = 4 * BLOCK

@@ -14,7 +14,7 @@ from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 Opener = Callable[[], ArrayFile]
 Headers = Mapping[int, "Header"]

@@ -29,9 +29,9 @@ from mpiparallel.checkpoint.transform.file_headers import (
 )
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 Slices = Mapping[int, TensorSpec]
 

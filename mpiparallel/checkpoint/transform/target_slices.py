@@ -18,9 +18,9 @@ from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
 from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 Missing = Literal["refuse", "replicated", "omitted"]
 WHOLE: Final = (Stage({}, range(1)),)

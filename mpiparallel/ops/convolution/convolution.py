@@ -16,7 +16,6 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.convolution.kernels import forward, input_gradient, weight_gradient
 from mpiparallel.ops.window import Window, WindowsOfImage, image_format, pair
@@ -29,6 +28,7 @@ from mpiparallel.ops.window_parts import (
     output_of,
     windows_of_part,
 )
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 Tensors = Sequence[Tensor]
 Self = TypeVar("Self", bound="Convolution")

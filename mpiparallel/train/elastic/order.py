@@ -14,9 +14,9 @@ from mpiparallel.context.compiled_function import Feed
 from mpiparallel.context.settings import LoadedStrategies
 from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from mpiparallel.graph.buffer_plan import plan_buffers
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.tensor_spec import TensorSpec
 
 UNARY = {
     "exp": (lambda x: ops.tanh(x), np.tanh),

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.errors import ShapeError
-from mpiparallel.graph.tensor_spec import Part
 from mpiparallel.layout.box import Box, part_bounds
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.window import Window, WindowsOfImage
 from mpiparallel.ops.window_parts import touched, touching
+from mpiparallel.tensor_spec import Part
 
 
 @st.composite

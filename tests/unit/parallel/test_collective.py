@@ -110,8 +110,8 @@ def test_the_data_parallel_gradient_all_reduce_follows_from_the_rules() -> None:
     from mpiparallel.compile.place import place
     from mpiparallel.compile.rank_graph import local_graph
     from mpiparallel.graph.parameter import Parameter
-    from mpiparallel.graph.tensor_spec import TensorSpec
     from mpiparallel.parallel.configuration import ParallelConfiguration
+    from mpiparallel.tensor_spec import TensorSpec
 
     trace = Trace()
     x = trace.graph.add_input("x", TensorSpec((8, 4), np.dtype(np.float32)))

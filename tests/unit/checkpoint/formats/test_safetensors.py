@@ -10,7 +10,7 @@ import pytest
 from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 KINDS = {
     "BOOL": "bool",

@@ -19,7 +19,7 @@ from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 from tests.conformance import patience
 
 

@@ -19,7 +19,7 @@ from mpiparallel.checkpoint.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 
 DTYPES = [np.dtype(char) for char in "?bhilqBHILQefdFD"]
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(str.isprintable)
