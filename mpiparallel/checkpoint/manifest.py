@@ -21,8 +21,8 @@ from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
 from mpiparallel.errors import CheckpointError, LayoutError
-from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.layout.layout_json import integers, layout_from_json, layout_to_json
 from mpiparallel.tensor_spec import TensorSpec
 
 MANIFEST_SUFFIX: Final = ".manifest.json"
@@ -134,49 +134,28 @@ def shard_file(name: str, rank: int) -> str:
     return IN_RANK_FOLDERS.file(name, rank)
 
 
-def layout_to_json(layout: Layout) -> dict[str, Any]:
+def saved_layout_to_json(layout: Layout) -> dict[str, Any]:
     """Return ``layout`` in its canonical form as JSON values. Raises ``CheckpointError`` for a partial sum.
 
-    >>> layout_to_json(Layout((8, 6), DeviceMatrix((2, 4, 1)), ((0,), (2,))))["tensor_map"]
+    >>> from mpiparallel.layout.device_matrix import DeviceMatrix
+    >>> saved_layout_to_json(Layout((8, 6), DeviceMatrix((2, 4, 1)), ((0,), (2,))))["tensor_map"]
     [[0], []]
     """
     if layout.partial:
         raise CheckpointError(f"{layout}: a partial sum cannot be saved; reduce it first")
     if not layout.tiles:
         raise CheckpointError(f"{layout}: parts that overlap cannot be saved; save it from where it is whole")
-    layout = layout.canonical
-    permuted = {"ranks": list(layout.devices.ranks)} if layout.devices.ranks else {}
-    told = {"bounds": [[list(part) for part in given] for given in layout.bounds]} if layout.bounds else {}
-    return {
-        "global_shape": list(layout.global_shape),
-        "device_matrix": list(layout.devices.shape),
-        "first_rank": layout.devices.first_rank,
-        **permuted,
-        "tensor_map": [list(axes) for axes in layout.tensor_map],
-        "optimizer_axes": list(layout.optimizer_axes),
-        **told,
-    }
+    return layout_to_json(layout.canonical)
 
 
-def layout_from_json(entry: Mapping[str, Any]) -> Layout:
-    """Return the layout that ``layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
-    (first_rank,) = _integers([entry["first_rank"]])
-    ranks = _integers(entry.get("ranks", []))
-    layout = Layout(
-        _integers(entry["global_shape"]),
-        DeviceMatrix(_integers(entry["device_matrix"]), first_rank, ranks),
-        tuple(_integers(axes) for axes in entry["tensor_map"]),
-        optimizer_axes=_integers(entry["optimizer_axes"]),
-        bounds=tuple(tuple(_range(part) for part in given) for given in entry.get("bounds", [])),
-    )
+def saved_layout_from_json(entry: Mapping[str, Any]) -> Layout:
+    """Return what ``saved_layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
+    layout = layout_from_json(entry)
+    if layout.partial:
+        raise LayoutError(f"{layout} is a partial sum")
     if not layout.tiles:
         raise LayoutError(f"bounds {layout.bounds} do not lie side by side over {layout.global_shape}")
     return layout
-
-
-def _range(values: Any) -> tuple[int, int]:
-    start, stop = _integers(values)
-    return start, stop
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:
@@ -190,7 +169,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "training": dict(manifest.training),
         "files": dict(manifest.files),
         "tensors": {
-            name: {"dtype": entry.dtype, **layout_to_json(entry.layout)} for name, entry in manifest.tensors.items()
+            name: {"dtype": entry.dtype, **saved_layout_to_json(entry.layout)}
+            for name, entry in manifest.tensors.items()
         },
         "shards": [_shard_to_json(shard) for shard in manifest.shards],
     }
@@ -223,10 +203,10 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
         # Most tensors share few layouts: each is read once, and remembers what was asked of it.
         said = repr(entry)
         if said not in known:
-            known[said] = TensorEntry(layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
+            known[said] = TensorEntry(saved_layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
         tensors[name] = known[said]
     prefix = _text(content["prefix"])
-    epoch, step, rank_count = _integers([content["epoch"], content["step"], content["rank_count"]])
+    epoch, step, rank_count = integers([content["epoch"], content["step"], content["rank_count"]])
     name = checkpoint_name(prefix, epoch, step)
     shards = tuple(_shard_from_json(entry, name, rank, tensors) for rank, entry in enumerate(content["shards"]))
     files = [shard.file for shard in shards if shard is not None]
@@ -260,7 +240,7 @@ def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, Ten
         return None
     if not is_shard_of(_below(_text(entry["file"])), name, rank):
         raise ValueError(f'shard "{entry["file"]}" is not that of rank {rank}, {shard_file(name, rank)}')
-    (size,) = _integers([entry["size"]])
+    (size,) = integers([entry["size"]])
     arrays = {tensor: _hex(digest, 16) for tensor, digest in entry["arrays"].items()}
     for tensor in arrays:
         if tensor not in tensors or rank not in tensors[tensor].layout.devices:
@@ -285,9 +265,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
-
-
-def _integers(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
-        raise TypeError(f"{values!r} is no list of integers")
-    return tuple(values)

@@ -21,7 +21,7 @@ from mpiparallel.checkpoint.manifest import (
     MANIFEST_SUFFIX,
     Manifest,
     checkpoint_name,
-    layout_to_json,
+    saved_layout_to_json,
 )
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.regular_file import read_regular
@@ -175,7 +175,7 @@ class ShardSave:
     def _fingerprints(self) -> NDArray[np.uint64]:
         described = {
             "prefix, epoch or step": self._identity,
-            "layout of a tensor": [(name, layout_to_json(layout)) for name, layout in self._layouts.items()],
+            "layout of a tensor": [(name, saved_layout_to_json(layout)) for name, layout in self._layouts.items()],
             "training": self._training,
             "remove_redundancy": bool(self._writers),
             "places of shards": [self._places.format, *self._places.folders],

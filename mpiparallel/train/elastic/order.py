@@ -14,8 +14,8 @@ from mpiparallel.context.compiled_function import Feed
 from mpiparallel.context.settings import LoadedStrategies
 from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.layout.layout_json import layout_from_json, layout_to_json
 from mpiparallel.tensor_spec import TensorSpec
 
 
@@ -147,7 +147,7 @@ def _order_to_json(order: Order) -> dict[str, Any]:
 
 
 def _order_from_json(found: dict[str, Any]) -> Order:
-    layouts = [_layout_from_json(entry) for entry in found.pop("layouts")]
+    layouts = [layout_from_json(entry) for entry in found.pop("layouts")]
     tensors = {
         name: Carried(_spec_from_json(spec), layouts[source], layouts[target])
         for name, (spec, source, target) in found["tensors"].items()
@@ -179,22 +179,8 @@ class _Table:
         """Return where a layout is in the list."""
         if layout not in self._places:
             self._places[layout] = len(self.entries)
-            self.entries.append(
-                [
-                    layout.global_shape,
-                    layout.devices.shape,
-                    layout.tensor_map,
-                    layout.partial,
-                    layout.optimizer_axes,
-                    layout.bounds,
-                ]
-            )
+            self.entries.append(layout_to_json(layout))
         return self._places[layout]
-
-
-def _layout_from_json(entry: Any) -> Layout:
-    shape, devices, tensor_map, partial, shards, bounds = _tuples(entry)
-    return Layout(shape, DeviceMatrix(devices), tensor_map, partial=partial, optimizer_axes=shards, bounds=bounds)
 
 
 def _spec_to_json(spec: TensorSpec) -> list[Any]:

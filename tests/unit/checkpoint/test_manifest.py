@@ -15,8 +15,8 @@ from mpiparallel.checkpoint.manifest import (
     ShardEntry,
     TensorEntry,
     checkpoint_name,
-    layout_from_json,
-    layout_to_json,
+    saved_layout_from_json,
+    saved_layout_to_json,
 )
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -42,7 +42,7 @@ def test_layout_comes_back_canonical(layouts: Callable[..., st.SearchStrategy[La
     layout = data.draw(layouts())
     if data.draw(st.booleans()):
         layout = layout.on_ranks(data.draw(st.permutations(range(10)))[: layout.devices.size])
-    assert layout_from_json(json.loads(json.dumps(layout_to_json(layout)))) == layout.canonical
+    assert saved_layout_from_json(json.loads(json.dumps(saved_layout_to_json(layout)))) == layout.canonical
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_layout_comes_back_canonical(layouts: Callable[..., st.SearchStrategy[La
 )
 def test_what_is_no_cut_of_a_tensor_is_refused(layout: Layout, mend: str) -> None:
     with pytest.raises(CheckpointError, match=mend):
-        layout_to_json(layout)
+        saved_layout_to_json(layout)
 
 
 def test_manifest_comes_back(tmp_path: Path) -> None:

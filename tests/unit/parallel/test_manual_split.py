@@ -10,7 +10,7 @@ import pytest
 
 import mpiparallel as ms
 from mpiparallel import nn, ops
-from mpiparallel.checkpoint.manifest import layout_from_json, layout_to_json
+from mpiparallel.checkpoint.manifest import saved_layout_from_json, saved_layout_to_json
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dataset import NumpySlicesDataset
@@ -80,7 +80,7 @@ def test_the_strategy_file_says_the_rows_and_offsets_as_mindspore_writes_them() 
     item = strategy_record(graph, ParallelConfiguration(device_num=8)).layouts["table"]
     assert (item.device_matrix, item.tensor_map) == ((8,), ((0,), ()))
     assert (item.param_split_shape, item.indices_offset) == (ROWS, STARTS)
-    assert layout_from_json(layout_to_json(graph.stored["table"])) == graph.stored["table"]
+    assert saved_layout_from_json(saved_layout_to_json(graph.stored["table"])) == graph.stored["table"]
 
 
 def test_no_rank_needs_rows_of_another() -> None:
@@ -89,10 +89,10 @@ def test_no_rank_needs_rows_of_another() -> None:
 
 
 def test_bounds_that_leave_rows_out_are_no_layout_of_a_checkpoint() -> None:
-    entry = layout_to_json(sharded(((8, 1), (1, 8))).stored["table"])
+    entry = saved_layout_to_json(sharded(((8, 1), (1, 8))).stored["table"])
     entry["bounds"][0][3] = [17, 24]
     with pytest.raises(LayoutError, match="do not lie side by side"):
-        layout_from_json(entry)
+        saved_layout_from_json(entry)
 
 
 def misplaced(communicator: Any) -> None:
