@@ -121,8 +121,7 @@ class StrategyPolicy(Policy):
         if node.notes.like is not None:
             return self._place_sum(node, node.notes.like)
         if node.notes.origin is not None:
-            as_origin = [self._as_origin(node.notes.origin, value) for value in node.inputs]
-            return self._passed_through(node, node.notes.origin) or place_by_inputs(operands_of(node), as_origin)
+            return self._passed_through(node, node.notes.origin) or self._place_gradient(node, node.notes.origin)
         if self._follows(node):
             return self._place_following(node)
         return self._agreed.get(node) or self._placed_alone(node)
@@ -140,6 +139,47 @@ class StrategyPolicy(Policy):
         if not node.operator.linear or not of_parameter or not layout.partial or layout.reduction != "sum":
             return None
         return Placement((layout,), (layout,))
+
+    def _place_gradient(self, node: Node, origin: Node) -> Placement:
+        """Return the placement of a part of a gradient: where ``origin`` had its inputs.
+
+        Dims that only its outputs have are cut as the next node takes them, so nothing is whole that is used in parts.
+        """
+        operands = operands_of(node)
+        given = [self._as_origin(origin, value) for value in node.inputs]
+        new = operands.equation.own_to_outputs
+        return place_by_inputs(operands, given, wanted=[self._as_taken(value) for value in node.outputs] if new else ())
+
+    @cached_property
+    def _takers(self) -> Mapping[Value, Node]:
+        """The first node that takes each value made in a gradient; what leaves the graph has none, for it is whole."""
+        nodes = [node for node in self._sharded.graph.nodes if not node.is_forward]
+        takers = {value: node for node in reversed(nodes) for value in node.inputs}
+        for value in self._sharded.graph.outputs:
+            takers.pop(value, None)
+        return takers
+
+    def _as_taken(self, value: Value) -> Layout | None:
+        """Return the layout in which a part of a gradient, not yet placed, will be taken; None where nothing tells."""
+        parameter, taker = self._sharded.graph.gradients.get(value), self._takers.get(value)
+        if parameter is not None:
+            return self._own(parameter)
+        if taker is None or taker.operator.keeps_layouts:
+            return None
+        if taker.notes.like is not None:
+            return self._own(taker.notes.like)
+        origin = taker.notes.origin
+        if origin is None:
+            return None
+        if value in self._sharded.graph.cotangents.get(origin, ()):
+            return self._as_origin(origin, value)
+        placed = [one.node is None or one.node in self._sharded.placements for one in taker.inputs]
+        pairs = zip(taker.inputs, placed, strict=True)
+        given = [self._as_origin(origin, one) if is_placed else None for one, is_placed in pairs]
+        wanted = [self._as_taken(one) for one in taker.outputs]
+        if not any([*given, *wanted]):
+            return None
+        return place_by_inputs(operands_of(taker), given, wanted=wanted).inputs[taker.inputs.index(value)]
 
     def _place_following(self, node: Node) -> Placement:
         """Return the placement where the inputs are: after a gradient, where their parameters are stored.

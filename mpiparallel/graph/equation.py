@@ -83,6 +83,16 @@ class Equation:
         fits = all(len(sizes) == parts for (_, named), sizes in self.sizes.items() if named == label)
         return label not in self.whole and self.divisors.get(label, 0) % parts == 0 and fits
 
+    @cached_property
+    def own_to_outputs(self) -> frozenset[str]:
+        """The labels of outputs that no input has: however they are cut, no rank needs more of the inputs.
+
+        >>> sorted(Equation.parse("a->ab").own_to_outputs)
+        ['b']
+        """
+        read = {label for labels in self.inputs for label in labels}
+        return frozenset(label for labels in self.outputs for label in labels if label is not None) - read
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that a strategy may cut, in the order of the axes of the device matrix.

@@ -95,7 +95,10 @@ def _tensors_in(item: Any) -> Iterator[Tensor]:
 
 def _seeds(trace: Trace, roots: Sequence[Value], seed: Any) -> list[Value]:
     if seed is None:
-        return [trace.graph.add_constant(np.ones(root.spec.shape, root.spec.dtype)) for root in roots]
+        # One element of memory, whatever the shape: graphs are of whole tensors, which no host may have room for.
+        return [
+            trace.graph.add_constant(np.broadcast_to(np.ones((), root.spec.dtype), root.spec.shape)) for root in roots
+        ]
     seeds = [_as_tensor(one) for one in (seed if isinstance(seed, (tuple, list)) else (seed,))]
     shapes = [one.shape if isinstance(one, Tensor) else type(one).__name__ for one in seeds]
     if shapes != [root.spec.shape for root in roots]:

@@ -209,24 +209,36 @@ def lay_out(rule: Rule, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatri
     return Placement(tuple(inputs), tuple(outputs))
 
 
-def place_by_inputs(operands: Operands, given: Sequence[Layout], first: Collection[int] = ()) -> Placement:
+def place_by_inputs(
+    operands: Operands,
+    given: Sequence[Layout | None],
+    first: Collection[int] = (),
+    wanted: Sequence[Layout | None] = (),
+) -> Placement:
     """Return the placement that keeps the inputs where they are, as far as the rule allows.
 
     A label takes the cut of the first input that cuts it, the inputs ``first`` before the others; inputs that are cut
-    otherwise have to be redistributed.
+    otherwise have to be redistributed. One that no input has, those left out that can be anywhere (None), takes its cut
+    from where the outputs are ``wanted``. At least one layout is given.
     """
-    return _placed_by_inputs(operands.rule, tuple(given), tuple(first))
+    return _placed_by_inputs(operands.rule, tuple(given), tuple(first), tuple(wanted))
 
 
 @lru_cache(_PLACEMENTS_KEPT)
-def _placed_by_inputs(rule: Rule, given: tuple[Layout, ...], first: tuple[int, ...]) -> Placement:
-    order = sorted(range(len(given)), key=lambda index: index not in first)
-    matrix, layouts = on_common_devices([given[index].reduced() for index in order])
+def _placed_by_inputs(
+    rule: Rule, given: tuple[Layout | None, ...], first: tuple[int, ...], wanted: tuple[Layout | None, ...]
+) -> Placement:
     equation = rule.equation
+    order = sorted(range(len(given)), key=lambda index: index not in first)
+    told = [(equation.inputs[index], layout) for index in order if (layout := given[index]) is not None]
+    read = {label for labels, _ in told for label in labels}
+    for labels, layout in zip(equation.outputs, wanted, strict=False):
+        if layout is not None:
+            told.append((tuple(None if label in read else label for label in labels), layout))
+    matrix, layouts = on_common_devices([layout.reduced() for _, layout in told])
     axes: dict[str, tuple[int, ...]] = {}
     taken: set[int] = set()
-    for index, layout in zip(order, layouts, strict=True):
-        labels = equation.inputs[index]
+    for (labels, _), layout in zip(told, layouts, strict=True):
         for label, cutting in zip(labels, layout.cutting_axes, strict=True):
             parts = prod(matrix.shape[axis] for axis in cutting)
             if not cutting or label is None or label in axes or taken & set(cutting):
