@@ -33,7 +33,8 @@ def place(
     if held is None:
         held = held_layouts(graph, configuration)
     count = configuration.device_num
-    sharded = ShardedGraph(graph, devices or DeviceMatrix((count,) if count > 1 else ()))
+    matrix = devices or DeviceMatrix((count,) if count > 1 else ())
+    sharded = ShardedGraph(graph, matrix, strategies=strategies.inputs)
     policy = _policy_of(configuration.mode)(sharded, strategies, held, configuration)
     policy.begin()
     for node in graph.nodes:

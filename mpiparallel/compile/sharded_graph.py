@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.placement import Placement
@@ -16,7 +18,8 @@ class ShardedGraph:
 
     ``placements`` has the layouts in which each node takes its inputs and computes its outputs; ``layouts`` where each
     value is, to which it is moved at once where that is another; ``used`` the layout in which operators use each
-    parameter, ``stored`` the one in which it is kept.
+    parameter, ``stored`` the one in which it is kept. ``strategies`` are those by which nodes were placed, where
+    they had one.
     """
 
     graph: Graph
@@ -26,6 +29,7 @@ class ShardedGraph:
     used: dict[str, Layout] = field(default_factory=dict)
     stored: dict[str, Layout] = field(default_factory=dict)
     output_layouts: dict[Value, Layout] = field(default_factory=dict)
+    strategies: Mapping[Node, Strategy] = field(default_factory=dict)
 
     def output_layout(self, value: Value) -> Layout:
         """Return the layout of an output: whole on every rank, unless ``output_layouts`` has another."""

@@ -35,10 +35,11 @@ def _parameter_of(value: Value) -> Parameter | None:
 class SavedStrategies:
     """The strategies of a file for the nodes of a graph; what the file lacks keeps the one that the program has set.
 
-    A file may also call a node by its own name, which it has where it takes no parameter, too.
+    A node's own name goes before that of its operator.
     """
 
     def __init__(self, graph: Graph, strategies: Mapping[str, Strategy]) -> None:
+        self._graph = graph
         self._strategies = strategies
         self._wholes: dict[int, tuple[str, ...]] = {}
         for node in graph.nodes if strategies else ():
@@ -61,6 +62,12 @@ class SavedStrategies:
             return node.operator.strategy
         return found if node.operator.step_of is None else found[: len(node.inputs)]
 
-    def known(self, node: Node) -> bool:
-        """Return whether the file names the operator of a node."""
-        return any(name in self._strategies for name in (*_saved_names(node), node.name))
+    @property
+    def fit(self) -> bool:
+        """Whether they are of this graph: it has an operator on a parameter that is named, or all that is named.
+
+        Places alone tell little: many networks have a ``network/relu/ReLU``.
+        """
+        nodes = [node for node in self._graph.nodes if node.notes.origin is None]
+        on_parameters = {name for node in nodes for name in _saved_names(node)}
+        return not on_parameters.isdisjoint(self._strategies) or self._strategies.keys() <= {one.name for one in nodes}

@@ -51,8 +51,7 @@ def check_loaded_strategies(sharded: ShardedGraph, configuration: ParallelConfig
 
 def _check_names(sharded: ShardedGraph, record: StrategyRecord) -> None:
     cuts = {name: item.cuts for name, item in record.strategies.items()}
-    saved = SavedStrategies(sharded.graph, cuts)
-    if not any(saved.known(node) for node in sharded.graph.nodes if node.notes.origin is None):
+    if not SavedStrategies(sharded.graph, cuts).fit:
         listed = ", ".join(f'"{name}"' for name in sorted(record.strategies)[:_NAMES_SHOWN])
         raise StrategyFileError(f"no operator of the network is in it; it has {listed}, ...: use this network's file")
 

@@ -27,6 +27,7 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
     It has the layouts of the trained parameters and their optimizer states, and the strategies of operators on them.
 
     As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
+    One without parameters, of which MindSpore saves nothing, is there by its node's name where a strategy was given.
     What is not trained but cut, as moving statistics are with their channels, is there too, so that files that are
     converted by it come out right; MindSpore leaves it out.
     """
@@ -39,12 +40,27 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
         if base in trained and value.spec.shape == trained[base].spec.shape:
             layouts[name] = _sliced(sharded.stored[name], trained[base])
     layouts.update(_cut_untrained(sharded))
-    strategies: dict[str, Strategy] = {}
+    return StrategyRecord.of(layouts, _strategies(sharded), configuration.optimizer_shard_size)
+
+
+def _strategies(sharded: ShardedGraph) -> dict[str, Strategy]:
+    """Return the strategies of operators, first those that have MindSpore's names."""
+    found: dict[str, Strategy] = {}
+    named, unnamed = set(), []
     for node in _forward_nodes(sharded):
-        operator, strategy = saved_name(node), sharded.placements[node].strategy
-        if operator is not None and strategy is not None:
-            strategies.setdefault(operator, strategy)
-    return StrategyRecord.of(layouts, strategies, configuration.optimizer_shard_size)
+        name, strategy = saved_name(node), sharded.placements[node].strategy
+        if name is None:
+            unnamed.append(node)
+            continue
+        named.add(node.operator.step_of)
+        if strategy is not None:
+            found.setdefault(name, strategy)
+    for node in unnamed:
+        # Where one step of an operator has a name, it stands for all of them.
+        whole = node.operator.step_of
+        if node in sharded.strategies and (whole is None or whole not in named):
+            found.setdefault(node.name, sharded.strategies[node])
+    return found
 
 
 def _sliced(stored: Layout, value: Value) -> Layout:

@@ -210,7 +210,8 @@ class StrategyRecord:
     """What one strategy file says.
 
     ``layouts`` is keyed by parameter or optimizer state, ``strategies`` by operator: type, ``_`` and the name of its
-    first parameter. ``current_stage`` is 2 in the files that training writes, ``MERGED_STAGE`` in merged ones.
+    first parameter, or its place in the network where it has none. ``current_stage`` is 2 in the files that training
+    writes, ``MERGED_STAGE`` in merged ones.
     """
 
     layouts: Mapping[str, LayoutItem]

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 import mpiparallel as ms
 import mpiparallel.ops as ops
 from mpiparallel import context, nn
-from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
+from mpiparallel.checkpoint.strategy import node_strategy
+from mpiparallel.checkpoint.strategy.strategy_file import build_searched_strategy, read_strategy
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, StrategyFileError
@@ -85,6 +87,60 @@ def test_a_file_that_mindspore_wrote_cuts_a_network_as_mindspore_cut_it(case, op
     wanted, made = read_strategy(theirs), read_strategy(ours)
     assert made.layouts == wanted.layouts
     assert dict(made.strategies) == dict(wanted.strategies)
+
+
+class Activations(nn.Cell):
+    """A product, and operators without parameters, two of them of one kind."""
+
+    def __init__(self, strategies):
+        super().__init__()
+        self.w1 = Parameter(initializer("normal", (16, 32)), name="w1")
+        self.product, self.first, self.last, self.mean = ops.MatMul(), ops.ReLU(), ops.ReLU(), ops.ReduceMean()
+        for name, strategy in strategies.items():
+            getattr(self, name).shard(strategy)
+
+    def construct(self, x):
+        return self.mean(self.last(self.first(self.product(x, self.w1))))
+
+
+GIVEN = {"first": ((2, 2),), "last": ((1, 4),), "mean": ((4, 1),)}
+
+
+@pytest.mark.parametrize("suffix", ["ckpt", "json"])
+def test_operators_without_parameters_are_saved_and_loaded_by_their_places(suffix, tmp_path) -> None:
+    file = tmp_path / f"strategy.{suffix}"
+    build(Activations(GIVEN), 4, strategy_ckpt_save_file=str(file))
+    loaded = build(Activations({}), 4, strategy_ckpt_load_file=str(file))
+    placed = {node.name: loaded.placements[node].strategy for node in loaded.graph.nodes if node.is_forward}
+    cuts = {name: item.cuts for name, item in read_strategy(file).strategies.items()}
+    assert sorted(name.split("/")[-1] for name in cuts) == ["MatMul_w1", "ReLU", "ReLU-1", "ReduceMean"]
+    assert sorted(cuts.values()) == sorted([*GIVEN.values(), ((4, 1), (1, 1))])
+    by_place = {name: strategy for name, strategy in cuts.items() if name in placed}
+    assert len(by_place) == 3
+    assert by_place == {name: placed[name] for name in by_place}
+
+
+def test_a_file_with_places_is_a_strategy_file_to_mindspores_schema_and_its_names_are_as_without(tmp_path) -> None:
+    names = {}
+    for key, strategies in {"none": {}, "given": GIVEN}.items():
+        file = tmp_path / f"{key}.ckpt"
+        build(Activations(strategies), 4, strategy_ckpt_save_file=str(file))
+        message = node_strategy.ParallelStrategyMap.FromString(file.read_bytes())
+        assert message.IsInitialized()
+        assert not UnknownFieldSet(message)
+        items = {item.node_name: str(item.parallel_strategys) for item in message.parallel_strategy_item}
+        names[key] = {name: cuts for name, cuts in items.items() if "/" not in name}
+        layouts_of = {item.param_name: str(item.parallel_layouts) for item in message.parallel_layout_item}
+        assert list(build_searched_strategy(str(file))) == list(layouts_of) == ["w1", "moments.w1"]
+    assert names["given"] == names["none"]
+    assert list(names["none"]) == ["MatMul_w1"]
+
+
+def test_a_place_that_another_network_has_too_does_not_make_a_file_its_own(tmp_path) -> None:
+    file = str(tmp_path / "strategy.ckpt")
+    build(Activations(GIVEN), 4, strategy_ckpt_save_file=file)
+    with pytest.raises(StrategyFileError, match=r'no operator of the network is in it; it has "MatMul_w1"'):
+        build(TwoMatMul(names=("w", "v")), 4, strategy_ckpt_load_file=file)
 
 
 def test_the_file_goes_before_the_programs_own_strategy_and_what_it_lacks_keeps_its_own(tmp_path) -> None:

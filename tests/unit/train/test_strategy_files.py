@@ -145,7 +145,10 @@ def test_files_say_what_mindspores_planner_says(name, rank, tmp_path, monkeypatc
         made, wanted = read_strategy(ours), read_strategy(theirs)
         # The protobuf form does not carry shapes, so only those of the JSON form are compared.
         assert made.layouts == wanted.layouts
-        assert made.strategies == wanted.strategies
+        # An operator without parameters, which is not in MindSpore's files, has the name of its place in the network.
+        places = {node.name for node in sharded.graph.nodes}
+        named = {operator: item for operator, item in made.strategies.items() if operator not in places}
+        assert named == wanted.strategies
         assert made.current_stage == wanted.current_stage
     if their_groups.exists():
         made_groups, wanted_groups = read_group_info(our_groups), read_group_info(their_groups)
