@@ -90,8 +90,10 @@ def train(kind: str, callbacks: list[Any], folder: str | None = None, rank: int 
 def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import get_group_size, get_rank, init, world
+    from tests.conformance.compile_counts import CompileCounts
 
     init()
+    counts = CompileCounts(setattr)
     kind, notes = sys.argv[1], Path(sys.argv[2])
     number = get_rank()
     callbacks: list[Any] = [Losses(notes / f"losses_{number}")]
@@ -102,7 +104,8 @@ def main() -> None:
     model = train(kind, callbacks, folder, number, get_group_size())
     calls = world.current()._world.recorder.number  # type: ignore[attr-defined]
     ending = f"ends as rank {get_rank()} of {get_group_size()} after {model.step} steps and {calls} collectives"
-    sys.stdout.write(f"number {number} {ending}.\n")
+    compiled = f"{counts.traces.total()} traces and {counts.placements.total()} placements"
+    sys.stdout.write(f"number {number} {ending}, {compiled}.\n")
 
 
 if __name__ == "__main__":

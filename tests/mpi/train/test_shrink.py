@@ -21,6 +21,7 @@ pytestmark = pytest.mark.mpi
 
 PROGRAM = "tests.mpi.train.shrink_ranks"
 GOES_ON = re.compile(r"(\d) ranks go on from step (\d+) \((?:slices of replicas|checkpoint ([-\w]+), step (\d+))\)")
+COMPILED = re.compile(r"(\d+) traces and (\d+) placements")
 # What dies at which of its collectives: in a step, in the recovery from another death, while a checkpoint is saved.
 CASES = [
     ("pieces", "kill@3:62", False, [7], "slices of replicas"),
@@ -77,6 +78,11 @@ def test_survivors_have_the_losses_of_a_training_that_nobody_left(
     ended = [int(number) for number in re.findall(rf"number (\d) ends as rank . of . after {STEPS} steps", output)]
     assert len(ended) == counts[-1], output
     assert not dead & set(ended), output
+    compiled = {(int(traces), int(places)) for traces, places in COMPILED.findall(output)}
+    # Once at the start, and once for each number of ranks that they go on as. Where 7 cannot have the network, who
+    # leads has tried that too, and one of them trains no more.
+    once = 1 + len(counts)
+    assert compiled == ({(1, 1), (2, 2), (3, 3)} if kind == "cut" else {(once, once)}), output
     wanted = undisturbed("pieces" if kind == "pieces" else "replicas")
     for number in ended:
         by_step = losses(tmp_path, number)

@@ -1,56 +1,21 @@
-"""How often a job traces and places a graph: at its start, to evaluate, to resume, and to reshard."""
+"""How often a job traces and places a graph: at its start, to evaluate, to resume, and to reshard.
+
+``tests/mpi/train/test_shrink.py`` counts it where ranks die, for which it takes real ones.
+"""
 
 from __future__ import annotations
-
-import threading
-from collections import Counter
 
 import numpy as np
 import pytest
 
 from mpiparallel import Model, context, nn
-from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
-from mpiparallel.compile import compilation
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from tests.conformance.compile_counts import CompileCounts
 from tests.conformance.moving_product import SEMI_AUTO, At, make_model, rows
 
 RANKS = 4
-
-
-class Counts:
-    """Counts on each rank the calls of the passes, by what they are given."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.traces: Counter[object] = Counter()
-        self.placements: Counter[object] = Counter()
-        self._lock = threading.Lock()
-        trace_function, place = compilation.trace_function, compilation.place
-
-        def counted_trace(function, specs, inputs):
-            self._count(self.traces, (get_rank(), function, tuple(specs)))
-            return trace_function(function, specs, inputs)
-
-        def counted_place(graph, configuration, held):
-            self._count(self.placements, (get_rank(), id(graph)))
-            return place(graph, configuration, held=held)
-
-        patch.setattr(compilation, "trace_function", counted_trace)
-        patch.setattr(compilation, "place", counted_place)
-
-    def _count(self, counter: Counter[object], key: object) -> None:
-        with self._lock:
-            counter[key] += 1
-
-    def of_each_rank(self) -> tuple[list[int], list[int]]:
-        """Return how many traces and how many placements each rank has made."""
-        ranks = range(RANKS)
-        return tuple([sum(n for key, n in one.items() if key[0] == rank) for rank in ranks] for one in self.both)
-
-    @property
-    def both(self):
-        return self.traces, self.placements
 
 
 def train(communicator, folder) -> None:
@@ -106,6 +71,7 @@ def test_a_graph_is_traced_once_and_placed_once_by_the_same_strategies(
 ) -> None:
     if job is resume:
         run_world(RANKS, save, tmp_path)
-    counts = Counts(monkeypatch)
+    counts = CompileCounts(monkeypatch.setattr)
     run_world(RANKS, job, tmp_path)
-    assert counts.of_each_rank() == ([traces] * RANKS, [placements] * RANKS)
+    assert counts.traces == dict.fromkeys(range(RANKS), traces)
+    assert counts.placements == dict.fromkeys(range(RANKS), placements)

@@ -1,0 +1,30 @@
+"""How often ranks trace and place graphs, counted where the compiler calls these passes."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from mpiparallel.communication import get_rank
+from mpiparallel.compile import compilation
+
+
+class CompileCounts:
+    """Counts the calls of the passes on each rank; ``put`` sets an attribute of a module, as ``setattr`` does."""
+
+    def __init__(self, put: Callable[[Any, str, Any], None]) -> None:
+        self.traces: Counter[int] = Counter()
+        self.placements: Counter[int] = Counter()
+        self._lock = threading.Lock()
+        put(compilation, "trace_function", self._counted(compilation.trace_function, self.traces))
+        put(compilation, "place", self._counted(compilation.place, self.placements))
+
+    def _counted(self, function: Callable[..., Any], counter: Counter[int]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            with self._lock:
+                counter[get_rank()] += 1
+            return function(*arguments, **options)
+
+        return counted
