@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from mpiparallel.communication import occupancy
@@ -31,3 +33,25 @@ def test_an_unknown_setting_is_refused(monkeypatch) -> None:
     monkeypatch.setenv(occupancy.OVERLAP_VARIABLE, "yes")
     with pytest.raises(CommunicationError, match="'yes'"):
         occupancy.overlaps(True)
+
+
+@pytest.mark.parametrize(
+    ("cores", "wanted"),
+    [
+        ([{0}, {1}, {0}, {1}], False),
+        ([{0}, {0}, {0}, {1}], True),
+        ([{0}, {1}, {5}, {5}], True),
+        ([{0, 1}] * 4, False),
+        ([{2, 3}, {3}, {7, 8, 9}, {7}], False),
+    ],
+)
+def test_a_host_is_crowded_where_its_ranks_have_fewer_cores_than_they_are(monkeypatch, cores, wanted: bool) -> None:
+    """Ranks 0 and 1 are on one host, ranks 2 and 3 on another; what one sees counts for all."""
+    usable = threading.local()
+    monkeypatch.setattr(occupancy, "_usable_cores", lambda: usable.cores)
+
+    def crowded(world) -> bool:
+        usable.cores = cores[world.rank]
+        return occupancy.is_crowded(world, world.group((0, 1) if world.rank < 2 else (2, 3)))
+
+    assert run_world(4, crowded) == [wanted] * 4

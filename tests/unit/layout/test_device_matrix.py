@@ -61,7 +61,15 @@ def test_ranks_that_only_count_up_are_those_from_the_first(order: list[int], fir
 
 
 @pytest.mark.parametrize(
-    ("ranks", "first_rank"), [((0, 1), 0), ((0, 1, 2, 2), 0), ((3, 2, 1, -1), 0), ((3, 2, 1, 0), 1)]
+    ("ranks", "first_rank"),
+    [
+        ((0, 1), 0),
+        ((0, 1, 2, 2), 0),
+        ((0, 1, 2, 3, 3), 0),
+        ((0, 1, 2, 3, 4), 0),
+        ((3, 2, 1, -1), 0),
+        ((3, 2, 1, 0), 1),
+    ],
 )
 def test_ranks_that_do_not_fill_the_matrix_once_are_refused(ranks: tuple[int, ...], first_rank: int) -> None:
     with pytest.raises(LayoutError, match=r"device matrix \(2, 2\), ranks .*give"):

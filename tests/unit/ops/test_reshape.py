@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor, ops
+from mpiparallel import Tensor, nn, ops, set_auto_parallel_context
+from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ShapeError
+from mpiparallel.ops.reshaping import dim_groups
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -36,3 +38,38 @@ def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
 def test_a_permutation_names_each_dim_once(permutation: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match=r"permutation|out of range"):
         ops.Transpose()(X, permutation)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "groups"),
+    [
+        ((0,), (3, 0), [(0, 0)]),
+        ((6, 0), (0,), [(0, 0)]),
+        ((4, 6), (24,), [(0, 0)]),
+        ((24,), (4, 6), [(0, 0)]),
+        ((4, 1, 6), (1, 4, 2, 3), [(0, 1), (2, 2)]),
+        ((4, 3, 2), (6, 4), [(0, 0)]),
+        ((), (1, 1), []),
+    ],
+)
+def test_dims_of_equally_many_elements_are_found_and_those_of_none_are_no_exception(
+    source: tuple[int, ...], target: tuple[int, ...], groups: list[tuple[int, int]]
+) -> None:
+    assert dim_groups(source, target) == groups
+
+
+@pytest.mark.parametrize(("source", "target"), [((0,), (4, 0)), ((4, 0), (0,)), ((4, 0, 2), (0, 6))])
+def test_a_cut_tensor_without_elements_takes_any_shape_without_elements(
+    source: tuple[int, ...], target: tuple[int, ...]
+) -> None:
+    def reshaped(_communicator: object) -> tuple[int, ...]:
+        set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+
+        class Reshaping(nn.Cell):
+            def construct(self, x: Tensor) -> Tensor:
+                doubled = ops.Mul().shard((((2,) if source[0] else (1,)) + (1,) * (len(source) - 1), ()))(x, 2.0)
+                return doubled.reshape(target)
+
+        return Reshaping()(Tensor(np.zeros(source, np.float32))).shape
+
+    assert run_world(2, reshaped) == [target] * 2

@@ -9,7 +9,9 @@ import mpiparallel.ops as ops
 from mpiparallel import context
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import GradientError, ShapeError, StrategyError
+from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
 
 SIZES = (1, 2, 3, 4)
@@ -125,3 +127,29 @@ def test_the_data_parallel_gradient_all_reduce_follows_from_the_rules() -> None:
     local = local_graph(place(trace.graph, configuration), rank=1)
     reduces = [node.operator for node in local.nodes if node.operator.kind == "communication"]
     assert [(operator.name, operator.ranks()) for operator in reduces] == [("AllReduce", (0, 1, 2, 3))]
+
+
+def through_kernel(communicator, name, orders):
+    """Return what a kernel bound to arrays of these memory orders makes of two inputs, one after the other."""
+    make, shape = collectives(communicator.size)[name]
+    operator, before = make(), np.zeros(shape, np.float32, orders[0])
+    made = operator.infer(TensorSpec(shape, before.dtype))[0]
+    after = np.zeros(made.shape, made.dtype, orders[1])
+    run = operator.kernel(Runtime(communicator=communicator), [before], [after])
+    results = []
+    for factor in (1, 3):
+        before[...] = factor * _input(communicator.rank, shape)
+        run()
+        results.append(after.copy())
+    return results
+
+
+@pytest.mark.parametrize("orders", ["CF", "FC", "FF"])
+@pytest.mark.parametrize("name", collectives(1))
+def test_arrays_that_are_not_contiguous_are_sent_and_filled_like_those_that_are(name, orders) -> None:
+    wanted = run_world(2, through_kernel, name, "CC")
+    for found, expected in zip(run_world(2, through_kernel, name, orders), wanted, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for rank, (first, second) in enumerate(wanted):
+        np.testing.assert_array_equal(first, run_world(2, value_of, name)[rank])
+        np.testing.assert_array_equal(second, 3 * first)

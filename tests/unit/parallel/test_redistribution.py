@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -167,3 +168,26 @@ def test_only_ranks_between_which_elements_move_exchange():
     (step,) = redistribute(rows, columns)
     assert step.kind == "exchange"
     assert step.ranks(5) == (4, 5, 6, 7)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "max"])
+@pytest.mark.parametrize(
+    ("source_map", "partial", "target_map", "kinds"),
+    [
+        (((), ()), (0, 1), ((), ()), ["reduce"]),
+        (((), ()), (1,), ((), ()), ["reduce"]),
+        (((), ()), (0, 1), ((0,), (1,)), ["reduce", "slice"]),
+        (((0,), ()), (1,), ((), ()), ["reduce", "exchange"]),
+        (((0,), (1,)), (), ((0,), (1,)), ["exchange"]),
+    ],
+)
+def test_between_matrices_without_a_common_refinement_terms_are_reduced_then_what_is_left_moves(
+    source_map, partial, target_map, kinds, reduction
+) -> None:
+    source = Layout((6, 6), DeviceMatrix((2, 3)), source_map, partial=partial, reduction=reduction)
+    target = Layout((6, 6), DeviceMatrix((3, 2)), target_map)
+    terms = _terms(source, np.random.default_rng(3))
+    assert [step.kind for step in redistribute(source, target)] == kinds
+    whole = _whole(source, terms)
+    for rank, result in enumerate(run_world(6, redistributed, source, target, terms)):
+        np.testing.assert_array_equal(result, whole[target.box(rank).within(Box.whole((6, 6)))])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,3 +59,12 @@ def test_a_contiguous_piece_of_any_dtype_is_seen_as_bytes_without_a_copy() -> No
         piece = np.zeros((2, 3), dtype)
         assert byte_view(piece).nbytes == piece.nbytes
         assert np.shares_memory(byte_view(piece), piece)
+
+
+@given(lengths=st.lists(st.integers(0, 100), max_size=20), largest=st.integers(16, 200))
+def test_pieces_travel_together_as_long_as_they_fit(lengths: list[int], largest: int) -> None:
+    pieces = [np.zeros(length, np.uint8) for length in lengths]
+    for message, following in pairwise(messages(pieces, largest)):
+        given, first = pieces[message.pieces], pieces[following.pieces][0]
+        if all(piece.nbytes <= largest for piece in (*given, first)):
+            assert sum(aligned(piece.nbytes) for piece in given) + first.nbytes > largest

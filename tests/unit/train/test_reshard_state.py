@@ -25,8 +25,8 @@ from tests.conformance.moving_product import (
 from tests.conformance.moving_training import Losses
 
 
-@pytest.mark.parametrize("form", ["network", "places", "names", "file"])
-def test_a_strategy_may_be_a_network_a_dict_or_a_file(form, tmp_path) -> None:
+@pytest.mark.parametrize("form", ["network", "places", "names", "file", "option"])
+def test_a_strategy_may_be_a_network_a_dict_or_a_file_given_or_named_by_the_option(form, tmp_path) -> None:
     cut = ((3, 1), (1, 2))
     file = str(tmp_path / "strategy.json")
 
@@ -36,11 +36,17 @@ def test_a_strategy_may_be_a_network_a_dict_or_a_file(form, tmp_path) -> None:
         context.reset_auto_parallel_context()
 
     save()
-    strategy = {"network": Product(cut), "places": {"first": cut}, "names": {"MatMul_weight": cut}, "file": file}[form]
+    asked = {
+        "network": {"strategy": Product(cut)},
+        "places": {"strategy": {"first": cut}},
+        "names": {"strategy": {"MatMul_weight": cut}},
+        "file": {"strategy": file},
+        "option": {"strategy_ckpt_load_file": file},
+    }[form]
 
     def job(communicator):
         model, losses = make_model(((2, 1), (1, 2))), Losses()
-        legs = [At(5, lambda: model.reshard(strategy, ranks=6))]
+        legs = [At(5, lambda: model.reshard(ranks=6, **asked))]
         model.reshard(ranks=4)
         model.train(3, rows(), [losses, *legs], dataset_sink_mode=False)
         assert model.predict_network.weight.layout.cuts == (1, 2)

@@ -69,3 +69,15 @@ def test_a_link_to_the_folder_of_a_rank_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in" / "rank_1").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(TransformError, match="rank_1: is a link, which is not followed"):
         newest_files(tmp_path / "in")
+
+
+@pytest.mark.parametrize("newer", [(0, 1, 2), (0, 2), (1,), ()], ids=str)
+def test_where_all_manifests_are_damaged_the_newest_step_of_which_there_are_files_counts(
+    tmp_path: Path, newer: tuple[int, ...]
+) -> None:
+    """A rank that has only older files has lost its own; what no manifest names was not completed."""
+    make(tmp_path, "net-1_2.manifest.json", "net-1_3.manifest.json")
+    make(tmp_path, *(f"rank_{rank}/net-{step}.h5" for rank in range(3) for step in ("1_2", "1_4")))
+    make(tmp_path, *(f"rank_{rank}/net-1_3.h5" for rank in newer))
+    name, ranks = ("net-1_3.h5", newer) if newer else ("net-1_2.h5", range(3))
+    assert newest_files(tmp_path) == {rank: tmp_path / f"rank_{rank}" / name for rank in ranks}

@@ -74,6 +74,12 @@ def test_copies_that_differ_are_refused_when_they_are_compared(
         transform_checkpoints(folder, tmp_path / "out", "net", strategy, strategies[4], compare_replicas=True)
     transform_checkpoints(folder, tmp_path / "out", "net", strategy, strategies[4])
     assert_folder(tmp_path / "out", "net", 4)
+    files = {rank: folder / f"rank_{rank}" / "net-1_7.ckpt" for rank in range(8)}
+    one = tmp_path / "one.ckpt"
+    with pytest.raises(TransformError, match="the copies of a slice differ"):
+        transform_checkpoint_by_rank(2, files, one, strategy, strategies[4], compare_replicas=True)
+    transform_checkpoint_by_rank(2, files, one, strategy, strategies[4])
+    assert_same(read_slices(one), slices_of(WHOLE, LAYOUTS[4], 2))
 
 
 def test_what_ranks_have_of_their_own_is_refused_unless_the_first_is_wanted(

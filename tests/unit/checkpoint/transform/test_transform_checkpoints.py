@@ -135,3 +135,19 @@ def test_processes_share_the_targets_and_tell_of_their_errors(eight: Path, tmp_p
     report = transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=2)
     assert list(report.files) == [0, 1, 2, 3]
     assert_folder(tmp_path / "out", "net", 4)
+
+
+def test_slices_of_over_a_mebibyte_and_of_unlike_sizes_are_each_written_whole(tmp_path: Path) -> None:
+    """They are read into the same memory one after the other, which must be as long as the longest."""
+    whole = {"least": numbers((4, 70000)), "most": numbers((8, 150001)), "between": numbers((4, 100000), "float64")}
+    layouts = {name: Layout(array.shape, DeviceMatrix((2,)), ((0,), ())) for name, array in whole.items()}
+    write_state(tmp_path / "in", whole, layouts, 2)
+    strategy = write_layouts(tmp_path / "s.ckpt", layouts)
+    columns = {name: Layout(array.shape, DeviceMatrix((2,)), ((), (0,))) for name, array in whole.items()}
+    transform_checkpoints(tmp_path / "in", tmp_path / "out", "net", strategy)
+    assert_same(read_slices(tmp_path / "out" / "rank_0" / "net0.ckpt"), whole)
+    transform_checkpoints(
+        tmp_path / "in", tmp_path / "cut", "net", strategy, write_layouts(tmp_path / "t.ckpt", columns)
+    )
+    for rank in range(2):
+        assert_same(read_slices(tmp_path / "cut" / f"rank_{rank}" / f"net{rank}.ckpt"), slices_of(whole, columns, rank))

@@ -53,3 +53,41 @@ def test_ranks_that_come_and_go_or_have_no_watchdog_are_never_overdue(folders: l
         assert unbounded.look_for_overdue(float(now)) is None
         for recorder, number in zip(recorders[1:], calls, strict=True):
             recorder.leave(number)
+
+
+def waiting_for_rank_0(folders: list[RankFolder]) -> list[FlightRecorder]:
+    recorders = [recorded(folder) for folder in folders]
+    for recorder in recorders[1:]:
+        enter(recorder)
+    return recorders
+
+
+def test_a_wait_for_a_rank_that_has_ended_is_told_once_four_looks_have_found_it(folders: list[RankFolder]) -> None:
+    check, patient = HangCheck(folders), HangCheck(folders, survives_deaths=True)
+    waiting_for_rank_0(folders)[0].change_state(flight_format.ENDED)
+    *early, told = [check.look() for _ in range(4)]
+    assert early == [None] * 3
+    assert told is not None
+    assert told.startswith("ranks 1-2 wait in MPI_Init #1 (all ranks) for rank 0")
+    # Where a training survives deaths, the MPI library is given longer to see one.
+    assert [patient.look() for _ in range(11)] == [None] * 11
+    assert patient.look() == told
+
+
+def test_a_wait_that_changes_is_looked_at_anew(folders: list[RankFolder]) -> None:
+    check = HangCheck(folders)
+    recorders = [recorded(folder) for folder in folders]
+    recorders[0].change_state(flight_format.ENDED)
+    enter(recorders[2])
+    assert [check.look() for _ in range(3)] == [None] * 3
+    enter(recorders[1])
+    assert [check.look() for _ in range(3)] == [None] * 3
+    told = check.look()
+    assert told is not None
+    assert told.startswith("ranks 1-2 wait in MPI_Init")
+
+
+def test_a_wait_for_a_rank_that_may_still_come_is_never_told(folders: list[RankFolder]) -> None:
+    check = HangCheck(folders)
+    waiting_for_rank_0(folders)
+    assert [check.look() for _ in range(20)] == [None] * 20

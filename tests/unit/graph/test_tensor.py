@@ -1,0 +1,42 @@
+"""Tensors made of others: what is not there yet is not made, and what has a dtype of its own is converted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import Tensor
+from mpiparallel.common.initializer import initializer
+from mpiparallel.graph.trace import Trace, recording
+
+
+def test_a_tensor_of_one_whose_values_come_later_has_none_yet_either() -> None:
+    later = initializer("ones", (2, 3), np.float32)
+    copy = Tensor(later)
+    assert (copy.has_init, copy.shape, copy.dtype) == (True, (2, 3), later.dtype)
+    assert copy.initial is later.initial
+    assert copy.asnumpy().tolist() == [[1.0] * 3] * 2
+
+
+def test_a_tensor_of_one_in_a_trace_stands_for_the_same_value() -> None:
+    trace = Trace()
+    with recording(trace):
+        x = Tensor.of_value(trace.graph.add_input("x", Tensor(np.ones(3, np.float32)).spec))
+        copy = Tensor(x)
+    assert copy.value is x.value
+    assert copy.spec == x.spec
+
+
+@pytest.mark.parametrize("dtype", [None, np.float32, np.float64, np.int8])
+def test_a_tensor_of_one_with_values_has_them_in_the_dtype_that_is_asked_for(dtype: type | None) -> None:
+    values = np.arange(4, dtype=np.float32)
+    copy = Tensor(Tensor(values), dtype)
+    assert copy.asnumpy().dtype == (np.float32 if dtype is None else dtype)
+    assert copy.asnumpy().tolist() == values.tolist()
+    assert not copy.has_init
+
+
+def test_a_tensor_of_one_whose_values_come_later_is_made_for_another_dtype() -> None:
+    copy = Tensor(initializer("ones", (2,), np.float32), np.float64)
+    assert copy.asnumpy().dtype == np.float64
+    assert copy.asnumpy().tolist() == [1.0, 1.0]

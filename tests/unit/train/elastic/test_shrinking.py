@@ -1,0 +1,65 @@
+"""When a training is to go on without ranks that die."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mpiparallel import set_auto_parallel_context
+from mpiparallel.train.elastic.shrinking import is_wanted
+
+SURVIVAL = "mpiparallel.communication.mpi.survival"
+
+
+def world(rank: int = 0, size: int = 4, library: str = "Open MPI") -> Any:
+    return SimpleNamespace(rank=rank, size=size, library=library)
+
+
+@pytest.fixture
+def problem(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """What the MPI library lacks, as a stand-in for it says: this process starts no MPI."""
+    lacks: list[str | None] = [None]
+    library = ModuleType(SURVIVAL)
+    library.survival_problem = lambda: lacks[0]  # type: ignore[attr-defined]
+    package = ModuleType(SURVIVAL.rpartition(".")[0])
+    package.survival = library  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, SURVIVAL.rpartition(".")[0], package)
+    monkeypatch.setitem(sys.modules, SURVIVAL, library)
+    return lacks
+
+
+@pytest.mark.parametrize(
+    ("mode", "policy", "communicator", "wanted"),
+    [
+        ("data_parallel", "shrink", world(), True),
+        ("semi_auto_parallel", "shrink", world(rank=3, size=2), True),
+        ("stand_alone", "shrink", world(), False),
+        ("data_parallel", "shrink", world(size=1), False),
+        ("data_parallel", "shrink", world(library="threads"), False),
+        ("data_parallel", "abort", world(), False),
+        ("data_parallel", None, world(), False),
+    ],
+)
+def test_a_training_of_several_ranks_together_goes_on_where_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, problem: list[str | None], mode: str, policy: str | None, communicator: Any, wanted
+) -> None:
+    if policy is None:
+        monkeypatch.delenv("MPIPARALLEL_ON_FAILURE", raising=False)
+    else:
+        monkeypatch.setenv("MPIPARALLEL_ON_FAILURE", policy)
+    set_auto_parallel_context(parallel_mode=mode)
+    assert is_wanted(communicator) is wanted
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_where_the_mpi_library_cannot_the_first_rank_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: list[str | None], rank: int
+) -> None:
+    problem[0] = "MPI is too old"
+    monkeypatch.setenv("MPIPARALLEL_ON_FAILURE", "shrink")
+    set_auto_parallel_context(parallel_mode="data_parallel")
+    assert not is_wanted(world(rank))
+    assert ("cannot go on when a rank dies: MPI is too old" in capsys.readouterr().err) is (rank == 0)
