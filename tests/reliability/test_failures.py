@@ -173,8 +173,10 @@ def test_collective_that_does_not_match_ends_the_job_and_names_who_called_it_whe
 
 @pytest.mark.parametrize(
     ("kinds", "fingerprints"),
-    [(mismatched_ranks.KINDS, "on"), (mismatched_ranks.STRICT_KINDS, "strict")],
-    ids=["on", "strict"],
+    [
+        pytest.param(mismatched_ranks.KINDS, "on", marks=pytest.mark.sample, id="on"),
+        pytest.param(mismatched_ranks.STRICT_KINDS, "strict", id="strict"),
+    ],
 )
 @pytest.mark.parametrize("interpreter", interpreters(), ids=library)
 def test_collective_that_does_not_match_raises_on_every_rank_before_anything_is_changed(

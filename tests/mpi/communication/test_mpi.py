@@ -14,7 +14,7 @@ CONFORMANCE = "tests.mpi.communication.conformance_ranks"
 MANAGEMENT = "tests.mpi.communication.management_ranks"
 
 
-@pytest.mark.parametrize("size", [3, 4])
+@pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.sample), 4])
 def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
     output = mpi_run(size, CONFORMANCE)
     for rank in range(size):
@@ -26,6 +26,7 @@ def test_more_than_two_gibibytes_travel(mpi_run: Callable[..., str]) -> None:
     assert output.count("has moved more than 2 GiB") == 2
 
 
+@pytest.mark.sample
 def test_shared_memory_leaves_nothing_behind(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(2, "tests.mpi.communication.shared_memory_ranks")
     assert output.count("leaves nothing behind") == 2

@@ -26,6 +26,33 @@ if "deaf" in sys.argv:
 time.sleep(3600)
 """
 
+# An mpirun that is told to end, as by Ctrl-C, and hears some signals of those that follow.
+INTERRUPTED = """
+import os, pathlib, signal, sys, time
+heard = pathlib.Path(sys.argv[1], "heard").open("w", buffering=1)
+def hear(number, frame):
+    print(signal.Signals(number).name, file=heard)
+    if number != signal.SIGINT:
+        sys.exit(1)
+for name in sys.argv[2:]:
+    signal.signal(getattr(signal, name), hear)
+for name in {"SIGINT", "SIGTERM"}.difference(sys.argv):
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+os.kill(os.getppid(), signal.SIGINT)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("hears", [["SIGINT", "SIGTERM"], ["SIGTERM"], []])
+def test_an_interrupt_that_does_not_end_mpirun_is_followed_by_sigterm_and_that_by_sigkill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hears: list[str]
+) -> None:
+    monkeypatch.setattr(module, "_SIGNAL_GRACE_SECONDS", 0.2)
+    command = Command((sys.executable, "-c", INTERRUPTED, str(tmp_path), *hears), dict(os.environ), {})
+    outcome = supervise(command, 2, tmp_path, Terms(timeout=3600.0))
+    assert (outcome.code, outcome.message) == (130, "ended by SIGINT")
+    assert (tmp_path / "heard").read_text().split() == hears
+
 
 @pytest.mark.parametrize("words", [[], ["deaf"]])
 def test_a_failed_job_ends_also_where_mpirun_does_not(
