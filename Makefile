@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 # Tests start thousands of processes: each would compile all modules anew where this is set, as in many containers.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site command-line lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak bench clean
+.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site command-line lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -13,6 +13,7 @@ CUDA ?= cuda12x
 METADATA := setup.cfg setup.py pyproject.toml
 # Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi runs all of them after it.
 SAMPLED = $(EMPTY) or sample
+TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples
 SOAKED := tests/reliability $(addprefix tests/unit/, train/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
@@ -26,8 +27,7 @@ test: .venv/.test .venv-mpich/.test ## run the tests: all on threads, a sample u
 test: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test: export OPENBLAS_NUM_THREADS := 1
 test:
-	.venv/bin/python -m pytest -n auto --dist worksteal \
-		-m "(not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples"
+	.venv/bin/python -m pytest -n auto --dist worksteal -m "$(TESTED)"
 
 test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Open MPI and with MPICH, and let ranks die
 test-mpi: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
@@ -105,6 +105,14 @@ soak:
 	.venv/bin/python -m pytest -m cluster tests/cluster
 	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/reliability.md
 
+# ONLY="mpiparallel/layout ..." changes files there alone, TESTS="tests/unit/layout ..." runs tests there alone.
+mutants: .venv/.mutants .venv-mpich/.test ## change the code in drawn places, list what no test notices; hours: [N=150] [SEED=0]
+mutants: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+mutants: export OPENBLAS_NUM_THREADS := 1
+mutants:
+	.venv/bin/python -m tests.mutants --count $(or $(N),150) --seed $(or $(SEED),0) --marked "$(TESTED)" \
+		$(if $(ONLY),--only $(ONLY)) $(if $(TESTS),--tests $(TESTS))
+
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done
 
@@ -118,12 +126,13 @@ clean: ## remove the virtual environments, the caches and the demo's results
 .venv/.demo: EXTRAS := demo
 .venv/.test: EXTRAS := demo,test,dev
 .venv/.docs: EXTRAS := demo,test,dev,docs
+.venv/.mutants: EXTRAS := demo,test,dev,mutants
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
 .venv-torch/.interop: EXTRAS := test,interop
 .venv-mindspore/.interop: EXTRAS := test,interop-mindspore
 
-.venv/.demo .venv/.test .venv/.docs .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
+.venv/.demo .venv/.test .venv/.docs .venv/.mutants .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \

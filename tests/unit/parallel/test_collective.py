@@ -11,7 +11,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import GradientError, ShapeError, StrategyError
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
 
 SIZES = (1, 2, 3, 4)
