@@ -68,16 +68,17 @@ def listens(job: subprocess.Popen[str], number: signal.Signals) -> bool:
 
 
 ENDS = [
-    ("os.kill(os.getpid(), signal.SIGKILL)", 137, "died first: killed by SIGKILL"),
+    pytest.param(
+        "os.kill(os.getpid(), signal.SIGKILL)", 137, "died first: killed by SIGKILL", marks=pytest.mark.sample
+    ),
     ("os.kill(os.getpid(), signal.SIGSEGV)", 139, "died first: killed by SIGSEGV"),
     ("os._exit(5)", 5, "died first: it left with exit code 5"),
     ("os._exit(0)", 1, "died first"),
-    ("raise KeyError('no such')", 1, "failed first: KeyError: 'no such'"),
+    pytest.param("raise KeyError('no such')", 1, "failed first: KeyError: 'no such'", marks=pytest.mark.sample),
     ("sys.exit(7)", 7, "failed first: it left with exit code 7"),
 ]
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize(("end", "code", "words"), ENDS)
 def test_first_cause_is_told_with_its_last_lines(
     mpi_python: Path, tmp_path: Path, end: str, code: int, words: str

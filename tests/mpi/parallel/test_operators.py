@@ -13,8 +13,7 @@ from tests.mpi.parallel.operator_ranks import SAMPLE
 pytestmark = pytest.mark.mpi
 
 
-@pytest.mark.sample
-@pytest.mark.parametrize("size", [3, 4])
+@pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.sample), 4])
 def test_operators_on_mpi_ranks_equal_one_rank_under_every_strategy(mpi_run, size) -> None:
     sampled = [case for case in CASES if case.name in SAMPLE]
     assert len(sampled) == len(SAMPLE)
