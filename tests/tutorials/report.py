@@ -35,14 +35,17 @@ class Block(NamedTuple):
 
 
 def tutorials(entries: Entries) -> list[str]:
-    """Return the table of the listings: a row for each claim, in the order of the documents."""
+    """Return the table of the listings: a row for each claim, in the order of the documents' names.
+
+    Two documents may have been followed at the same time, so their results may lie among each other.
+    """
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
         rows.setdefault((entry["document"], entry["shows"]), []).append(entry)
     lines = [
         f"| {document} | {', '.join(found[0]['listings']) or 'left to the reader'} | {_claim(shows)} "
         f"| {_ranks(found)} | {_outcomes(found)} | {_mended(document, found[0]['listings'])} |"
-        for (document, shows), found in rows.items()
+        for (document, shows), found in sorted(rows.items(), key=lambda row: row[0][0])
     ]
     head = f"| document | listings | what is seen | ranks | {' | '.join(BRANDS.values())} | mended |"
     return [head, "|---|---|---|---|---|---|---|", *lines]

@@ -28,6 +28,20 @@ def test_a_claim_has_one_row_and_each_library_its_column() -> None:
     assert rewritten(text, entries) == text
 
 
+def test_the_claims_of_a_document_lie_together_in_the_order_in_which_they_were_seen() -> None:
+    seen = [("two", "b"), ("one", "y"), ("two", "a"), ("one", "x")]
+    entries = [
+        RUN | {"document": document, "shows": shows, "mpi": "openmpi", "outcome": "passed"} for document, shows in seen
+    ]
+    lines = [line for line in rewritten(PAGE, entries).splitlines() if "| init |" in line]
+    assert [(line.split(" | ")[0], line.split(" | ")[2]) for line in lines] == [
+        ("| one", "y"),
+        ("| one", "x"),
+        ("| two", "b"),
+        ("| two", "a"),
+    ]
+
+
 def result(branch: str, outcome: str = "passed", **others: str) -> dict[str, str]:
     return SAMPLE | {"branch": branch, "outcome": outcome} | others
 
