@@ -11,6 +11,7 @@ from compiling.networks import Batch, Branches, encoder, trained, wide
 from compiling.resident import peak, restart_peak
 
 from mpiparallel import Model, context
+from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.context.settings import current_configuration
@@ -38,9 +39,10 @@ def compile_branches(count: int, ranks: int) -> Figures:
 
 def _compile(model: Model, batch: Batch) -> Figures:
     configuration = current_configuration()
-    sharded, placing = timed(lambda: model.shard(batch, configuration))
-    graph, localising = timed(lambda: local_graph(sharded, 0))
-    _, planning = timed(lambda: plan_buffers(graph))
+    with collector_paused():  # as it is where a program is made
+        sharded, placing = timed(lambda: model.shard(batch, configuration))
+        graph, localising = timed(lambda: local_graph(sharded, 0))
+        _, planning = timed(lambda: plan_buffers(graph))
     return {"trace and place": placing, "local graph": localising, "memory": planning}
 
 

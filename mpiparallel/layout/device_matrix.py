@@ -11,6 +11,8 @@ from math import prod
 from mpiparallel.errors import LayoutError
 from mpiparallel.layout.interned import Interned
 
+_MOST_GROUPS = 16
+
 
 @dataclass(frozen=True)
 class DeviceMatrix(metaclass=Interned):
@@ -100,11 +102,24 @@ class DeviceMatrix(metaclass=Interned):
         >>> DeviceMatrix((2, 4)).group(6, (0,))
         (2, 6)
         """
-        here = self.coordinates(rank)
-        moving = set(axes)
-        ranges = [range(n) if axis in moving else (here[axis],) for axis, n in enumerate(self.shape)]
+        here, moving = self.coordinates(rank), frozenset(axes)
+        place = tuple(0 if axis in moving else index for axis, index in enumerate(here))
+        found = self._groups.get((moving, place))
+        if found is None:
+            if len(self._groups) >= _MOST_GROUPS:
+                self._groups.clear()
+            found = self._groups[moving, place] = self._group(moving, place)
+        return found
+
+    def _group(self, moving: frozenset[int], place: tuple[int, ...]) -> tuple[int, ...]:
+        ranges = [range(n) if axis in moving else (place[axis],) for axis, n in enumerate(self.shape)]
         group = tuple(self.rank_at(place) for place in product(*ranges))
         return tuple(sorted(group)) if self.ranks else group
+
+    @cached_property
+    def _groups(self) -> dict[tuple[frozenset[int], tuple[int, ...]], tuple[int, ...]]:
+        # A graph asks for its own rank's groups at each collective; those of all ranks would need much memory.
+        return {}
 
     def reshaped(self, shape: tuple[int, ...]) -> DeviceMatrix:
         """Return the same ranks, in the same order, on other axes."""
