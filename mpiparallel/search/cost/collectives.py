@@ -1,0 +1,88 @@
+"""The seconds of a collective, by the algorithm that is quickest for its group and its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log2
+
+from mpiparallel.search.machine.machine import Link, Machine
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that communicate: ``hosts`` of them are on, ``on_host`` of each; ``beside`` groups share a host's card."""
+
+    hosts: int
+    on_host: int
+    beside: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self.hosts * self.on_host
+
+
+def all_reduce_time(machine: Machine, group: Group, size: float) -> float:
+    """Return the seconds until each rank has the sum of ``size`` bytes of all.
+
+    Between hosts it is summed inside each, then over the hosts in as many parts as a host has members, then gathered
+    inside. In each it is recursive doubling or reduce-scatter and gather, whichever is quicker.
+    """
+    if group.size < 2:
+        return 0.0
+    if group.hosts == 1:
+        return _summed(machine, machine.inside, group.on_host, size)
+    inside = _scattered(machine, machine.inside, group.on_host, size) + _gathered(machine.inside, group.on_host, size)
+    return inside + _summed(machine, _card(machine, group), group.hosts, size / group.on_host)
+
+
+def gather_time(machine: Machine, group: Group, size: float) -> float:
+    """Return the seconds until each rank has all ``size`` bytes, of which it had an equal part."""
+    if group.hosts == 1:
+        return _gathered(machine.inside, group.on_host, size)
+    between = _gathered(_card(machine, group), group.hosts, size / group.on_host)
+    return between + _gathered(machine.inside, group.on_host, size)
+
+
+def reduce_scatter_time(machine: Machine, group: Group, size: float) -> float:
+    """Return the seconds until each rank has its part of the sum of ``size`` bytes of all."""
+    if group.hosts == 1:
+        return _scattered(machine, machine.inside, group.on_host, size)
+    inside = _scattered(machine, machine.inside, group.on_host, size)
+    return inside + _scattered(machine, _card(machine, group), group.hosts, size / group.on_host)
+
+
+def exchange_time(machine: Machine, group: Group, received: float) -> float:
+    """Return the seconds until each rank has got ``received`` bytes, from all others alike."""
+    others = group.size - 1
+    if others < 1:
+        return 0.0
+    near = group.on_host - 1
+    inside = near * machine.inside.latency + received * near / others / machine.inside.bandwidth
+    if group.hosts == 1:
+        return inside
+    link = _card(machine, group)
+    return inside + (others - near) * link.latency + received * (others - near) / others / link.bandwidth
+
+
+def _card(machine: Machine, group: Group) -> Link:
+    """Return the link between hosts that is left for one member, with all groups on a host at it at a time."""
+    return Link(machine.between.latency, machine.between.bandwidth / (group.beside * group.on_host))
+
+
+def _summed(machine: Machine, link: Link, ranks: int, size: float) -> float:
+    if ranks < 2:
+        return 0.0
+    rounds = ceil(log2(ranks))
+    whole = rounds * (link.latency + size / link.bandwidth + size / machine.reduction_rate)
+    return min(whole, _scattered(machine, link, ranks, size) + _gathered(link, ranks, size))
+
+
+def _scattered(machine: Machine, link: Link, ranks: int, size: float) -> float:
+    if ranks < 2:
+        return 0.0
+    return _gathered(link, ranks, size) + (ranks - 1) / ranks * size / machine.reduction_rate
+
+
+def _gathered(link: Link, ranks: int, size: float) -> float:
+    return 0.0 if ranks < 2 else ceil(log2(ranks)) * link.latency + (ranks - 1) / ranks * size / link.bandwidth

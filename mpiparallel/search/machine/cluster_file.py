@@ -1,0 +1,136 @@
+"""Machines as JSON files: read with every fault by its line and field, and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, Final
+
+from mpiparallel.cluster.json_document import child, shown
+from mpiparallel.cluster.json_lines import line_numbers
+from mpiparallel.cluster.text_file import read_text
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.search.machine.machine import Link, Machine
+
+_MICRO: Final = 1e-6
+_GIGA: Final = 1e9
+_WHOLE: Final = {"hosts": "hosts", "ranks_per_host": "ranks_per_host"}
+_NUMBERS: Final = {
+    "memory_gb": ("memory", _GIGA),
+    "gflops": ("operation_rate", _GIGA),
+    "memory_bandwidth_gb": ("memory_bandwidth", _GIGA),
+    "reduction_gb": ("reduction_rate", _GIGA),
+    "launch_us": ("launch", _MICRO),
+}
+"""The fields of the file, each with that of a machine and its unit; gb is 1e9 bytes, or as many a second."""
+_LINK: Final = {"latency_us": ("latency", _MICRO), "bandwidth_gb": ("bandwidth", _GIGA)}
+_FIELDS: Final = (*_WHOLE, *_NUMBERS, "products", "inside", "between")
+
+
+def load_machine(path: str | Path) -> Machine:
+    """Return the machine that a file describes; what it leaves out is as by default.
+
+    Raises ConfigurationError with file, line and field of each fault.
+    """
+    return parse_machine(read_text(path, "cluster file"), str(path))
+
+
+def parse_machine(text: str, source: str) -> Machine:
+    """Return the machine of JSON ``text``; ``source`` names it in errors."""
+    try:
+        document = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise ConfigurationError(f"{source}:{line}: {error}; write well-formed JSON") from None
+    reading = _Reading()
+    values = reading.machine(document)
+    if reading.faults:
+        lines = line_numbers(text, [path for path in reading.faults if path])
+        told = sorted((lines.get(path, 1), f"{path}: {fault}".lstrip(": ")) for path, fault in reading.faults.items())
+        raise ConfigurationError("\n".join(f"{source}:{line}: {fault}" for line, fault in told))
+    return Machine(**values)
+
+
+def machine_json(machine: Machine) -> str:
+    """Return the text of a file that describes a machine.
+
+    >>> parse_machine(machine_json(Machine(hosts=2)), "copy").hosts
+    2
+    """
+    document: dict[str, Any] = {name: getattr(machine, name) for name in _WHOLE}
+    for name, (attribute, unit) in _NUMBERS.items():
+        if isfinite(getattr(machine, attribute)):
+            document[name] = _rounded(getattr(machine, attribute) / unit)
+    document["products"] = [[_rounded(size), _rounded(rate / _GIGA)] for size, rate in machine.products]
+    for name in ("inside", "between"):
+        link = getattr(machine, name)
+        document[name] = {key: _rounded(getattr(link, attribute) / unit) for key, (attribute, unit) in _LINK.items()}
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in document.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.6g}")
+
+
+@dataclass
+class _Reading:
+    """The values of a machine as they are read, and what is wrong, by the path of the field."""
+
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def machine(self, document: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in self._object("", document, _FIELDS).items():
+            if name in _WHOLE:
+                found[name] = self._number(name, value, whole=True)
+            elif name in _NUMBERS:
+                attribute, unit = _NUMBERS[name]
+                found[attribute] = self._number(name, value) * unit
+            elif name == "products":
+                found[name] = self._products(value)
+            else:
+                link = self._object(name, value, tuple(_LINK))
+                missing = [key for key in _LINK if key not in link]
+                if missing and name not in self.faults:
+                    self.faults[name] = f"{missing[0]} is missing; give latency_us and bandwidth_gb"
+                    continue
+                found[name] = Link(
+                    **{_LINK[key][0]: self._number(child(name, key), one) * _LINK[key][1] for key, one in link.items()}
+                )
+        return found
+
+    def _object(self, path: str, value: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            self.faults[path] = f"{shown(value)} is no object; write {{...}} with {', '.join(known)}"
+            return {}
+        for name in value:
+            if name not in known:
+                self.faults[child(path, name)] = f"is not known; known are {', '.join(known)}"
+        return {name: one for name, one in value.items() if name in known}
+
+    def _number(self, path: str, value: Any, whole: bool = False) -> Any:
+        kinds = (int,) if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < inf:
+            self.faults[path] = f"{shown(value)} must be a {'whole ' if whole else ''}number above 0"
+            return 1
+        return value
+
+    def _products(self, value: Any) -> tuple[tuple[float, float], ...]:
+        if not isinstance(value, list) or not value:
+            self.faults["products"] = f"{shown(value)} must be a list of [operations, gflops]"
+            return ()
+        found: list[tuple[float, float]] = []
+        for place, pair in enumerate(value):
+            path = child("products", place)
+            if not isinstance(pair, list) or len(pair) != 2:
+                self.faults[path] = f"{shown(pair)} must be a pair [operations, gflops]"
+                continue
+            size, rate = (self._number(child(path, index), one) for index, one in enumerate(pair))
+            if found and size <= found[-1][0] and path not in self.faults:
+                self.faults[path] = f"{shown(size)} operations come after {found[-1][0]:g}; begin with the smallest"
+            found.append((float(size), rate * _GIGA))
+        return tuple(found)

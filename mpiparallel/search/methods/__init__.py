@@ -1,0 +1,1 @@
+"""How options are chosen: exactly, or quickly."""

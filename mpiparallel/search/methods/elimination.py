@@ -1,0 +1,174 @@
+"""The cheapest options for a sum of tables: one choice after another is decided for all that the others may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiparallel.search.problem.views import Array, Table, View, cells, joined_views
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The option of each choice, and their cost. ``exact`` says that there is nothing cheaper."""
+
+    options: tuple[int, ...]
+    cost: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """A choice that was decided: its best class for all that others may be, as its options."""
+
+    choice: int
+    best: Table
+    options: Array
+
+
+def eliminate(
+    tables: Sequence[Table], counts: Sequence[int], most_cells: int, in_time: Callable[[], bool] = lambda: True
+) -> Elimination:
+    """Return the cheapest of all options; ``counts`` has how many each choice has.
+
+    The choice that needs the smallest table goes first. Where that would have more than ``most_cells``, or time is
+    over, the choice that most tables depend on takes the option that promises most by itself, and ``exact`` is false.
+    """
+    elimination = _Elimination(tables, counts)
+    exact = True
+    while elimination.open:
+        choice, size = elimination.cheapest()
+        if size <= most_cells and in_time():
+            elimination.eliminate(choice)
+        else:
+            exact = False
+            elimination.guess()
+    options = elimination.options()
+    return Elimination(options, float(sum(table.at(options) for table in tables)), exact)
+
+
+class _Elimination:
+    def __init__(self, tables: Sequence[Table], counts: Sequence[int]) -> None:
+        self._counts = counts
+        self._buckets: dict[int, list[Table]] = {choice: [] for choice in range(len(counts))}
+        self._decided: list[_Decided] = []
+        self._sizes: dict[int, int] = {}
+        for table in tables:
+            self._put(table)
+        self.open = set(range(len(counts)))
+
+    def _put(self, table: Table) -> None:
+        for choice in table.choices:
+            self._buckets[choice].append(table)
+            for other in table.choices:
+                self._sizes.pop(other, None)
+
+    def _take(self, choice: int) -> list[Table]:
+        tables = self._buckets.pop(choice)
+        for table in tables:
+            for other in table.choices:
+                self._sizes.pop(other, None)
+                if other != choice:
+                    self._buckets[other] = [one for one in self._buckets[other] if one is not table]
+        return tables
+
+    def cheapest(self) -> tuple[int, int]:
+        """Return the choice whose elimination needs the smallest table, and its size."""
+        for choice in self.open - self._sizes.keys():
+            self._sizes[choice] = cells(joined_views(self._buckets[choice]))
+        choice = min(self.open, key=lambda one: (self._sizes[one], one))
+        return choice, self._sizes[choice]
+
+    def eliminate(self, choice: int) -> None:
+        """Decide a choice for all that the others may be."""
+        tables = self._take(choice)
+        self.open.remove(choice)
+        if not tables:
+            self._decided.append(_Decided(choice, _constant(0), np.zeros(1, np.int64)))
+            return
+        views = joined_views(tables)
+        total: Array = np.zeros((1,) * len(views))
+        for table in tables:
+            total = total + table.over(views)
+        axis = next(place for place, view in enumerate(views) if view.choice == choice)
+        rest = (*views[:axis], *views[axis + 1 :])
+        best = total.argmin(axis)
+        self._decided.append(_Decided(choice, Table(rest, best), views[axis].first_options))
+        if rest:
+            self._put(Table(rest, total.min(axis)))
+
+    def guess(self) -> None:
+        """Give the choice that most tables depend on the option that is cheapest where all others suit it."""
+        choice = max(self.open, key=lambda one: (len(self._buckets[one]), -one))
+        tables = self._take(choice)
+        self.open.remove(choice)
+        promise = np.zeros(self._counts[choice])
+        for table in tables:
+            axis = table.choices.index(choice)
+            others = tuple(place for place in range(len(table.views)) if place != axis)
+            promise += table.values.min(others)[table.views[axis].classes]
+        option = int(promise.argmin())
+        self._decided.append(_Decided(choice, _constant(0), np.array([option])))
+        for table in tables:
+            axis = table.choices.index(choice)
+            rest = (*table.views[:axis], *table.views[axis + 1 :])
+            if rest:
+                self._put(Table(rest, table.values.take(int(table.views[axis].classes[option]), axis)))
+
+    def options(self) -> tuple[int, ...]:
+        found = [0] * len(self._counts)
+        for decided in reversed(self._decided):
+            found[decided.choice] = int(decided.options[int(decided.best.at(found))])
+        return tuple(found)
+
+
+def lower_bound(tables: Sequence[Table], counts: Sequence[int], most_cells: int) -> float:
+    """Return a cost that no options go below: as by elimination, but tables that are too many are decided apart."""
+    open_tables = list(tables)
+    bound = float(sum(table.values for table in open_tables if not table.views))
+    open_tables = [table for table in open_tables if table.views]
+    left = set(range(len(counts)))
+    while left:
+        choice = min(left, key=lambda one: (_joint_cells(open_tables, one), one))
+        left.remove(choice)
+        mine = [table for table in open_tables if choice in table.choices]
+        open_tables = [table for table in open_tables if choice not in table.choices]
+        for bucket in _buckets(mine, most_cells):
+            made = _minimum(bucket, choice)
+            if made.views:
+                open_tables.append(made)
+            else:
+                bound += float(made.values)
+    return bound
+
+
+def _joint_cells(tables: Sequence[Table], choice: int) -> int:
+    return cells(joined_views(table for table in tables if choice in table.choices))
+
+
+def _buckets(tables: Sequence[Table], most_cells: int) -> list[list[Table]]:
+    buckets: list[list[Table]] = []
+    for table in sorted(tables, key=lambda one: -one.values.size):
+        for bucket in buckets:
+            if cells(joined_views([*bucket, table])) <= most_cells:
+                bucket.append(table)
+                break
+        else:
+            buckets.append([table])
+    return buckets
+
+
+def _minimum(tables: Sequence[Table], choice: int) -> Table:
+    views = joined_views(tables)
+    total: Array = np.zeros((1,) * len(views))
+    for table in tables:
+        total = total + table.over(views)
+    axis = next(place for place, view in enumerate(views) if view.choice == choice)
+    return Table((*views[:axis], *views[axis + 1 :]), total.min(axis))
+
+
+def _constant(value: int) -> Table:
+    views: tuple[View, ...] = ()
+    return Table(views, np.array(value))

@@ -1,0 +1,62 @@
+"""Recursive programming: all operators are cut by one prime factor of the ranks after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.search.problem.choices import Choice
+
+
+def prime_factors(number: int) -> list[int]:
+    """Return the prime factors, the largest first.
+
+    >>> prime_factors(12)
+    [3, 2, 2]
+    """
+    found, factor = [], 2
+    while number > 1:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return found[::-1]
+
+
+def cut_further(choice: Choice, strategy: Strategy, factor: int) -> tuple[Strategy, ...]:
+    """Return a strategy, and those of the choice's options that cut one label more by a factor, in their order."""
+    return tuple(one for one in choice.options if one == strategy or _is_cut_once_more(choice, strategy, one, factor))
+
+
+def _is_cut_once_more(choice: Choice, strategy: Strategy, other: Strategy, factor: int) -> bool:
+    changed = set()
+    sides = zip(strategy, other, choice.node.equation.strategy_inputs, strict=True)
+    for before, after, labels in sides:
+        for cut, finer, label in zip(before, after, labels, strict=True):
+            if cut != finer:
+                if finer != cut * factor:
+                    return False
+                changed.add(label)
+    return len(changed) == 1
+
+
+def rounds(choices: Sequence[Choice], ranks: int) -> Iterator[int]:
+    """Yield the factors by which operators are cut, one a round, as long as one of them has a choice."""
+    if any(choice.is_free for choice in choices):
+        yield from prime_factors(ranks)
+
+
+def uncut(choice: Choice) -> Strategy:
+    """Return the option that cuts least."""
+    return min(choice.options, key=lambda one: prod(cut for cuts in one for cut in cuts))
+
+
+def narrowed(choices: Sequence[Choice], strategies: Sequence[Strategy], factor: int) -> tuple[Choice, ...]:
+    """Return the choices of a round: what each operator has, or one label cut once more."""
+    pairs = zip(choices, strategies, strict=True)
+    return tuple(
+        replace(choice, options=cut_further(choice, strategy, factor)) if choice.is_free else choice
+        for choice, strategy in pairs
+    )

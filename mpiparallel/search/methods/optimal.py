@@ -1,0 +1,30 @@
+"""The best strategies there are, and quick ones over the same tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpiparallel.search.methods.elimination import eliminate, lower_bound
+from mpiparallel.search.methods.memory_bound import Priced, within_memory
+from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.problem import Problem
+from mpiparallel.search.problem.views import Table
+
+
+def solve_by_elimination(problem: Problem, most_cells: int, limit: float, clock: Clock) -> tuple[Priced, float]:
+    """Return the options of a problem within a limit of bytes, and a bound; exact if tables have few enough cells."""
+
+    def solve(price: float) -> Priced:
+        tables = priced_tables(problem, price)
+        found = eliminate(tables, problem.counts, most_cells, clock.has_time)
+        bound = found.cost if found.exact else lower_bound(tables, problem.counts, most_cells)
+        return Priced(found.options, problem.cost(found.options), problem.bytes(found.options), bound)
+
+    return within_memory(solve, limit, clock.has_time)
+
+
+def priced_tables(problem: Problem, price: float) -> Sequence[Table]:
+    """Return the seconds of a problem, with the bytes of memory at a price."""
+    if not price:
+        return problem.seconds
+    return (*problem.seconds, *(Table(table.views, table.values * price) for table in problem.memory))

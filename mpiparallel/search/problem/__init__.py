@@ -1,0 +1,1 @@
+"""All placements of a graph at once: each operator's options, and what they cost together."""

@@ -1,0 +1,114 @@
+"""What is chosen: the strategy of each forward operator that can have one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mpiparallel.compile.operands import operands_of
+from mpiparallel.compile.strategies import Strategies
+from mpiparallel.errors import StrategyError
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.parallel.legal_strategies import legal_strategies
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A node and the strategies that it may have; one alone where the program says it."""
+
+    node: Node
+    options: tuple[Strategy, ...]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is anything to choose."""
+        return len(self.options) > 1
+
+
+def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, ...]:
+    """Return the choices of a graph on so many devices; strategies that are ``given`` stay as they are.
+
+    No dim is cut into more parts than it has elements. Gradients and updates, and what follows its input, are placed by
+    rules.
+    """
+    found = []
+    for node in graph.nodes:
+        if not node.is_forward:
+            continue
+        strategy = given.inputs.get(node)
+        if strategy is not None:
+            found.append(Choice(node, (strategy,)))
+        elif not (node.notes.follows or node.operator.follows or node.operator.keeps_layouts):
+            options = _options(node, devices)
+            if options:
+                found.append(Choice(node, options))
+    return tuple(found)
+
+
+def _options(node: Node, devices: int) -> tuple[Strategy, ...]:
+    try:
+        equation, extents = node.equation, operands_of(node).extents()
+    except (NotImplementedError, StrategyError):
+        return ()
+    return tuple(
+        strategy
+        for strategy in legal_strategies(equation, devices)
+        if all(
+            cut <= extents.get(label or "", 1)
+            for cuts, labels in zip(strategy, equation.strategy_inputs, strict=True)
+            for cut, label in zip(cuts, labels, strict=True)
+        )
+    )
+
+
+@dataclass(frozen=True)
+class SharedChoices:
+    """Choices, by their numbers, whose operators use a parameter in common; ``nodes`` are these and casts before."""
+
+    choices: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    parameters: tuple[Value, ...]
+
+
+def share_parameters(graph: Graph, choices: Sequence[Choice]) -> tuple[SharedChoices, ...]:
+    """Return the choices in groups: operators that use one parameter, or a cast of it, are in one."""
+    casts = _casts_of_parameters(graph, {choice.node for choice in choices})
+    group_of: dict[int, set[int]] = {}
+    user_of: dict[Value, int] = {}
+    for number, choice in enumerate(choices):
+        group_of[number] = {number}
+        for root in _roots(choice.node, casts):
+            other = user_of.setdefault(root, number)
+            if other not in group_of[number]:
+                group_of[number] |= group_of[other]
+                for member in group_of[number]:
+                    group_of[member] = group_of[number]
+    groups = {id(group): group for group in group_of.values()}
+    return tuple(_shared(graph, choices, sorted(group), casts) for group in groups.values())
+
+
+def _casts_of_parameters(graph: Graph, chosen: Iterable[Node]) -> dict[Value, tuple[Value, Node | None]]:
+    """Return of each parameter and each cast of one, the parameter and the node that casts."""
+    chosen = set(chosen)
+    found: dict[Value, tuple[Value, Node | None]] = {value: (value, None) for value in graph.parameters.values()}
+    for node in graph.nodes:
+        if node.is_forward and node.operator.name == "Cast" and node not in chosen and len(node.inputs) == 1:
+            before = found.get(node.inputs[0])
+            if before is not None:
+                found[node.outputs[0]] = (before[0], node)
+    return found
+
+
+def _roots(node: Node, casts: dict[Value, tuple[Value, Node | None]]) -> list[Value]:
+    return [casts[value][0] for value in node.inputs if value in casts]
+
+
+def _shared(
+    graph: Graph, choices: Sequence[Choice], members: Sequence[int], casts: dict[Value, tuple[Value, Node | None]]
+) -> SharedChoices:
+    users = [choices[member].node for member in members]
+    parameters = dict.fromkeys(root for node in users for root in _roots(node, casts))
+    needed = {*users, *(cast for root, cast in casts.values() if cast is not None and root in parameters)}
+    nodes = tuple(node for node in graph.nodes if node in needed) if len(needed) > 1 else tuple(users)
+    return SharedChoices(tuple(members), nodes, tuple(parameters))

@@ -1,0 +1,231 @@
+"""All placements of a graph at once: the compiler's policy, asked once for each combination that makes a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from operator import attrgetter, itemgetter
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.strategies import Strategies
+from mpiparallel.compile.strategy_policy import StrategyPolicy
+from mpiparallel.errors import StrategyError
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.parallel.placement import Placement
+from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters
+from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.symbol import Symbol, combined, made_symbol
+from mpiparallel.search.problem.views import Table, whole_view
+
+Stored = tuple[Layout, Layout, Layout]
+"""Where a parameter is, where operators use it, and where it is kept."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the policy says of a node: its placement, where its outputs are, and parameters that it places first."""
+
+    placement: Placement
+    outputs: tuple[Layout, ...]
+    stored: tuple[Stored, ...] = ()
+
+
+@dataclass
+class Placements:
+    """Where each node and value of a graph is, as symbols over the choices; ``impossible`` costs what cannot be."""
+
+    nodes: dict[Node, Symbol[Placement]] = field(default_factory=dict)
+    values: dict[Value, Symbol[Layout]] = field(default_factory=dict)
+    used: dict[str, Symbol[Layout]] = field(default_factory=dict)
+    stored: dict[str, Symbol[Layout]] = field(default_factory=dict)
+    impossible: list[Table] = field(default_factory=list)
+
+
+def all_placements(
+    graph: Graph,
+    choices: Sequence[Choice],
+    given: Strategies,
+    held: Mapping[str, Layout],
+    configuration: ParallelConfiguration,
+    clock: Clock,
+) -> Placements:
+    """Return all placements of a graph by the options of its choices.
+
+    ``given`` are the strategies of the program, ``held`` the layouts in which ranks hold parameters, by name. Raises
+    TimeOverError when the clock says so.
+    """
+    return _Placer(graph, choices, given, held, configuration, clock).run()
+
+
+class _Placer:
+    def __init__(
+        self,
+        graph: Graph,
+        choices: Sequence[Choice],
+        given: Strategies,
+        held: Mapping[str, Layout],
+        configuration: ParallelConfiguration,
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._graph, self._choices, self._given = graph, choices, given
+        self._held, self._configuration = held, configuration
+        self._devices = DeviceMatrix((configuration.device_num,))
+        self._found = Placements()
+        first = {choice.node: choice.options[0] for choice in choices}
+        self._sharded = ShardedGraph(graph, self._devices)
+        self._policy = StrategyPolicy(self._sharded, given.with_inputs(first), held, configuration)
+
+    def run(self) -> Placements:
+        groups = share_parameters(self._graph, self._choices)
+        self._begin({value for group in groups for value in group.parameters})
+        for group in groups:
+            self._clock.check()
+            self._place_together(group)
+        for node in self._graph.nodes:
+            if node not in self._found.nodes:
+                self._clock.check()
+                self._place(node)
+        return self._found
+
+    def _begin(self, shared: set[Value]) -> None:
+        """Lay out the inputs, and the parameters that no choice lays out."""
+        users = Graph(
+            inputs=self._graph.inputs,
+            nodes=[node for node in self._graph.nodes if not shared.intersection(node.inputs)],
+            parameters={name: value for name, value in self._graph.parameters.items() if value not in shared},
+        )
+        begun = ShardedGraph(users, self._devices)
+        chosen = {choice.node: choice.options[0] for choice in self._choices}
+        StrategyPolicy(begun, self._given.with_inputs(chosen), self._held, self._configuration).begin()
+        self._found.values.update((value, Symbol.always(layout)) for value, layout in begun.layouts.items())
+        self._found.used.update((name, Symbol.always(layout)) for name, layout in begun.used.items())
+        self._found.stored.update((name, Symbol.always(layout)) for name, layout in begun.stored.items())
+
+    def _place_together(self, group: SharedChoices) -> None:
+        """Place operators that share parameters, under all combinations of their options."""
+        choices = [self._choices[number] for number in group.choices]
+        made = [self._outcomes_of(group, options) for options in product(*(choice.options for choice in choices))]
+        possible = next((one for one in made if one is not None), None)
+        if possible is None:
+            options = tuple(choice.options[0] for choice in choices)
+            self._outcomes_of(group, options, refuses=True)
+            return
+        views = [whole_view(number, len(self._choices[number].options)) for number in group.choices]
+        numbers = np.arange(len(made)).reshape([view.count for view in views])
+        if any(one is None for one in made):
+            costs = np.array([0.0 if one is not None else np.inf for one in made]).reshape(numbers.shape)
+            self._found.impossible.append(Table(tuple(views), costs))
+        symbol = made_symbol(views, numbers, [one if one is not None else possible for one in made])
+        for place, choice in enumerate(choices):
+            self._keep(choice.node, symbol.mapped(itemgetter(0)).mapped(itemgetter(place)))
+        for place, value in enumerate(group.parameters):
+            self._keep_parameter(value, symbol.mapped(itemgetter(1)).mapped(itemgetter(place)))
+
+    def _outcomes_of(
+        self, group: SharedChoices, options: Sequence[Any], refuses: bool = False
+    ) -> tuple[tuple[_Outcome, ...], tuple[Stored, ...]] | None:
+        """Return the placements of operators that share parameters, and where these are; None where it cannot be."""
+        strategies = {self._choices[n].node: option for n, option in zip(group.choices, options, strict=True)}
+        graph = Graph(nodes=list(group.nodes), parameters={value.name: value for value in group.parameters})
+        sharded = ShardedGraph(graph, self._devices)
+        given = Strategies(strategies, self._given.outputs)
+        policy = StrategyPolicy(sharded, given, self._held, self._configuration)
+        outcomes = []
+        try:
+            policy.begin()
+            for number in group.choices:
+                node = self._choices[number].node
+                placement = policy.place(node)
+                outcomes.append(_Outcome(placement, policy.left_in(node, placement)))
+        except StrategyError:
+            if refuses:
+                raise
+            return None
+        stored = tuple(
+            (sharded.layouts[value], sharded.used[value.name], sharded.stored[value.name]) for value in group.parameters
+        )
+        return tuple(outcomes), stored
+
+    def _place(self, node: Node) -> None:
+        """Place a node that has no choice, wherever what decides on it may be."""
+        reads = self._reads(node)
+        new = [value for value in node.inputs if value.parameter is not None and value not in self._found.values]
+        new = list(dict.fromkeys(new))
+
+        def outcome(*items: Any) -> _Outcome:
+            self._set(node, reads, items)
+            placement = self._policy.place(node)
+            layouts, used, stored = self._sharded.layouts, self._sharded.used, self._sharded.stored
+            told = tuple((layouts[value], used[value.name], stored[value.name]) for value in new)
+            return _Outcome(placement, self._policy.left_in(node, placement), told)
+
+        symbol = combined([symbol for _, _, symbol in reads], outcome)
+        self._keep(node, symbol)
+        for place, value in enumerate(new):
+            self._keep_parameter(value, symbol.mapped(attrgetter("stored")).mapped(itemgetter(place)))
+
+    def _set(self, node: Node, reads: Sequence[tuple[str, Any, Any]], items: Sequence[Any]) -> None:
+        """Let the policy see what a node reads as these items."""
+        sharded = self._sharded
+        for part in (sharded.layouts, sharded.used, sharded.stored, sharded.placements):
+            part.clear()
+        for value in node.inputs:
+            known = self._found.values.get(value)
+            if known is not None:
+                sharded.layouts[value] = known.items[0]
+        parts: dict[str, dict[Any, Any]] = {
+            "layout": sharded.layouts,
+            "used": sharded.used,
+            "origin": sharded.placements,
+        }
+        for (name, key, _), item in zip(reads, items, strict=True):
+            parts[name][key] = item
+
+    def _reads(self, node: Node) -> list[tuple[str, Any, Symbol[Any]]]:
+        """Return what may decide on the placement of a node: the part of what is known, which of it, and its symbol."""
+        operator, origin = node.operator, node.notes.origin
+        found: dict[tuple[str, Any], Symbol[Any]] = {}
+
+        def reads_value(value: Value) -> None:
+            if value in self._found.values:
+                found["layout", value] = self._found.values[value]
+            if value.name in self._found.used and value.parameter is not None:
+                found["used", value.name] = self._found.used[value.name]
+
+        if operator.updates and not operator.keeps_terms:
+            reads_value(node.inputs[operator.updates[0]])
+            if operator.laid_out_as is not None:
+                reads_value(node.inputs[operator.laid_out_as])
+        elif origin is not None and node.notes.like is None:
+            found["origin", origin] = self._found.nodes[origin]
+            near = {*origin.inputs, *origin.outputs, *self._graph.cotangents.get(origin, ())}
+            for value in node.inputs:
+                if operator.linear or (value not in near and value.constant is None):
+                    reads_value(value)
+        else:
+            for value in node.inputs:
+                reads_value(value)
+                landed = self._graph.gradients.get(value)
+                if landed is not None:
+                    reads_value(landed)
+            if node.notes.like is not None:
+                reads_value(node.notes.like)
+        return [(part, key, symbol) for (part, key), symbol in found.items()]
+
+    def _keep(self, node: Node, symbol: Symbol[_Outcome]) -> None:
+        self._found.nodes[node] = symbol.mapped(lambda one: one.placement)
+        for place, value in enumerate(node.outputs):
+            self._found.values[value] = symbol.mapped(attrgetter("outputs")).mapped(itemgetter(place))
+
+    def _keep_parameter(self, value: Value, symbol: Symbol[Stored]) -> None:
+        self._found.values[value] = symbol.mapped(lambda one: one[0])
+        self._found.used[value.name] = symbol.mapped(lambda one: one[1])
+        self._found.stored[value.name] = symbol.mapped(lambda one: one[2])

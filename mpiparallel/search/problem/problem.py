@@ -1,0 +1,215 @@
+"""The problem of a search: the choices of a graph, and tables whose sum is what a step costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isqrt
+from operator import attrgetter, itemgetter
+
+import numpy as np
+
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.reading import read_layouts
+from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
+from mpiparallel.search.cost.prices import Prices, bytes_held
+from mpiparallel.search.problem.choices import Choice
+from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.placements import Placements, all_placements
+from mpiparallel.search.problem.symbol import Symbol, combinations, combined_cells
+from mpiparallel.search.problem.task import Task
+from mpiparallel.search.problem.views import Array, Table, coarsened, joined_views
+
+_MOST_CELLS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The choices of a graph; ``seconds`` and ``memory`` (bytes of a rank) are sums of tables over them.
+
+    ``moving`` are those of ``seconds`` that price communication. ``exact`` says that the sum is the cost of what runs:
+    where many operators take one value at once, moves that several of them share may be counted more than once.
+    """
+
+    choices: tuple[Choice, ...]
+    computing: tuple[Table, ...]
+    moving: tuple[Table, ...]
+    memory: tuple[Table, ...]
+    exact: bool
+
+    @property
+    def seconds(self) -> tuple[Table, ...]:
+        """What a step costs."""
+        return (*self.computing, *self.moving)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many options each choice has."""
+        return tuple(len(choice.options) for choice in self.choices)
+
+    def cost(self, options: Sequence[int]) -> float:
+        """Return the seconds of a step by these options."""
+        return float(sum(table.at(options) for table in self.seconds))
+
+    def bytes(self, options: Sequence[int]) -> float:
+        """Return the bytes that a rank holds by these options."""
+        return float(sum(table.at(options) for table in self.memory))
+
+    def strategies(self, options: Sequence[int]) -> dict[Node, tuple[tuple[int, ...], ...]]:
+        """Return the strategy of each node by these options."""
+        pairs = zip(self.choices, options, strict=True)
+        return {choice.node: choice.options[option] for choice, option in pairs}
+
+
+def problem_of(task: Task, choices: tuple[Choice, ...], clock: Clock) -> Problem:
+    """Return the problem of these choices; raise TimeOverError where there is no time to price all of it."""
+    placements = all_placements(task.graph, choices, task.given, task.held, task.configuration, clock)
+    return _Pricing(task.graph, choices, placements, task.prices, clock).problem()
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """A layout in which a value is wanted; wishes of one ``kind`` are met together where they are equal."""
+
+    layout: Symbol[Layout]
+    kind: object
+
+
+class _Pricing:
+    def __init__(
+        self, graph: Graph, choices: tuple[Choice, ...], placements: Placements, prices: Prices, clock: Clock
+    ) -> None:
+        self._graph, self._choices, self._placements, self._prices = graph, choices, placements, prices
+        self._clock = clock
+        self._exact = True
+
+    def problem(self) -> Problem:
+        live = live_nodes(self._graph)
+        computing = [
+            self._placements.nodes[node].prices(partial(self._prices.computing, node))
+            for node in live
+            if not node.operator.is_view
+        ]
+        wishes = self._wishes(live)
+        moving = [table for value, wanted in wishes.items() for table in self._moves(value, wanted)]
+        for node in live:
+            moving += self._left(node)
+        computing += self._placements.impossible
+        memory = self._memory()
+        return Problem(self._choices, tuple(computing), tuple(moving), tuple(memory), self._exact)
+
+    def _wishes(self, live: Sequence[Node]) -> dict[Value, list[_Wish]]:
+        """Return the layouts in which each value is wanted, those that are always equal once."""
+        found: dict[Value, dict[object, _Wish]] = {}
+
+        def wish(value: Value, layout: Symbol[Layout], kind: object) -> None:
+            views = tuple(view.key for view in layout.table.views)
+            key = views, layout.table.values.tobytes(), layout.items, kind
+            found.setdefault(value, {})[key] = _Wish(layout, kind)
+
+        for node in live:
+            read = self._placements.nodes[node].mapped(partial(read_layouts, node.operator))
+            for index, value in enumerate(node.inputs):
+                if index not in node.operator.unread and (value.constant is None):
+                    wanted = read.mapped(itemgetter(index)).mapped(_priced)
+                    wish(value, wanted, _again(node) if value.parameter is not None else None)
+        for value in self._graph.outputs:
+            own = self._placements.values.get(value)
+            if own is not None and value.constant is None:
+                devices = own.items[0].devices
+                whole = Layout.replicated(value.spec.shape, DeviceMatrix((devices.size,))).canonical
+                wish(value, Symbol.always(whole), None)
+        return {value: list(wishes.values()) for value, wishes in found.items()}
+
+    def _moves(self, value: Value, wishes: Sequence[_Wish]) -> list[Table]:
+        """Return what it costs to take a value to where it is wanted, each place once."""
+        self._clock.check()
+        own = self._placements.values[value].mapped(_priced)
+        return [self._moved_to(value, own, together) for together in self._together(own, wishes)]
+
+    def _together(self, own: Symbol[Layout], wishes: Sequence[_Wish]) -> list[list[Symbol[Layout]]]:
+        """Return the wishes in groups: those that may be equal in one, as long as its table is not too large."""
+        groups: list[tuple[object, set[Layout], list[Symbol[Layout]]]] = []
+        for wish in wishes:
+            items = {item.canonical for item in wish.layout.items}
+            apart = items - {own.items[0].canonical} if len(own.items) == 1 else items
+            for kind, known, layouts in groups:
+                if kind == wish.kind and known & apart:
+                    if combined_cells([own, *layouts, wish.layout]) > _MOST_CELLS:
+                        self._exact = False
+                        continue
+                    known |= items
+                    layouts.append(wish.layout)
+                    break
+            else:
+                groups.append((wish.kind, items, [wish.layout]))
+        return [layouts for _, _, layouts in groups]
+
+    def _moved_to(self, value: Value, own: Symbol[Layout], wanted: Sequence[Symbol[Layout]]) -> Table:
+        known: dict[Layout, int] = {}
+        numbered = [
+            (layout, np.array([known.setdefault(item.canonical, len(known)) for item in layout.items]))
+            for layout in wanted
+        ]
+        views = joined_views(symbol.table for symbol in (own, *wanted))
+        total = np.zeros(tuple(view.count for view in views))
+        before: list[Array] = []
+        for layout, numbers in numbered:
+            pair_views, places, rows = combinations([own, layout])
+            costs = np.array([self._move(value, own.items[one], layout.items[other]) for one, other in rows])
+            cost = Table(pair_views, costs[places]).over(views)
+            places_wanted = Table(layout.table.views, numbers[layout.table.values]).over(views)
+            met = np.zeros((1,) * len(views), bool)
+            for other in before:
+                met = met | (other == places_wanted)
+            total += np.where(met, 0.0, cost)
+            before.append(places_wanted)
+        return coarsened(views, total)
+
+    def _move(self, value: Value, source: Layout, target: Layout) -> float:
+        return self._prices.moving(source, target, value.spec.dtype.itemsize)
+
+    def _left(self, node: Node) -> list[Table]:
+        """Return what it costs to move the outputs of a node at once, where its program says so."""
+        tables = []
+        outputs = self._placements.nodes[node].mapped(attrgetter("outputs"))
+        for place, value in enumerate(node.outputs):
+            made = outputs.mapped(itemgetter(place)).mapped(_priced)
+            left = self._placements.values[value].mapped(_priced)
+            if made.items != left.items:
+                tables.append(self._moved_to(value, made, [left]))
+        return tables
+
+    def _memory(self) -> list[Table]:
+        """Return the bytes of parameters and states as they are kept, and of what the gradient reads of the network."""
+        tables = []
+        for name, value in self._graph.parameters.items():
+            stored = self._placements.stored.get(name)
+            if stored is not None:
+                tables.append(_bytes(stored, value))
+        return tables + [_bytes(self._placements.values[value], value) for value in kept_for_gradient(self._graph)]
+
+
+def _priced(layout: Layout) -> Layout:
+    """Return the layout that stands for one in prices: the planner's steps are the same, and there are fewer of them.
+
+    Where the ranks are no power of a prime, whether two device matrices have a common refinement is not seen from it.
+    """
+    size = layout.devices.size
+    prime = next((factor for factor in range(2, isqrt(size) + 1) if size % factor == 0), size)
+    while size % prime == 0 and size > 1:
+        size //= prime
+    return layout.canonical if size == 1 else layout
+
+
+def _bytes(layout: Symbol[Layout], value: Value) -> Table:
+    return layout.prices(lambda one: float(bytes_held(one, value.spec.dtype.itemsize)))
+
+
+def _again(node: Node) -> object:
+    """Return the stretch that a node is computed in once more, whose parameters are then gathered anew."""
+    segment = node.notes.segment if node.notes.origin is None else node.notes.origin.notes.segment
+    return segment if segment is not None and segment.recomputed and segment.regathers else None

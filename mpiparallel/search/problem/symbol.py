@@ -1,0 +1,74 @@
+"""Something whose value depends on choices: a layout or a placement in all placements of a graph at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from mpiparallel.search.problem.views import Table, View, cells, coarsened, joined_views
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class Symbol(Generic[Item]):
+    """``items``, and a table of their numbers: which one it is under which options."""
+
+    table: Table
+    items: tuple[Item, ...]
+
+    @classmethod
+    def always(cls, item: Item) -> Symbol[Item]:
+        """Return what is the same whatever is chosen."""
+        return cls(Table((), np.zeros((), np.int64)), (item,))
+
+    def at(self, options: Sequence[int]) -> Item:
+        """Return what it is where each choice has the option of its number."""
+        return self.items[int(self.table.at(options))]
+
+    def mapped(self, function: Callable[[Item], Made]) -> Symbol[Made]:
+        """Return the symbol of a function of what it is."""
+        return made_symbol(self.table.views, self.table.values, [function(item) for item in self.items])
+
+    def prices(self, price: Callable[[Item], float]) -> Table:
+        """Return the table of a number for what it is."""
+        numbers = np.array([price(item) for item in self.items])
+        return coarsened(self.table.views, numbers[self.table.values])
+
+
+def made_symbol(views: Sequence[View], numbers: Any, made: Sequence[Made]) -> Symbol[Made]:
+    """Return the symbol whose items are ``made``, in the places of ``numbers``; equal items become one."""
+    distinct: dict[Made, int] = {}
+    merged = np.array([distinct.setdefault(one, len(distinct)) for one in made])
+    return Symbol(coarsened(views, merged[numbers]), tuple(distinct))
+
+
+def combined(symbols: Sequence[Symbol[Any]], function: Callable[..., Made]) -> Symbol[Made]:
+    """Return the symbol of a function of several, called once for each combination that there is."""
+    views, numbers, rows = combinations(symbols)
+    made = [function(*(symbol.items[place] for symbol, place in zip(symbols, row, strict=True))) for row in rows]
+    return made_symbol(views, numbers, made)
+
+
+def combined_cells(symbols: Sequence[Symbol[Any]]) -> int:
+    """Return how many cells a table over all choices of some symbols has."""
+    return cells(joined_views(symbol.table for symbol in symbols))
+
+
+def combinations(symbols: Sequence[Symbol[Any]]) -> tuple[tuple[View, ...], Any, list[tuple[int, ...]]]:
+    """Return the views of several symbols together, which combination is where, and these by the numbers of items."""
+    views = joined_views(symbol.table for symbol in symbols)
+    shape = tuple(view.count for view in views)
+    codes = np.zeros(shape, np.int64)
+    for symbol in symbols:
+        codes = codes * len(symbol.items) + symbol.table.over(views)
+    known, places = np.unique(codes, return_inverse=True)
+    sizes = [len(symbol.items) for symbol in symbols]
+    steps = [prod(sizes[index + 1 :]) for index in range(len(sizes))]
+    rows = [tuple(int(code) // step % size for step, size in zip(steps, sizes, strict=True)) for code in known]
+    return views, places.reshape(shape), rows

@@ -1,0 +1,136 @@
+"""The search for the strategies of a graph, by one of four methods over one cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Node
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.search.cost.floor import least_seconds
+from mpiparallel.search.cost.memory import bytes_kept
+from mpiparallel.search.cost.step import step_cost
+from mpiparallel.search.methods.answer import Answer
+from mpiparallel.search.methods.elimination import eliminate
+from mpiparallel.search.methods.halving import narrowed, rounds, uncut
+from mpiparallel.search.methods.memory_bound import Priced, within_memory
+from mpiparallel.search.methods.optimal import priced_tables, solve_by_elimination
+from mpiparallel.search.methods.propagation import propagate
+from mpiparallel.search.problem.choices import Choice, choices_of
+from mpiparallel.search.problem.clock import Clock, TimeOverError
+from mpiparallel.search.problem.problem import Problem, problem_of
+from mpiparallel.search.problem.task import Task
+
+_LARGE: Final = 1 << 25
+_SMALL: Final = 1 << 13
+
+
+@dataclass(frozen=True)
+class _Search:
+    task: Task
+    choices: tuple[Choice, ...]
+    clock: Clock
+    memory: float
+
+    def answer(self, strategies: dict[Node, Strategy], bound: float) -> Answer:
+        """Return the answer that these strategies are, priced as it would run."""
+        sharded = self.task.placed(strategies)
+        cost = step_cost(sharded, self.task.prices)
+        return Answer(strategies, cost.seconds, min(bound, cost.seconds), bytes_kept(sharded))
+
+
+def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> Answer:
+    """Return strategies for the operators of a graph that have none; those that are given stay.
+
+    ``mode`` is one of ``MODES``. After ``timeout`` seconds it is the best so far. A rank may hold ``memory`` bytes of
+    parameters, states and what the gradient reads. It is never dearer than batch parallelism of all operators without
+    a strategy, if that fits.
+
+    Raises ConfigurationError where nothing fits, which says by how much.
+    """
+    choices = choices_of(task.graph, task.given, task.configuration.device_num)
+    started = _Search(task, choices, Clock(timeout), memory)
+    floor = least_seconds(task.graph, task.prices.machine, task.configuration.device_num)
+    found = [started.answer({}, floor)]
+    stopped = False
+    try:
+        for method in MODES[mode] if any(choice.is_free for choice in choices) else ():
+            found.append(method(started, floor))
+    except TimeOverError:
+        stopped = True
+    fitting = [one for one in found if one.memory <= memory]
+    if not fitting:
+        least = min(found, key=lambda one: one.memory)
+        raise ConfigurationError(
+            f"search: a rank may hold {memory / 1e9:.3g} GB, but the least that was found are "
+            f"{least.memory / 1e9:.3g} GB of parameters, states and what the gradient reads; use more ranks, the "
+            "parallel optimizer or recomputation"
+        )
+    best = min(fitting, key=lambda one: one.seconds)
+    bound = max((one.bound for one in found if one.bound <= best.seconds), default=floor)
+    return Answer(best.strategies, best.seconds, bound, best.memory, stopped)
+
+
+def _recursive(search: _Search, floor: float) -> Answer:
+    """Cut all operators by one prime factor of the ranks after the other, each time in the best way."""
+
+    known: dict[tuple[int, tuple[Strategy, ...]], Problem] = {}
+
+    def solve(price: float) -> Priced:
+        strategies = tuple(uncut(choice) for choice in search.choices)
+        for factor in rounds(search.choices, search.task.configuration.device_num):
+            if (factor, strategies) not in known:
+                choices = narrowed(search.choices, strategies, factor)
+                known[factor, strategies] = problem_of(search.task, choices, search.clock)
+            problem = known[factor, strategies]
+            options = eliminate(priced_tables(problem, price), problem.counts, _SMALL).options
+            strategies = tuple(choice.options[one] for choice, one in zip(problem.choices, options, strict=True))
+        places = [choice.options.index(one) for choice, one in zip(search.choices, strategies, strict=True)]
+        return Priced(tuple(places), problem.cost(options), problem.bytes(options), floor)
+
+    found, _ = within_memory(solve, search.memory, search.clock.has_time)
+    return search.answer(_strategies(search.choices, found.options), floor)
+
+
+def _programming(search: _Search, floor: float) -> Answer:
+    """Eliminate with small tables; where these do not suffice, guess."""
+    return _eliminated(search, _SMALL)
+
+
+def _optimal(search: _Search, floor: float) -> Answer:
+    """Eliminate with tables as large as they must be."""
+    return _eliminated(search, _LARGE)
+
+
+def _eliminated(search: _Search, most_cells: int) -> Answer:
+    problem = problem_of(search.task, search.choices, search.clock)
+    found, bound = solve_by_elimination(problem, most_cells, search.memory, search.clock)
+    return search.answer(_strategies(search.choices, found.options), bound)
+
+
+def _propagated(search: _Search, floor: float) -> Answer:
+    """Go from what is decided to its neighbours, each of which takes what suits it best."""
+    problem = problem_of(search.task, search.choices, search.clock)
+
+    def solve(price: float) -> Priced:
+        options = propagate(problem, priced_tables(problem, price))
+        return Priced(options, problem.cost(options), problem.bytes(options), floor)
+
+    found, _ = within_memory(solve, search.memory, search.clock.has_time)
+    return search.answer(_strategies(search.choices, found.options), floor)
+
+
+def _strategies(choices: Sequence[Choice], options: Sequence[int]) -> dict[Node, Strategy]:
+    return {choice.node: choice.options[one] for choice, one in zip(choices, options, strict=True)}
+
+
+MODES: Final[dict[str, tuple[Callable[[_Search, float], Answer], ...]]] = {
+    "recursive_programming": (_recursive,),
+    "dynamic_programming": (_recursive, _programming),
+    "sharding_propagation": (_propagated,),
+    "optimal": (_recursive, _optimal),
+}
+"""What each mode does, one after the other: the cheapest result counts, and the best so far when time runs out."""

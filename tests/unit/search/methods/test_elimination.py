@@ -1,0 +1,75 @@
+"""Elimination against the sum of all tables, written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpiparallel.search.methods.elimination import eliminate, lower_bound
+from mpiparallel.search.methods.memory_bound import Priced, within_memory
+from mpiparallel.search.problem.views import Table, View, whole_view
+
+
+@st.composite
+def sums(draw):
+    """Some tables over choices of two to four options, each of which sees of a choice what it likes."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    counts = generator.integers(2, 5, draw(st.integers(1, 5))).tolist()
+    tables = []
+    for _ in range(draw(st.integers(1, 7))):
+        scope = np.flatnonzero(generator.random(len(counts)) < 0.5).tolist()
+        views = tuple(_seen(generator, choice, counts[choice]) for choice in scope)
+        values = generator.integers(0, 20, [view.count for view in views]).astype(float)
+        values[generator.random(values.shape) < 0.05] = np.inf
+        tables.append(Table(views, values))
+    return tables, counts
+
+
+def _seen(generator, choice, options):
+    classes = np.unique(generator.integers(0, options, options), return_inverse=True)[1]
+    return View(choice, classes.reshape(-1))
+
+
+def written_out(tables, counts):
+    return sum((table.over([whole_view(*pair) for pair in enumerate(counts)]) for table in tables), np.zeros(counts))
+
+
+@given(sums())
+def test_elimination_finds_the_cheapest_of_all_options(case) -> None:
+    tables, counts = case
+    whole = written_out(tables, counts)
+    found = eliminate(tables, counts, 1 << 20)
+    assert found.exact
+    assert found.cost == whole[found.options] == whole.min()
+
+
+@given(sums(), st.integers(1, 30))
+def test_with_small_tables_the_cost_is_that_of_the_options_and_the_bound_is_below_all(case, most_cells) -> None:
+    tables, counts = case
+    whole = written_out(tables, counts)
+    found = eliminate(tables, counts, most_cells)
+    assert found.cost == whole[found.options]
+    assert lower_bound(tables, counts, most_cells) <= whole.min() <= found.cost
+
+
+PLANS = ((1.0, 9.0), (2.0, 6.0), (2.5, 5.5), (5.0, 2.0))
+"""The seconds and bytes of some plans."""
+
+
+def cheapest(price: float) -> Priced:
+    place = min(range(len(PLANS)), key=lambda one: PLANS[one][0] + price * PLANS[one][1])
+    seconds, size = PLANS[place]
+    return Priced((place,), seconds, size, seconds + price * size)
+
+
+@pytest.mark.parametrize(("limit", "place"), [(10, 0), (9, 0), (7, 1), (2, 3)])
+def test_a_price_of_memory_leads_to_a_plan_that_fits_and_to_a_bound_below_it(limit, place) -> None:
+    found, bound = within_memory(cheapest, limit)
+    assert found.options == (place,)
+    assert bound <= PLANS[place][0] + 1e-9
+
+
+def test_where_nothing_fits_it_is_the_plan_that_needs_least() -> None:
+    assert within_memory(cheapest, 1.0)[0].options == (3,)

@@ -1,0 +1,224 @@
+"""The four searches against all strategies, one by one, and against the plans that people make by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+import pytest
+
+from mpiparallel import nn, ops
+from mpiparallel.compile.strategies import Strategies
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.search.machine.machine import Link, Machine
+from mpiparallel.search.problem.choices import choices_of
+from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.problem import problem_of
+from mpiparallel.search.problem.views import whole_view
+from mpiparallel.search.search import MODES, search
+from tests.conformance.searched_networks import Drawn, Transformer, task_of, weight
+
+FAMILY = [(seed, *size) for seed in range(300) for size in ((4, 8), (6, 4))]
+SAMPLE = [(seed, *size) for seed in range(3) for size in ((3, 8), (4, 4))]
+
+
+def problem(task):
+    return problem_of(task, choices_of(task.graph, task.given, task.configuration.device_num), Clock())
+
+
+def all_costs(task) -> np.ndarray:
+    """The seconds of every strategy of every operator."""
+    found = problem(task)
+    views = [whole_view(*pair) for pair in enumerate(found.counts)]
+    return sum((table.over(views) for table in found.seconds), np.zeros(found.counts))
+
+
+def drawn(seed, operators, ranks):
+    """A drawn network whose sum at the end is one of its operators."""
+    return task_of(Drawn(seed, operators - 1), ranks)
+
+
+def hold_to_all_strategies(family) -> None:
+    ratios = {mode: [] for mode in MODES}
+    for case in family:
+        task = drawn(*case)
+        best = all_costs(task).min()
+        for mode, of in ratios.items():
+            of.append(search(task, mode).seconds / best)
+    assert max(ratios["optimal"]) == pytest.approx(1, rel=1e-9)
+    assert min(map(min, ratios.values())) == pytest.approx(1, rel=1e-9)
+    assert median(ratios["dynamic_programming"]) <= 1.05
+    assert median(ratios["recursive_programming"]) <= 1.15
+
+
+def test_optimal_is_the_best_of_all_strategies_and_the_quick_ones_are_near() -> None:
+    hold_to_all_strategies(SAMPLE)
+
+
+@pytest.mark.slow
+def test_optimal_is_the_best_of_all_strategies_for_the_whole_family() -> None:
+    hold_to_all_strategies(FAMILY)
+
+
+class Tied(nn.Cell):
+    """One weight on both sides of a non-linear operator."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.width = 24, 16
+        self.weight = weight(16, 64)
+        self.first, self.second, self.relu = ops.MatMul(), ops.MatMul(transpose_b=True), ops.ReLU()
+
+    def construct(self, x):
+        return self.second(self.relu(self.first(x, self.weight)), self.weight).sum()
+
+
+class Images(nn.Cell):
+    """Convolutions, of which windows reach over cuts."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.width = 4, 3 * 8 * 8
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3, stride=2)
+        self.norm, self.relu = nn.BatchNorm2d(8), nn.ReLU()
+
+    def construct(self, x):
+        return self.second(self.relu(self.norm(self.first(x.reshape((4, 3, 8, 8)))))).sum()
+
+
+NETWORKS = {"drawn": lambda: Drawn(3, 5), "tied": Tied, "transformer": lambda: Transformer(1), "images": Images}
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"), [("drawn", 6), ("drawn", 8), ("tied", 4), ("transformer", 4), ("images", 2)]
+)
+def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks) -> None:
+    """Truth is a walk over the local graph that the compiler makes of these strategies."""
+    task = task_of(NETWORKS[name](), ranks)
+    found = problem(task)
+    draw = np.random.default_rng(ranks)
+    assert found.exact
+    for _ in range(4):
+        options = [int(draw.integers(count)) for count in found.counts]
+        if np.isfinite(found.cost(options)):
+            assert found.cost(options) == pytest.approx(task.cost(found.strategies(options)).seconds, rel=1e-9)
+
+
+def megatron(network, ranks):
+    """The cuts of Megatron for a Transformer: heads and inner columns, then rows that are summed."""
+    one, columns, rows = (1, 1), ((1, 1), (1, ranks)), ((1, ranks), (ranks, 1))
+    heads = (1, ranks, 1, 1)
+    for layer in network.layers:
+        for product in (layer.query, layer.key, layer.value, layer.wide):
+            product.shard(columns)
+        for product in (layer.output, layer.narrow):
+            product.shard(rows)
+        layer.add_wide.shard(((1, ranks), (ranks,)))
+        layer.add_narrow.shard((one, (1,)))
+        layer.gelu.shard(((1, ranks),))
+        layer.softmax.shard((heads,))
+        for product in (layer.scores, layer.context):
+            product.shard((heads, heads))
+        for turn in layer.turns[:3]:
+            turn.shard(((1, 1, ranks, 1),))
+        layer.turns[3].shard((heads,))
+        for add in (layer.add_first, layer.add_second):
+            add.shard((one, one))
+        for norm in (layer.first_norm, layer.second_norm):
+            norm.layer_norm.shard((one, (1,), (1,)))
+    return network
+
+
+@pytest.mark.parametrize("settings", [{}, {"enable_parallel_optimizer": True, "optimizer_threshold": 0}])
+@pytest.mark.parametrize("mode", ["recursive_programming", "optimal"])
+def test_a_transformer_is_never_dearer_than_by_batch_or_by_megatrons_cuts_with_shards_or_without(
+    mode, settings
+) -> None:
+    ranks = 4
+    found = search(task_of(Transformer(1), ranks, **settings), mode)
+    by_hand = task_of(megatron(Transformer(1), ranks), ranks, **settings)
+    by_batch = task_of(Transformer(1), ranks, **settings)
+    # The quick search promises the first alone.
+    plans = [by_batch, by_hand] if mode == "optimal" else [by_batch]
+    assert found.seconds <= min(plan.cost({}).seconds for plan in plans) * (1 + 1e-9)
+
+
+class TwoProducts(nn.Cell):
+    """A perceptron."""
+
+    def __init__(self, rows, width, inner):
+        super().__init__()
+        self.rows, self.width = rows, width
+        self.wide_weight, self.narrow_weight = weight(width, inner), weight(inner, width)
+        self.wide, self.narrow, self.relu = ops.MatMul(), ops.MatMul(), ops.ReLU()
+
+    def construct(self, x):
+        return self.narrow(self.relu(self.wide(x, self.wide_weight)), self.narrow_weight).sum()
+
+
+def cuts(task, answer):
+    """The strategies of operators by name, of those too that are left to the rules."""
+    placements = task.placed(answer.strategies).placements
+    return {node.name.split("/")[-1]: placed.strategy for node, placed in placements.items() if node.is_forward}
+
+
+@pytest.mark.parametrize("mode", ["recursive_programming", "dynamic_programming", "optimal"])
+def test_large_weights_are_cut_where_the_batch_is_small_and_the_batch_where_it_is_large(mode) -> None:
+    task = task_of(TwoProducts(16, 1024, 4096), 4)
+    found = cuts(task, search(task, mode))
+    assert (found["MatMul"], found["MatMul-1"]) == (((1, 1), (1, 4)), ((1, 4), (4, 1)))
+    task = task_of(TwoProducts(65536, 64, 64), 4)
+    found = cuts(task, search(task, mode))
+    assert (found["MatMul"], found["MatMul-1"]) == (((4, 1), (1, 1)),) * 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_the_user_has_set_stays_and_two_searches_agree(mode) -> None:
+    network = TwoProducts(16, 1024, 4096)
+    network.narrow.shard(((2, 1), (1, 2)))
+    tasks = [task_of(network, 4) for _ in range(2)]
+    first, second = (cuts(task, search(task, mode)) for task in tasks)
+    assert first == second
+    assert first["MatMul-1"] == ((2, 1), (1, 2))
+
+
+def test_a_memory_limit_is_kept_and_nothing_within_it_is_below_the_bound() -> None:
+    task = task_of(TwoProducts(65536, 64, 512), 4)
+    free = search(task, "optimal")
+    found = problem(task)
+    views = [whole_view(*pair) for pair in enumerate(found.counts)]
+    sizes = sum((table.over(views) for table in found.memory), np.zeros(found.counts))
+    limit = (free.memory + sizes.min()) / 2
+    within = search(task, "optimal", memory=limit)
+    best = all_costs(task)[sizes <= limit].min()
+    assert within.memory <= limit < free.memory
+    assert free.seconds <= within.bound <= best * (1 + 1e-9)
+    assert best <= within.seconds * (1 + 1e-9)
+    with pytest.raises(ConfigurationError, match=r"a rank may hold 1e-06 GB, but the least .* are 0\.\d+ GB"):
+        search(task, "optimal", memory=1e3)
+
+
+def test_a_search_without_time_is_batch_parallel_and_says_so() -> None:
+    task = task_of(Transformer(1), 4)
+    found = search(task, "optimal", timeout=0)
+    assert found.stopped_early
+    assert found.seconds == pytest.approx(task.cost({}).seconds)
+    assert 0 < found.bound < found.seconds
+
+
+def test_a_quicker_link_never_makes_the_best_dearer() -> None:
+    task = task_of(Drawn(4, 3), 4, Machine(ranks_per_host=2))
+    seconds = []
+    for factor in (1, 4, 16):
+        prices = type(task.prices)(Machine(ranks_per_host=2, between=Link(2e-5 / factor, 1e9 * factor)))
+        seconds.append(search(replace(task, prices=prices), "optimal").seconds)
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_nothing_is_left_to_choose_where_all_is_given() -> None:
+    task = task_of(TwoProducts(16, 64, 64), 4)
+    found = search(task, "optimal")
+    fixed = replace(task, given=Strategies(dict(found.strategies)))
+    again = search(fixed, "optimal")
+    assert again.seconds == pytest.approx(found.seconds)
