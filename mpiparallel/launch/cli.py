@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from mpiparallel.cluster.exit_codes import FAILED, REFUSED, SIGNALLED
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import MpiParallelError
-from mpiparallel.launch import completion, docs, examples, postmortem, run, show
+from mpiparallel.launch import calibrate, completion, docs, examples, postmortem, run, show
 from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import command as doctor
@@ -47,6 +47,7 @@ COMMANDS: tuple[Command, ...] = (
     run,
     demo,
     plan,
+    calibrate,
     ckpt,
     ranktable,
     slurm,

@@ -1,0 +1,46 @@
+"""``mpiparallel calibrate``: measure the machine that the search for strategies prices steps for, and keep it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from mpiparallel.launch import run
+from mpiparallel.launch.argument_types import file_path, rank_count
+from mpiparallel.launch.parser import Parser
+
+if TYPE_CHECKING:
+    from mpiparallel.launch.parser import Subparsers
+
+NAME = "calibrate"
+_JOB = "mpiparallel.search.machine.measuring_ranks"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the parser of ``mpiparallel calibrate``."""
+    parser = subparsers.add_parser(
+        NAME,
+        help="measure the machine for the search of strategies",
+        description="Measure kernels, memory and links with all ranks busy, in a few seconds, and keep what was found "
+        "in the user's cache folder. Auto parallel prices strategies by it.",
+        examples=("mpiparallel calibrate -n 8", "mpiparallel calibrate -n 16 --hostfile hosts"),
+    )
+    parser.add_argument(
+        "-n", "--ranks", type=rank_count, metavar="N", help="how many ranks (default: one for each core)"
+    )
+    parser.add_argument("--hostfile", type=file_path, metavar="FILE", help="hosts and their slots, in any dialect")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the ranks that measure; return their exit code."""
+    ranks = arguments.ranks or len(os.sched_getaffinity(0))
+    hosts = [f"--hostfile={arguments.hostfile}"] if arguments.hostfile else []
+    parser = Parser(prog="mpiparallel")
+    parser.set_defaults(debug=arguments.debug)
+    run.add_parser(parser.add_commands("command", "COMMAND"))
+    with TemporaryDirectory(prefix="mpiparallel_calibrate_") as folder:
+        words = [run.NAME, f"--ranks={ranks}", *hosts, f"--log-dir={Path(folder)}", "-m", _JOB]
+        return run.execute(parser.parse_args(words))

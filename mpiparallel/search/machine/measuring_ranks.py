@@ -1,0 +1,34 @@
+"""The program of ``mpiparallel calibrate``: each rank measures, the first keeps what was found and says it."""
+
+from __future__ import annotations
+
+from mpiparallel.communication import world
+from mpiparallel.communication.management import init
+from mpiparallel.search.machine.calibration import measure
+from mpiparallel.search.machine.kept import keep_machine
+from mpiparallel.search.machine.machine import Machine
+
+_GIGA = 1e9
+
+
+def summary(machine: Machine) -> str:
+    """Return a machine in a few lines."""
+    rates = ", ".join(f"{rate / _GIGA:.3g}" for _, rate in machine.products)
+    links = (("inside a host", machine.inside), ("between hosts", machine.between))
+    return "\n".join(
+        [
+            f"{machine.hosts} x {machine.ranks_per_host} ranks, all busy at once",
+            f"products        {rates} GFLOP/s, from small to large",
+            f"memory          {machine.memory_bandwidth / _GIGA:.3g} GB/s a rank",
+            f"kernel          {machine.launch * 1e6:.3g} us",
+            *(f"{name:<16}{link.latency * 1e6:.3g} us, {link.bandwidth / _GIGA:.3g} GB/s" for name, link in links),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    init()
+    measured = measure(world.current())
+    if world.current().rank == 0:
+        path = keep_machine(measured)
+        print(f"{summary(measured)}\nkept in {path}", flush=True)
