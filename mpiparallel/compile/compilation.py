@@ -12,8 +12,11 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.bind import CompiledGraph, bind
 from mpiparallel.compile.place import held_layouts, place
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function
+from mpiparallel.graph.graph import Graph
+from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fed_pieces import global_shapes
@@ -64,14 +67,19 @@ class _Trace:
 class Compilation:
     """The graphs and programs of ``function``, by what it is called on and by the configuration.
 
-    It is traced ``within`` a context for the configuration, so that it sees this one.
+    It is traced ``within`` a context for the configuration, so that it sees this one. In auto parallel its strategies
+    are ``found`` for a graph, the configuration and the layouts in which ranks hold parameters.
     """
 
     def __init__(
-        self, function: Callable[..., Any], within: Callable[[ParallelConfiguration], AbstractContextManager[None]]
+        self,
+        function: Callable[..., Any],
+        within: Callable[[ParallelConfiguration], AbstractContextManager[None]],
+        found: Callable[[Graph, ParallelConfiguration, Mapping[str, Layout]], Strategies],
     ) -> None:
         self._function = function
         self._within = within
+        self._found = found
         self._traces: dict[object, list[_Trace]] = {}
         self._variants: dict[object, list[Variant]] = {}
 
@@ -122,7 +130,9 @@ class Compilation:
         wanted = replace(_for_all_ranks(configuration), laid_out_anew=False)
         found = next((one.sharded for one in trace.placed if one.fits(wanted, held)), None)
         if found is None:
-            found = place(trace.traced.graph, configuration, held=held)
+            searches = configuration.mode == ParallelMode.AUTO_PARALLEL and configuration.device_num > 1
+            strategies = self._found(trace.traced.graph, configuration, held) if searches else None
+            found = place(trace.traced.graph, configuration, strategies, held)
             trace.placed.append(_Placed(wanted, held, found))
         return found
 

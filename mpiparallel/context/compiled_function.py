@@ -21,6 +21,7 @@ from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.fed_pieces import fed_shapes
 from mpiparallel.tensor_spec import TensorSpec
+from mpiparallel.search.together import find_strategies
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -53,7 +54,7 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any], whole_inputs: bool = False) -> None:
         self._function = function
         self._whole_inputs = whole_inputs
-        self._compilation = Compilation(function, tracing_for)
+        self._compilation = Compilation(function, tracing_for, find_strategies)
         self._last: Variant | None = None
         self.feed: Feed | None = None
 

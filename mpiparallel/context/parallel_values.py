@@ -19,10 +19,16 @@ _ONLY: Final[dict[str, Any]] = {
     "dump_device_local_norm": False,
 }
 _FLAGS: Final = ("gradients_mean", "parameter_broadcast", "enable_parallel_optimizer", "loss_repeated_mean")
-_PATHS: Final = ("strategy_ckpt_save_file", "strategy_ckpt_load_file", "group_ckpt_save_file", "dump_local_norm_path")
+_PATHS: Final = (
+    "strategy_ckpt_save_file",
+    "strategy_ckpt_load_file",
+    "group_ckpt_save_file",
+    "dump_local_norm_path",
+    "search_machine",
+)
 _STRATEGY_FILES: Final = {"load_file": "strategy_ckpt_load_file", "save_file": "strategy_ckpt_save_file"}
 _LEVELS: Final = ("level1", "level2", "level3")
-_SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation")
+_SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation", "optimal")
 
 
 def check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...], where: str) -> None:
@@ -57,11 +63,6 @@ def check_parallel_values(settings: dict[str, Any]) -> None:
         near = difflib.get_close_matches(str(mode).lower(), ParallelMode.MODE_LIST, 1, 0.3)
         raise ConfigurationError(
             f"{where}: parallel_mode {mode!r} is not one; did you mean {(near or ParallelMode.MODE_LIST)[0]!r}?"
-        )
-    if mode == ParallelMode.AUTO_PARALLEL:
-        raise ConfigurationError(
-            f"{where}: parallel_mode {mode!r} is not implemented yet; use 'semi_auto_parallel', in which operators "
-            "without a strategy are batch parallel"
         )
     _check_kinds(settings, where)
     _check_dataset_strategy(settings.get("dataset_strategy", "data_parallel"), where)
@@ -107,6 +108,9 @@ def _check_kinds(settings: dict[str, Any], where: str) -> None:
     if search not in _SEARCH_MODES:
         near = (difflib.get_close_matches(str(search).lower(), _SEARCH_MODES, 1) or _SEARCH_MODES)[0]
         raise ConfigurationError(f"{where}: auto_parallel_search_mode {search!r} is not one; did you mean {near!r}?")
+    timeout = settings.get("search_timeout")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
+        raise ConfigurationError(f"{where}: search_timeout {timeout!r} must be seconds above 0, or None for no end")
 
 
 def _check_whole(given: dict[str, Any], name: str, least: int, where: str) -> None:

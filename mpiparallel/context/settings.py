@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 from mpiparallel.communication import world
@@ -43,6 +43,8 @@ _PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "grad_accumulation_step": 1,
     "auto_parallel_search_mode": "recursive_programming",
     "search_mode": "recursive_programming",
+    "search_timeout": None,
+    "search_machine": "",
     "group_ckpt_save_file": "",
     "strategy_ckpt_config": {},
     "force_fp32_communication": False,
@@ -196,7 +198,7 @@ def take_settings(settings: Settings) -> None:
 def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, Strategy], ...]:
     wanted = settings.parallel["strategy_ckpt_load_file"]
     path, strategies, made_for = settings.loaded_strategies
-    if settings.parallel["parallel_mode"] != ParallelMode.SEMI_AUTO_PARALLEL or (path and not wanted):
+    if settings.parallel["parallel_mode"] not in ParallelMode.ONE_BATCH or (path and not wanted):
         return ()
     if path != wanted:
         raise ConfigurationError(
@@ -264,6 +266,9 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         seed=settings.seed,
         device_target=settings.general["device_target"],
         device_id=int(os.environ.get("DEVICE_ID", "0")) if device_id is None else device_id,
+        search_mode=parallel["auto_parallel_search_mode"],
+        search_machine=parallel["search_machine"],
+        search_timeout=inf if parallel["search_timeout"] is None else float(parallel["search_timeout"]),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from mpiparallel.graph.operator import Strategy
@@ -19,6 +20,8 @@ class ParallelMode:
 
     OWN_BATCH: Final = (DATA_PARALLEL, HYBRID_PARALLEL)
     """The modes in which each rank runs the network on a batch of its own."""
+    ONE_BATCH: Final = (SEMI_AUTO_PARALLEL, AUTO_PARALLEL)
+    """The modes in which all ranks run the network on one batch, by the strategies of its operators."""
     MODE_LIST: Final = (STAND_ALONE, DATA_PARALLEL, HYBRID_PARALLEL, SEMI_AUTO_PARALLEL, AUTO_PARALLEL)
 
 
@@ -32,7 +35,9 @@ class ParallelConfiguration:
     ``strategy_of_all`` puts parameters that are not trained into the strategy file too. ``save_graphs`` says how many
     kinds of graphs are written below ``save_graphs_path``: 1 the traced, 2 the laid out and the local too, 3 with the
     memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
-    ``laid_out_anew`` parameters are laid out as if no rank held any of them yet.
+    ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
+    are found in auto parallel, ``search_timeout`` in how many seconds at most; ``search_machine`` is the
+    cluster file of a machine to price steps for, where it is not the measured one.
     """
 
     mode: str = ParallelMode.STAND_ALONE
@@ -56,6 +61,9 @@ class ParallelConfiguration:
     device_target: str = "CPU"
     device_id: int = 0
     laid_out_anew: bool = False
+    search_mode: str = "recursive_programming"
+    search_timeout: float = inf
+    search_machine: str = ""
 
     @property
     def batch_pieces(self) -> int:

@@ -37,7 +37,7 @@ def global_shapes(fed: Sequence[Shape], configuration: ParallelConfiguration) ->
 
     Where ranks have batches of their own there is no whole.
     """
-    if configuration.mode != ParallelMode.SEMI_AUTO_PARALLEL:
+    if configuration.mode not in ParallelMode.ONE_BATCH:
         return list(fed)
     cuts = [fed_cuts(place, shape, configuration) for place, shape in enumerate(fed)]
     return [tuple(n * cut for n, cut in zip(*pair, strict=True)) for pair in zip(fed, cuts, strict=True)]
@@ -45,7 +45,7 @@ def global_shapes(fed: Sequence[Shape], configuration: ParallelConfiguration) ->
 
 def fed_shapes(whole: Sequence[Shape], configuration: ParallelConfiguration) -> list[Shape]:
     """Return the shapes that each rank is fed of inputs of these shapes."""
-    if configuration.mode != ParallelMode.SEMI_AUTO_PARALLEL:
+    if configuration.mode not in ParallelMode.ONE_BATCH:
         return list(whole)
     cuts = [fed_cuts(place, shape, configuration) for place, shape in enumerate(whole)]
     return [tuple(n // cut for n, cut in zip(*pair, strict=True)) for pair in zip(whole, cuts, strict=True)]

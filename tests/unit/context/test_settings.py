@@ -51,7 +51,6 @@ def _reset():
         ({"strategy_ckpt_config": {"safe_file": "x"}}, "did you mean 'save_file'"),
         ({"strategy_ckpt_config": {"save_file": 3}}, "strategy_ckpt_save_file 3 must be a path as text"),
         ({"search_mode": "propagation"}, "did you mean 'sharding_propagation'"),
-        ({"parallel_mode": "auto_parallel"}, "not implemented yet; use 'semi_auto_parallel'"),
     ],
 )
 def test_wrong_parallel_settings_are_refused(settings, message) -> None:

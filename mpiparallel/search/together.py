@@ -1,0 +1,89 @@
+"""Strategies for all ranks: the first one searches, the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiparallel.communication import world
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compile.strategies import Strategies
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph, Node
+from mpiparallel.graph.operator import Strategy
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.configuration import ParallelConfiguration
+from mpiparallel.remark import remark
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.machine.cluster_file import load_machine
+from mpiparallel.search.machine.kept import kept_machine
+from mpiparallel.search.machine.machine import Machine
+from mpiparallel.search.methods.answer import Answer
+from mpiparallel.search.problem.choices import Choice, choices_of
+from mpiparallel.search.problem.task import Task
+from mpiparallel.search.search import search
+
+_BY_RULES = -1
+
+
+def find_strategies(graph: Graph, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> Strategies:
+    """Return the strategies of a graph in auto parallel: those of the program and of files, and found ones.
+
+    Where the graph is for the ranks of the world they call it together. The first of them searches, so that neither
+    clocks nor measurements of hosts make a difference. Raises ConfigurationError on all of them where nothing fits
+    into memory, and CommunicationError where their networks differ.
+    """
+    given = Strategies.of(graph, dict(configuration.loaded_strategies))
+    communicator = world.current() if world.initialised() else None
+    if communicator is None or communicator.size != configuration.device_num:
+        communicator = None
+    task = Task(graph, configuration, given, held, Prices(_machine(configuration, communicator)))
+    if communicator is None or communicator.size == 1:
+        return given.with_inputs(_answer(task).strategies)
+    return given.with_inputs(_decided_by_the_first(task, communicator))
+
+
+def _machine(configuration: ParallelConfiguration, communicator: Communicator | None) -> Machine:
+    """Return the machine of a cluster file, or the one that was measured with as many ranks a host as there are."""
+    if configuration.search_machine:
+        return load_machine(configuration.search_machine)
+    machine = kept_machine()
+    return machine if communicator is None else replace(machine, ranks_per_host=len(communicator.host_ranks))
+
+
+def _decided_by_the_first(task: Task, communicator: Communicator) -> dict[Node, Strategy]:
+    choices = choices_of(task.graph, task.given, task.configuration.device_num)
+    names = ", ".join(choice.node.name for choice in choices)
+    communicator.start_meeting(f"strategies are searched for {names}")()
+    options = np.full(len(choices), _BY_RULES, np.int64)
+    with failing_together(communicator, ConfigurationError):
+        if communicator.rank == 0:
+            options[:] = _numbers(choices, _answer(task).strategies)
+    communicator.broadcast(options, 0)
+    pairs = zip(choices, options.tolist(), strict=True)
+    return {choice.node: choice.options[option] for choice, option in pairs if option != _BY_RULES}
+
+
+def _numbers(choices: Sequence[Choice], strategies: Mapping[Node, Strategy]) -> NDArray[np.int64]:
+    """Return which option of each choice was found."""
+    found = [
+        choice.options.index(strategies[choice.node]) if choice.node in strategies else _BY_RULES for choice in choices
+    ]
+    return np.array(found, np.int64)
+
+
+def _answer(task: Task) -> Answer:
+    """Return what is found, and say how good it is."""
+    mode, timeout = task.configuration.search_mode, task.configuration.search_timeout
+    answer = search(task, mode, timeout, task.prices.machine.memory)
+    ended = f"stopped after {timeout:g} s with" if answer.stopped_early else "found"
+    remark(
+        f"auto_parallel: {mode} {ended} strategies by which a step takes {answer.seconds * 1e3:.3g} ms by the cost "
+        f"model, where batch parallelism takes {task.cost({}).seconds * 1e3:.3g} ms and none takes less than "
+        f"{answer.bound * 1e3:.3g} ms"
+    )
+    return answer

@@ -1,0 +1,116 @@
+"""Auto parallel on ranks: one of them searches, all train by what it has found, and files keep it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import Model, Tensor, context, nn, ops
+from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.errors import CommunicationError, ConfigurationError
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.search import together
+from mpiparallel.search.machine.cluster_file import machine_json
+from mpiparallel.search.machine.machine import Machine
+from mpiparallel.search.search import MODES
+from mpiparallel.train import Callback
+
+X = np.random.default_rng(2).normal(size=(8, 32))
+Y = np.random.default_rng(3).normal(size=(8, 32))
+
+
+class Perceptron(nn.Cell):
+    def __init__(self, inner=256):
+        super().__init__()
+        draw = np.random.default_rng(1)
+        self.wide = Parameter(draw.normal(size=(32, inner)) / 8, "wide")
+        self.narrow = Parameter(draw.normal(size=(inner, 32)) / 8, "narrow")
+        self.first, self.second, self.relu = ops.MatMul(), ops.MatMul(), ops.ReLU()
+
+    def construct(self, x):
+        return self.second(self.relu(self.first(x, self.wide)), self.narrow)
+
+
+def trained(communicator, settings):
+    """Return the losses of some steps, the layouts of the weights, and the weights of this rank."""
+    context.reset_auto_parallel_context()
+    if settings:
+        context.set_auto_parallel_context(full_batch=True, **settings)
+    network = Perceptron()
+    model = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.1, 0.9))
+    losses = []
+
+    class Noted(Callback):
+        def step_end(self, run_context):
+            losses.append(float(np.asarray(run_context.original_args().net_outputs.asnumpy())))
+
+    data = NumpySlicesDataset((X, Y), ["x", "y"], shuffle=False).batch(8)
+    model.train(3, data, callbacks=[Noted()])
+    return losses, [str(one.layout) for one in network.trainable_params()]
+
+
+@pytest.fixture(autouse=True)
+def assumed_machine(monkeypatch) -> None:
+    """Whatever was measured here."""
+    monkeypatch.setattr(together, "kept_machine", Machine)
+
+
+@pytest.fixture(scope="module")
+def of_one_rank():
+    return run_world(1, trained, {})[0][0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_loss_of_found_strategies_is_that_of_one_rank_and_all_ranks_have_the_same(mode, of_one_rank) -> None:
+    settings = {"parallel_mode": "auto_parallel", "auto_parallel_search_mode": mode}
+    ranks = run_world(4, trained, settings)
+    assert all(one == ranks[0] for one in ranks)
+    np.testing.assert_allclose(ranks[0][0], of_one_rank, rtol=1e-12)
+    # The weights are large beside the batch.
+    assert ranks[0][1] == ["[32 x 256/4] on (4,)", "[256/4 x 32] on (4,)"]
+
+
+def test_found_strategies_are_saved_and_loaded_as_any_other(tmp_path, of_one_rank) -> None:
+    file = str(tmp_path / "found.json")
+    found = run_world(4, trained, {"parallel_mode": "auto_parallel", "strategy_ckpt_save_file": file})
+    for mode in ("semi_auto_parallel", "auto_parallel"):
+        loaded = run_world(4, trained, {"parallel_mode": mode, "strategy_ckpt_load_file": file})
+        assert loaded[0][1] == found[0][1]
+        np.testing.assert_allclose(loaded[0][0], of_one_rank, rtol=1e-12)
+
+
+def refused(communicator, kind, inner, settings):
+    context.reset_auto_parallel_context()
+    context.set_auto_parallel_context(parallel_mode="auto_parallel", full_batch=True, **settings)
+    with pytest.raises(kind) as raised:
+        Perceptron(inner(communicator.rank))(Tensor(X))
+    return str(raised.value)
+
+
+def test_ranks_with_other_networks_are_told_before_anything_is_searched() -> None:
+    class Longer(Perceptron):
+        def construct(self, x):
+            return self.relu(super().construct(x))
+
+    def job(communicator):
+        context.reset_auto_parallel_context()
+        context.set_auto_parallel_context(parallel_mode="auto_parallel", full_batch=True)
+        with pytest.raises(CommunicationError):
+            (Longer if communicator.rank == 1 else Perceptron)()(Tensor(X))
+        return True
+
+    assert run_world(2, job) == [True, True]
+
+
+def test_what_does_not_fit_into_a_machine_is_refused_on_all_ranks_and_says_by_how_much(tmp_path) -> None:
+    file = tmp_path / "small.json"
+    file.write_text(machine_json(Machine(memory=1e4)))
+    told = run_world(2, refused, ConfigurationError, lambda rank: 256, {"search_machine": str(file)})
+    assert all("a rank may hold 1e-05 GB, but the least that was found are" in one for one in told)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, True, "1"])
+def test_a_timeout_is_seconds(timeout) -> None:
+    with pytest.raises(ConfigurationError, match=r"search_timeout .* must be seconds above 0"):
+        context.set_auto_parallel_context(search_timeout=timeout)
