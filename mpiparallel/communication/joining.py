@@ -14,6 +14,13 @@ FOLDER = Path.cwd()
 def joined() -> bool:
     """Tell whether ranks that were there before have started this process, so that it must receive its state from them.
 
+    Returns
+    -------
+    bool
+        False for a process that a launcher has started.
+
+    Examples
+    --------
     >>> joined()
     False
     """

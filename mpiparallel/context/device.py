@@ -7,11 +7,22 @@ from mpiparallel.context.settings import set_context
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """Compute on "CPU" or "GPU", device ``device_id`` of this host; "Ascend" is the GPU of this rank or else its CPU.
+    """Choose the device that this rank computes on; it may be called again.
 
-    Without ``device_id`` it is the rank's own, that of ``DEVICE_ID``. It may be called again. Raises ConfigurationError
-    for another device, for a GPU that is not there, and for a number that is none.
+    Parameters
+    ----------
+    device_target : str
+        "CPU", "GPU", or "Ascend", which means the GPU of this rank or else its CPU.
+    device_id : int, optional
+        The number of the device on this host; by default the rank's own, that of ``DEVICE_ID``.
 
+    Raises
+    ------
+    ConfigurationError
+        For another device, for a GPU that is not there, and for a number that is none.
+
+    Examples
+    --------
     >>> set_device("CPU")
     """
     given = {} if device_id is None else {"device_id": device_id}

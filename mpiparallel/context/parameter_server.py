@@ -20,8 +20,20 @@ _DEFAULTS: Final = MappingProxyType(
 
 
 def set_ps_context(**settings: Any) -> None:
-    """Accept what asks for no parameter server, ``enable_ps=False``; raise ConfigurationError for all else.
+    """Accept what asks for no parameter server, ``enable_ps=False``: here ranks keep the parameters.
 
+    Parameters
+    ----------
+    **settings
+        MindSpore's names, with their defaults.
+
+    Raises
+    ------
+    ConfigurationError
+        For anything else.
+
+    Examples
+    --------
     >>> set_ps_context(enable_ps=False)
     """
     for name, value in settings.items():
@@ -36,11 +48,37 @@ def set_ps_context(**settings: Any) -> None:
 
 
 def get_ps_context(attr_key: str) -> Any:
-    """Return the setting ``attr_key``, which is as without parameter servers. Raises ConfigurationError."""
+    """Return the setting ``attr_key``, which is as without parameter servers. Raises ConfigurationError.
+
+    Parameters
+    ----------
+    attr_key : str
+        A name that MindSpore's ``set_ps_context`` takes.
+
+    Returns
+    -------
+    object
+        Its default.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> get_ps_context("enable_ps")
+    False
+    """
     if attr_key not in _DEFAULTS:
         raise ConfigurationError(f"get_ps_context: {attr_key!r} is not a parameter; known are {', '.join(_DEFAULTS)}")
     return _DEFAULTS[attr_key]
 
 
 def reset_ps_context() -> None:
-    """Return: nothing can be set."""
+    """Return: nothing can be set.
+
+    Examples
+    --------
+    >>> reset_ps_context()
+    """

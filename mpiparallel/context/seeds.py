@@ -18,9 +18,20 @@ def set_seed(seed: int) -> None:
     """Set the seed of initial weights and of random operators such as dropout, and begin the draws of these anew.
 
     Their values depend on it, on names, on indices and on how many draws have been made since, never on the cut. As in
-    MindSpore it is the seed of ``numpy.random`` as well. Raises ConfigurationError for what is no integer of at least
-    0.
+    MindSpore it is the seed of ``numpy.random`` as well.
 
+    Parameters
+    ----------
+    seed : int
+        At least 0 and below 2**63.
+
+    Raises
+    ------
+    ConfigurationError
+        For what is no such integer.
+
+    Examples
+    --------
     >>> from mpiparallel import Tensor, ops
     >>> def draw():
     ...     return ops.dropout(Tensor([1.0] * 100)).asnumpy().tolist()
@@ -35,18 +46,62 @@ def set_seed(seed: int) -> None:
 
 
 def get_seed() -> int:
-    """Return the seed of initial weights and of random operators."""
+    """Return the seed of initial weights and of random operators.
+
+    Returns
+    -------
+    int
+        What ``set_seed`` or ``manual_seed`` has set, 0 unless one has.
+
+    Examples
+    --------
+    >>> set_seed(7)
+    >>> get_seed()
+    7
+    """
     return all_settings().seed
 
 
 def manual_seed(seed: int) -> int:
-    """Set the seed as ``set_seed`` does, but for that of ``numpy.random``, and return it."""
+    """Set the seed as ``set_seed`` does, but for that of ``numpy.random``, and return it.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0 and below 2**63.
+
+    Returns
+    -------
+    int
+        The seed.
+
+    Raises
+    ------
+    ConfigurationError
+        For what is no such integer.
+
+    Examples
+    --------
+    >>> manual_seed(7)
+    7
+    """
     _begin_anew("manual_seed", seed)
     return seed
 
 
 def initial_seed() -> int:
-    """Return the seed from which the draws began."""
+    """Return the seed from which the draws began.
+
+    Returns
+    -------
+    int
+        As ``get_seed`` returns it.
+
+    Examples
+    --------
+    >>> initial_seed() == get_seed()
+    True
+    """
     return get_seed()
 
 

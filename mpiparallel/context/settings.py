@@ -92,11 +92,23 @@ def _keep(settings: Settings) -> None:
 
 
 def set_context(**settings: Any) -> None:
-    """Set how programs run: ``mode``, ``device_target`` ("CPU", "GPU" or "Ascend"), ``device_id`` and others.
+    """Set how programs run from now on; what is not named stays as it is.
 
-    Raises ConfigurationError for an unknown name, with the nearest right one, an unknown value, or a GPU that this
-    rank does not have. "Ascend" means the GPU where there is one, else the CPU.
+    Parameters
+    ----------
+    **settings
+        ``mode``: GRAPH_MODE (0), or PYNATIVE_MODE (1), in which cells run operator by operator. ``device_target``:
+        "CPU", "GPU" or "Ascend", which means the GPU where there is one, else the CPU. ``device_id``: int, the device
+        of this host. ``save_graphs``: 0 to 3 or True, how many kinds of graphs are written. ``save_graphs_path``: the
+        folder for them. The other names of MindSpore's are accepted, and said to have no effect.
 
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, with the nearest right one, a wrong value, or a GPU that this rank does not have.
+
+    Examples
+    --------
     >>> set_context(mode=GRAPH_MODE, device_target="CPU")
     """
     check_names(settings, _CONTEXT_DEFAULTS, "set_context")
@@ -122,16 +134,59 @@ def set_context(**settings: Any) -> None:
 
 
 def get_context(name: str) -> Any:
-    """Return what ``set_context`` has set for ``name``."""
+    """Return what ``set_context`` has set for ``name``.
+
+    Parameters
+    ----------
+    name : str
+        A name that ``set_context`` takes.
+
+    Returns
+    -------
+    object
+        The value that was set, or the default.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, with the nearest right one.
+
+    Examples
+    --------
+    >>> get_context("mode") == GRAPH_MODE
+    True
+    """
     check_names({name: None}, _CONTEXT_DEFAULTS, "get_context")
     return all_settings().general[name]
 
 
 def set_auto_parallel_context(**settings: Any) -> None:
-    """Set how networks that are compiled from now on are run in parallel; see MindSpore's function of this name.
+    """Set how networks that are compiled from now on are cut and fed; what is not named stays as it is.
 
-    Raises ConfigurationError for an unknown name, with the nearest right one, or a wrong value.
+    Parameters
+    ----------
+    **settings
+        ``parallel_mode``: a name of ``ParallelMode``. ``device_num``, ``global_rank``: int, by default those of the
+        world. ``full_batch``: bool, whether each rank is fed the whole batch; or ``dataset_strategy``: "full_batch",
+        "data_parallel", or the cuts of each input. ``gradients_mean``: bool, whether data parallelism averages rather
+        than sums. ``enable_parallel_optimizer``: bool, whether replicas share out weights and moments;
+        ``optimizer_weight_shard_size``: among how many, -1 for all; ``parallel_optimizer_config``: a dict, in which
+        ``parallel_optimizer_threshold`` is in KiB. ``grad_accumulation_step``: int, the batches of a step.
+        ``strategy_ckpt_save_file``, ``strategy_ckpt_load_file``, ``group_ckpt_save_file``: paths. The other names of
+        MindSpore's are accepted, and said to have no effect.
 
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, with the nearest right one, or a wrong value.
+
+    Notes
+    -----
+    Equal results: the loss of a step is that of one device on the same global batch, whatever the cut, up to the order
+    in which floating-point terms are summed.
+
+    Examples
+    --------
     >>> set_auto_parallel_context(parallel_mode=ParallelMode.SEMI_AUTO_PARALLEL, full_batch=True)
     >>> reset_auto_parallel_context()
     """
@@ -164,13 +219,42 @@ def _shard_size(parallel: dict[str, Any]) -> int:
 
 
 def get_auto_parallel_context(name: str) -> Any:
-    """Return what ``set_auto_parallel_context`` has set for ``name``."""
+    """Return what ``set_auto_parallel_context`` has set for ``name``.
+
+    Parameters
+    ----------
+    name : str
+        A name that ``set_auto_parallel_context`` takes.
+
+    Returns
+    -------
+    object
+        The value that was set, or the default.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, with the nearest right one.
+
+    Examples
+    --------
+    >>> get_auto_parallel_context("parallel_mode")
+    'stand_alone'
+    """
     check_names({name: None}, _PARALLEL_DEFAULTS, "get_auto_parallel_context")
     return all_settings().parallel[name]
 
 
 def reset_auto_parallel_context() -> None:
-    """Set all parallel settings back to their defaults."""
+    """Set all parallel settings back to their defaults.
+
+    Examples
+    --------
+    >>> set_auto_parallel_context(device_num=8)
+    >>> reset_auto_parallel_context()
+    >>> get_auto_parallel_context("device_num") is None
+    True
+    """
     _keep(replace(all_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
 
 

@@ -28,10 +28,28 @@ class _Absent:
 class Parameter(ParameterSettings, Tensor):
     """A tensor that training changes and that is saved: weights, moments, counters.
 
-    ``default_input`` is its first value: a tensor, an array, a number, or a tensor of ``initializer``, of which each
-    rank makes only its own slice. Inside a cell the name is prefixed with the cell's place. After a network is
-    compiled ``layout`` says which box this rank holds, and ``asnumpy()`` returns that box. A ``transient`` one means
-    nothing between steps: it is neither saved nor moved. One that ``is_held`` is in a cell, after which it is named.
+    Inside a cell the name is prefixed with the cell's place. After a network is compiled ``layout`` says which box this
+    rank holds, and ``asnumpy()`` returns that box. A ``transient`` one means nothing between steps: it is neither saved
+    nor moved. One that ``is_held`` is in a cell, after which it is named.
+
+    Parameters
+    ----------
+    default_input : Tensor, array or number
+        The first value; of a tensor of ``initializer`` each rank makes only its own slice.
+    name : str, optional
+        By which it is saved.
+    requires_grad : bool
+        Whether ``trainable_params`` has it.
+    layerwise_parallel : bool
+        Whether in data and hybrid parallel mode each rank has its own, so that its gradient is not summed over ranks.
+    parallel_optimizer : bool
+        Whether the parallel optimizer may cut it.
+
+    Examples
+    --------
+    >>> weight = Parameter(np.zeros((2, 3), np.float32), name="weight")
+    >>> weight.name, weight.shape, weight.requires_grad
+    ('weight', (2, 3), True)
     """
 
     def __init__(

@@ -41,10 +41,29 @@ class Symbol(Protocol):
 class Tensor(TensorOperations):
     """An n-dimensional array with MindSpore's methods.
 
-    ``Tensor(input_data)`` takes a number, a list, an array or a tensor; Python floats become float32, NumPy arrays
-    keep their dtype. ``Tensor(shape=..., dtype=..., init=...)`` is filled when it is needed. While a network is
-    traced, a tensor has a shape and a dtype but no values. What operators do for it is attached by ``mpiparallel.ops``.
+    While a network is traced, a tensor has a shape and a dtype but no values: a program that asks for them is refused
+    with TraceError. ``shape`` is that of the whole tensor, wherever it is cut. What operators do for it is attached by
+    ``mpiparallel.ops``.
 
+    Parameters
+    ----------
+    input_data : number, list, array or Tensor, optional
+        Python floats become float32; NumPy arrays keep their dtype, and their memory is shared.
+    dtype : dtype, optional
+        MindSpore's or NumPy's; the values are cast to it.
+    shape : sequence of int, optional
+        With ``init``: the shape in elements.
+    init : optional
+        Where the values come from when they are needed; ``input_data`` is then left out. ``initializer`` makes such
+        tensors.
+
+    Raises
+    ------
+    ConfigurationError
+        When neither ``input_data`` nor ``init`` is given.
+
+    Examples
+    --------
     >>> Tensor([1.0, 2.0]).asnumpy()
     array([1., 2.], dtype=float32)
     """

@@ -29,7 +29,19 @@ from mpiparallel.remark import no_effect
 
 
 class ParameterTuple(tuple[Parameter, ...]):
-    """A tuple of parameters, such as those that an optimizer trains."""
+    """A tuple of parameters, such as those that an optimizer trains.
+
+    Parameters
+    ----------
+    iterable
+        The parameters.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> len(ParameterTuple(nn.Dense(2, 3).get_parameters()))
+    2
+    """
 
     def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
         """Return new parameters of the same shapes and dtypes, named ``prefix.name``.
@@ -53,6 +65,19 @@ class Cell(CellSettings):
     given and has returned, and the gradient of this, and returns a tuple of a gradient for each input, None for what
     has none. It is cut as its inputs are; parameters inside get a gradient of zero, as in MindSpore.
 
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether parameters inside are named by their places in the cell.
+    flags : dict, optional
+        What ``add_flags`` is given.
+
+    Notes
+    -----
+    ``construct`` of a subclass takes and returns tensors of whole shapes: no rank's slice is seen in it.
+
+    Examples
+    --------
     >>> from mpiparallel import Tensor
     >>> class Double(Cell):
     ...     def construct(self, x):

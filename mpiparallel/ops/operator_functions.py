@@ -35,19 +35,77 @@ def tensor(
     const_arg: bool = False,
     device: str | None = None,
 ) -> Tensor:
-    """Return a tensor, as ``Tensor`` makes it; the last two arguments change nothing, as a remark says."""
+    """Return a tensor, as ``Tensor`` makes it.
+
+    Parameters
+    ----------
+    input_data, dtype, shape, init
+        As for ``Tensor``.
+    const_arg, device
+        MindSpore's; they change nothing, as a remark says.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of the data; of Python floats float32.
+
+    Examples
+    --------
+    >>> tensor([1.0, 2.0]).dtype
+    mpiparallel.float32
+    """
     no_effect("tensor", "const_arg", const_arg, "a tensor that a network is given is its input", default=False)
     no_effect("tensor", "device", device, "a tensor goes to the device of the network that takes it")
     return Tensor(input_data, dtype, shape, init)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor of an array's values, in its memory."""
+    """Return a tensor of an array's values, in its memory.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype; a change of the array shows in it.
+
+    Raises
+    ------
+    ConfigurationError
+        For what is no array.
+
+    Examples
+    --------
+    >>> array = np.zeros(2)
+    >>> shown = from_numpy(array)
+    >>> array[0] = 3.0
+    >>> shown.asnumpy().tolist()
+    [3.0, 0.0]
+    """
     return Tensor.from_numpy(array)
 
 
 def is_tensor(obj: Any) -> bool:
-    """Return whether an object is a tensor."""
+    """Return whether an object is a tensor.
+
+    Parameters
+    ----------
+    obj : object
+        Anything.
+
+    Returns
+    -------
+    bool
+        True for parameters too.
+
+    Examples
+    --------
+    >>> is_tensor(Tensor(1.0)), is_tensor(1.0)
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 

@@ -10,7 +10,25 @@ from mpiparallel.graph.operator import Strategy
 
 
 class ParallelMode:
-    """The names of the parallel modes."""
+    """The names of the parallel modes.
+
+    Attributes
+    ----------
+    STAND_ALONE
+        Each rank runs the whole network on its own.
+    DATA_PARALLEL, HYBRID_PARALLEL
+        Each rank runs the network on a batch of its own; gradients of shared parameters are summed, or averaged. A
+        parameter that is ``layerwise_parallel`` is each rank's own.
+    SEMI_AUTO_PARALLEL
+        The network is written as for one device; operators are cut as their ``shard`` says, the others by the batch.
+    AUTO_PARALLEL
+        MindSpore's mode of searched strategies.
+
+    Examples
+    --------
+    >>> ParallelMode.SEMI_AUTO_PARALLEL
+    'semi_auto_parallel'
+    """
 
     STAND_ALONE: Final = "stand_alone"
     DATA_PARALLEL: Final = "data_parallel"
