@@ -13,6 +13,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.broadcasting import broadcast_equation, broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.function import Function
+from mpiparallel.graph.expression.function_docstring import operator_docstring
 from mpiparallel.graph.expression.term import Term, call, operand, widened
 from mpiparallel.graph.input_checks import check_bool, check_floating
 from mpiparallel.graph.operator import Kernel, Operator
@@ -144,7 +145,7 @@ def operator_of(function: Function, module: str) -> type[Elementwise]:
     is_comparison = function.gives == "booleans" and function.takes != "booleans"
     body = {
         "__module__": module,
-        "__doc__": f"{function.about[0].upper()}{function.about[1:]}.",
+        "__doc__": operator_docstring(function),
         "function": function,
         "slope": None if function.gradient is None else operator_of(function.gradient, module),
         "reuses": () if is_comparison else tuple(range(count)),

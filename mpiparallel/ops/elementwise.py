@@ -12,6 +12,7 @@ from typing import Any, Final
 from mpiparallel.graph.elementwise import Elementwise, operator_of, option_parameters
 from mpiparallel.graph.expression.composed_functions import COMPOSED_FUNCTIONS
 from mpiparallel.graph.expression.function import Function
+from mpiparallel.graph.expression.function_docstring import function_docstring
 from mpiparallel.graph.expression.functions_of_two import ADDITION
 from mpiparallel.graph.expression.universal_functions import UNIVERSAL_FUNCTIONS
 from mpiparallel.graph.own_operators import Add
@@ -43,7 +44,7 @@ def _function(row: Function, operator: type[Elementwise]) -> Callable[..., Tenso
         values = signature.bind(*given, **named).args
         return applied(operator(*values[len(tensors) :]), *values[: len(tensors)])
 
-    return _named(function, row.functions.split()[0], f"Return {row.about}.", signature)
+    return _named(function, row.functions.split()[0], function_docstring(row), signature)
 
 
 def _method(row: Function, operator: type[Elementwise]) -> Callable[..., Tensor]:

@@ -83,6 +83,7 @@ COMPOSED_FUNCTIONS: Final = (
         functions="rsqrt",
         methods="rsqrt",
         gives="floats",
+        example=((4.0, 0.25), (0.5, 2.0)),
     ),
     Function(
         "Reciprocal",
@@ -92,6 +93,7 @@ COMPOSED_FUNCTIONS: Final = (
         functions="reciprocal",
         methods="reciprocal",
         gives="floats",
+        example=((2.0, 4.0), (0.5, 0.25)),
     ),
     Function(
         "Xdivy",
@@ -102,6 +104,7 @@ COMPOSED_FUNCTIONS: Final = (
         functions="xdivy",
         methods="xdivy",
         takes="floats",
+        example=((0.0, 3.0), (5.0, 2.0), (0.0, 1.5)),
     ),
     Function(
         "ReLU",
@@ -113,8 +116,10 @@ COMPOSED_FUNCTIONS: Final = (
             terms=lambda dy, y: dy * call("greater", y, 0.0),
             arguments=("dy", "y"),
             takes="floats",
+            example=((1.0, 1.0), (0.0, 2.0), (0.0, 1.0)),
         ),
         arguments=("x",),
+        example=((-1.0, 2.0), (0.0, 2.0)),
     ),
     Function(
         "GeLU",
@@ -126,9 +131,11 @@ COMPOSED_FUNCTIONS: Final = (
             terms=_gelu_slope,
             arguments=("dy", "x"),
             takes="floats",
+            example=((1.0, 1.0), (0.0, 1.0), (0.5, 1.083)),
         ),
         arguments=("x",),
         takes="floats",
+        example=((-1.0, 1.0), (-0.1588, 0.8412)),
     ),
     Function(
         "Sigmoid",
@@ -140,10 +147,12 @@ COMPOSED_FUNCTIONS: Final = (
             terms=lambda y, dy: (1.0 - y) * y * dy,
             arguments=("y", "dy"),
             takes="floats",
+            example=((0.5, 1.0), (1.0, 1.0), (0.25, 0.0)),
         ),
         functions="sigmoid",
         methods="sigmoid",
         takes="floats",
+        example=((0.0, 1.0), (0.5, 0.7311)),
     ),
     Function(
         "SiLU",
@@ -152,6 +161,7 @@ COMPOSED_FUNCTIONS: Final = (
         derivative=_of_silu,
         functions="silu swish",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 0.7311)),
     ),
     Function(
         "Mish",
@@ -161,6 +171,7 @@ COMPOSED_FUNCTIONS: Final = (
         arguments=("x",),
         functions="mish",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 0.8651)),
     ),
     Function(
         "Softplus",
@@ -168,6 +179,7 @@ COMPOSED_FUNCTIONS: Final = (
         terms=_softplus,
         derivative=lambda dy, y, x: dy * x.sigmoid(),
         takes="floats",
+        example=((0.0, 1.0), (0.6931, 1.3133)),
     ),
     Function(
         "Softsign",
@@ -177,6 +189,7 @@ COMPOSED_FUNCTIONS: Final = (
         arguments=("x",),
         functions="softsign",
         takes="floats",
+        example=((-1.0, 3.0), (-0.5, 0.75)),
     ),
     Function(
         "Elu",
@@ -187,6 +200,7 @@ COMPOSED_FUNCTIONS: Final = (
         options={"alpha": 1.0},
         functions="elu",
         takes="floats",
+        example=((-1.0, 2.0), (-0.6321, 2.0)),
     ),
     Function(
         "SeLU",
@@ -196,6 +210,7 @@ COMPOSED_FUNCTIONS: Final = (
         arguments=("input_x",),
         functions="selu",
         takes="floats",
+        example=((-1.0, 1.0), (-1.1113, 1.0507)),
     ),
     Function(
         "HSigmoid",
@@ -204,6 +219,7 @@ COMPOSED_FUNCTIONS: Final = (
         derivative=lambda dy, y, x: (dy / 6.0).masked_fill(x.abs() >= 3.0, 0.0),
         functions="hardsigmoid",
         takes="floats",
+        example=((-3.0, 1.0), (0.0, 0.6667)),
     ),
     Function(
         "HSwish",
@@ -212,5 +228,6 @@ COMPOSED_FUNCTIONS: Final = (
         derivative=_of_hard_swish,
         functions="hardswish",
         takes="floats",
+        example=((1.0, 4.0), (0.6667, 4.0)),
     ),
 )

@@ -26,6 +26,8 @@ class Function:
     gradient of each input; None says that all are 0. ``gradient`` is a row that computes it in one pass instead, from
     those of ``dy``, ``y`` and ``x`` that are its arguments.
 
+    ``example`` has some elements of each input and, to four digits, what it gives for them: the reference shows it.
+
     What it ``takes`` is checked; what it ``gives`` is of the type of its inputs as numbers, of floating point, to which
     integers are converted, or bool.
     """
@@ -48,3 +50,4 @@ class Function:
     """Its names as a method of tensors."""
     takes: Kind = "numbers"
     gives: Kind = "numbers"
+    example: tuple[tuple[float, ...], ...] = ()

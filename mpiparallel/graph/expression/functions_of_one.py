@@ -19,6 +19,7 @@ ROUNDED: Final = (
         cuda="floor{f}({})",
         functions="floor",
         methods="floor",
+        example=((-1.5, 2.5), (-2.0, 2.0)),
     ),
     Function(
         "Ceil",
@@ -29,6 +30,7 @@ ROUNDED: Final = (
         functions="ceil",
         methods="ceil",
         takes="floats",
+        example=((-1.5, 2.5), (-1.0, 3.0)),
     ),
     Function(
         "Round",
@@ -36,6 +38,7 @@ ROUNDED: Final = (
         universal="rint",
         text="np.rint({})",
         cuda="rint{f}({})",
+        example=((0.5, 1.5), (0.0, 2.0)),
     ),
     Function(
         "Sign",
@@ -45,6 +48,7 @@ ROUNDED: Final = (
         cuda="({0} != {0} ? {0} : ({type})(({0} > 0) - ({0} < 0)))",
         functions="sign",
         methods="sign",
+        example=((-3.0, 0.0), (-1.0, 0.0)),
     ),
 )
 """Functions whose slope is 0 wherever they have one."""
@@ -59,6 +63,7 @@ OF_ONE: Final = (
         derivative=lambda dy, y, x: -dy,
         functions="neg negative",
         methods="neg negative",
+        example=((-1.5, 2.0), (1.5, -2.0)),
     ),
     Function(
         "Abs",
@@ -69,6 +74,7 @@ OF_ONE: Final = (
         derivative=lambda dy, y, x: dy * x.sign(),
         functions="abs absolute",
         methods="abs absolute",
+        example=((-1.5, 2.0), (1.5, 2.0)),
     ),
     Function(
         "Square",
@@ -79,6 +85,7 @@ OF_ONE: Final = (
         derivative=lambda dy, y, x: dy * x * 2.0,
         functions="square",
         methods="square",
+        example=((-3.0, 2.0), (9.0, 4.0)),
     ),
     Function(
         "Sqrt",
@@ -92,6 +99,7 @@ OF_ONE: Final = (
         functions="sqrt",
         methods="sqrt",
         gives="floats",
+        example=((4.0, 9.0), (2.0, 3.0)),
     ),
     Function(
         "Exp",
@@ -104,6 +112,7 @@ OF_ONE: Final = (
         functions="exp",
         methods="exp",
         gives="floats",
+        example=((0.0, 1.0), (1.0, 2.7183)),
     ),
     Function(
         "Expm1",
@@ -116,6 +125,7 @@ OF_ONE: Final = (
         functions="expm1",
         methods="expm1",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 1.7183)),
     ),
     Function(
         "Log",
@@ -128,6 +138,7 @@ OF_ONE: Final = (
         functions="log",
         methods="log",
         gives="floats",
+        example=((1.0, 10.0), (0.0, 2.3026)),
     ),
     Function(
         "Log1p",
@@ -140,6 +151,7 @@ OF_ONE: Final = (
         functions="log1p",
         methods="log1p",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 0.6931)),
     ),
     Function(
         "Erf",
@@ -153,6 +165,7 @@ OF_ONE: Final = (
         functions="erf",
         methods="erf",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 0.8427)),
     ),
     Function(
         "Erfc",
@@ -166,6 +179,7 @@ OF_ONE: Final = (
         functions="erfc",
         methods="erfc",
         takes="floats",
+        example=((0.0, 1.0), (1.0, 0.1573)),
     ),
 )
 
@@ -181,6 +195,7 @@ CIRCULAR: Final = (
         functions="sin",
         methods="sin",
         gives="floats",
+        example=((0.0, 1.0), (0.0, 0.8415)),
     ),
     Function(
         "Cos",
@@ -193,6 +208,7 @@ CIRCULAR: Final = (
         functions="cos",
         methods="cos",
         gives="floats",
+        example=((0.0, 1.0), (1.0, 0.5403)),
     ),
     Function(
         "Asin",
@@ -205,6 +221,7 @@ CIRCULAR: Final = (
         functions="asin arcsin",
         methods="asin arcsin",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 1.5708)),
     ),
     Function(
         "ACos",
@@ -217,6 +234,7 @@ CIRCULAR: Final = (
         functions="acos arccos",
         methods="acos arccos",
         takes="floats",
+        example=((1.0, 0.0), (0.0, 1.5708)),
     ),
     Function(
         "Atan",
@@ -229,6 +247,7 @@ CIRCULAR: Final = (
         functions="atan arctan",
         methods="atan arctan",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 0.7854)),
     ),
     Function(
         "Sinh",
@@ -241,6 +260,7 @@ CIRCULAR: Final = (
         functions="sinh",
         methods="sinh",
         takes="floats",
+        example=((0.0, 1.0), (0.0, 1.1752)),
     ),
     Function(
         "Cosh",
@@ -253,6 +273,7 @@ CIRCULAR: Final = (
         functions="cosh",
         methods="cosh",
         takes="floats",
+        example=((0.0, 1.0), (1.0, 1.5431)),
     ),
     Function(
         "Tanh",
@@ -265,5 +286,6 @@ CIRCULAR: Final = (
         functions="tanh",
         methods="tanh",
         gives="floats",
+        example=((0.0, 1.0), (0.0, 0.7616)),
     ),
 )

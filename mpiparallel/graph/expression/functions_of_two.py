@@ -10,7 +10,7 @@ _TWO = ("input", "other")
 _X_Y = ("x", "y")
 
 
-def _comparison(name: str, universal: str, sign: str, method: str) -> Function:
+def _comparison(name: str, universal: str, sign: str, method: str, shown: tuple[bool, ...]) -> Function:
     return Function(
         name,
         f"where ``input {sign} other``, as bool, with broadcasting",
@@ -21,21 +21,23 @@ def _comparison(name: str, universal: str, sign: str, method: str) -> Function:
         functions=f"{universal} {method}",
         methods=f"{method} {universal}",
         gives="booleans",
+        example=((1.0, 2.0, 3.0), (2.0, 2.0, 2.0), shown),
     )
 
 
-def _logic(name: str, about: str, universal: str, text: str, cuda: str, arguments: tuple[str, ...] = _TWO) -> Function:
+def _logic(name: str, about: str, universal: str, text: str, cuda: str, *example: tuple[bool, ...]) -> Function:
     return Function(
         name,
         about,
         universal=universal,
         text=text,
         cuda=cuda,
-        arguments=arguments,
+        arguments=_TWO[: len(example) - 1],
         functions=universal,
         methods=universal,
         takes="booleans",
         gives="booleans",
+        example=example,
     )
 
 
@@ -55,6 +57,7 @@ def _quotient(name: str, methods: str = "") -> Function:
         arguments=_TWO,
         methods=methods,
         gives="floats",
+        example=((1.0, 6.0), (2.0, 3.0), (0.5, 2.0)),
     )
 
 
@@ -80,6 +83,7 @@ ADDITION: Final = Function(
     arguments=_TWO,
     functions="add",
     methods="add",
+    example=((1.0, 2.0), (3.0, 4.0), (4.0, 6.0)),
 )
 
 OF_TWO: Final = (
@@ -94,6 +98,7 @@ OF_TWO: Final = (
         arguments=_TWO,
         functions="sub subtract",
         methods="sub subtract",
+        example=((1.0, 2.0), (3.0, 4.0), (-2.0, -2.0)),
     ),
     Function(
         "Mul",
@@ -105,6 +110,7 @@ OF_TWO: Final = (
         arguments=_TWO,
         functions="mul multiply",
         methods="mul multiply",
+        example=((1.0, 2.0), (3.0, 4.0), (3.0, 8.0)),
     ),
     _quotient("Div", "div divide true_divide"),
     _quotient("RealDiv"),
@@ -118,6 +124,7 @@ OF_TWO: Final = (
         operations=5,
         functions="floor_div floor_divide",
         methods="floor_divide",
+        example=((7.0, -7.0), (2.0, 2.0), (3.0, -4.0)),
     ),
     Function(
         "FloorMod",
@@ -130,6 +137,7 @@ OF_TWO: Final = (
         operations=5,
         functions="floor_mod remainder",
         methods="remainder",
+        example=((7.0, -7.0), (2.0, 2.0), (1.0, 1.0)),
     ),
     Function(
         "Mod",
@@ -142,6 +150,7 @@ OF_TWO: Final = (
         operations=5,
         functions="fmod",
         methods="fmod",
+        example=((7.0, -7.0), (2.0, 2.0), (1.0, -1.0)),
     ),
     Function(
         "Atan2",
@@ -155,6 +164,7 @@ OF_TWO: Final = (
         functions="atan2 arctan2",
         methods="atan2 arctan2",
         takes="floats",
+        example=((1.0, 1.0), (1.0, 0.0), (0.7854, 1.5708)),
     ),
     Function(
         "Maximum",
@@ -166,6 +176,7 @@ OF_TWO: Final = (
         arguments=_TWO,
         functions="maximum",
         methods="maximum",
+        example=((1.0, 4.0), (3.0, 2.0), (3.0, 4.0)),
     ),
     Function(
         "Minimum",
@@ -177,19 +188,44 @@ OF_TWO: Final = (
         arguments=_TWO,
         functions="minimum",
         methods="minimum",
+        example=((1.0, 4.0), (3.0, 2.0), (1.0, 2.0)),
     ),
 )
 
 TRUTHS: Final = (
-    _comparison("Equal", "equal", "==", "eq"),
-    _comparison("NotEqual", "not_equal", "!=", "ne"),
-    _comparison("Less", "less", "<", "lt"),
-    _comparison("LessEqual", "less_equal", "<=", "le"),
-    _comparison("Greater", "greater", ">", "gt"),
-    _comparison("GreaterEqual", "greater_equal", ">=", "ge"),
-    _logic("LogicalAnd", "where both hold, with broadcasting", "logical_and", "({} & {})", "({} && {})"),
-    _logic("LogicalOr", "where either holds, with broadcasting", "logical_or", "({} | {})", "({} || {})"),
+    _comparison("Equal", "equal", "==", "eq", (False, True, False)),
+    _comparison("NotEqual", "not_equal", "!=", "ne", (True, False, True)),
+    _comparison("Less", "less", "<", "lt", (True, False, False)),
+    _comparison("LessEqual", "less_equal", "<=", "le", (True, True, False)),
+    _comparison("Greater", "greater", ">", "gt", (False, False, True)),
+    _comparison("GreaterEqual", "greater_equal", ">=", "ge", (False, True, True)),
     _logic(
-        "LogicalNot", "where the elements of a bool tensor do not hold", "logical_not", "(not {})", "(!{})", ("input",)
+        "LogicalAnd",
+        "where both hold, with broadcasting",
+        "logical_and",
+        "({} & {})",
+        "({} && {})",
+        (True, True),
+        (True, False),
+        (True, False),
+    ),
+    _logic(
+        "LogicalOr",
+        "where either holds, with broadcasting",
+        "logical_or",
+        "({} | {})",
+        "({} || {})",
+        (True, False),
+        (False, False),
+        (True, False),
+    ),
+    _logic(
+        "LogicalNot",
+        "where the elements of a bool tensor do not hold",
+        "logical_not",
+        "(not {})",
+        "(!{})",
+        (True, False),
+        (False, True),
     ),
 )
