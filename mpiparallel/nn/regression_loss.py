@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.loss import L1Loss, LossBase
-from mpiparallel.ops import loss_functions as functions
+from mpiparallel.ops import regression_loss_functions as functions
 
 
 class MAELoss(L1Loss):

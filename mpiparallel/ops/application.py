@@ -1,4 +1,4 @@
-"""The output of an operator that has one."""
+"""What operators are applied to, and the output of one that has one."""
 
 from __future__ import annotations
 
@@ -17,3 +17,12 @@ def applied(operator: Operator, *inputs: Any) -> Tensor:
     """
     result: Tensor = operator(*inputs)
     return result
+
+
+def as_tensor(x: Any) -> Tensor:
+    """Return a tensor itself, and anything else as a tensor.
+
+    >>> as_tensor([1.0]).shape
+    (1,)
+    """
+    return x if isinstance(x, Tensor) else Tensor(x)

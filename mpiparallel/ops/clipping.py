@@ -16,9 +16,29 @@ from mpiparallel.refusal import only
 def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0, use_norm: Any = None) -> tuple[Tensor, ...]:
     """Return tensors scaled so that the norm of all their elements together is at most ``clip_norm``.
 
-    The norm is that of the whole tensors, wherever they are cut. Raises ConfigurationError unless ``clip_norm`` is
-    above 0 and ``use_norm`` None.
+    The norm is that of the whole tensors, wherever they are cut.
 
+    Parameters
+    ----------
+    x : sequence of Tensor
+        Floating point, of any shapes.
+    clip_norm : float
+        Above 0.
+    use_norm
+        None.
+
+    Returns
+    -------
+    tuple of Tensor
+        Of the same shapes and dtypes.
+
+    Raises
+    ------
+    ConfigurationError
+        Unless ``clip_norm`` is above 0 and ``use_norm`` None.
+
+    Examples
+    --------
     >>> [part.asnumpy().tolist() for part in clip_by_global_norm((Tensor([3.0]), Tensor([4.0])), 1.0)]
     [[0.6000000238418579], [0.800000011920929]]
     """
@@ -36,10 +56,33 @@ def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0, use_norm: A
 def clip_by_norm(
     x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, *, axis: Any = ()
 ) -> Tensor:
-    """Return a tensor scaled so that its norm over the dims ``axis``, all when none are given, is at most ``max_norm``.
+    """Return a tensor scaled so that its norm is at most ``max_norm``.
 
-    Raises ConfigurationError unless ``max_norm`` is above 0, and for another ``norm_type`` than 2.
+    Parameters
+    ----------
+    x : Tensor or array
+        Floating point, of any shape.
+    max_norm : float
+        Above 0.
+    norm_type : float
+        2.
+    error_if_nonfinite : bool
+        False.
+    axis : int or tuple of int
+        The dims of which it is the norm; all when none are given.
 
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    ConfigurationError
+        Unless ``max_norm`` is above 0, for another ``norm_type``, and for ``error_if_nonfinite``.
+
+    Examples
+    --------
     >>> clip_by_norm(Tensor([3.0, 4.0]), 2.5).asnumpy().tolist()
     [1.5, 2.0]
     """
@@ -56,8 +99,25 @@ def clip_by_norm(
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Tensor:
     """Return a tensor with elements below ``clip_value_min`` raised to it, and those above ``clip_value_max`` lowered.
 
-    Either may be left out, not both: ConfigurationError.
+    Parameters
+    ----------
+    x : Tensor, array or number
+        Numbers of any shape.
+    clip_value_min, clip_value_max : Tensor, array or number, optional
+        The bounds, of which one may be left out.
 
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    ConfigurationError
+        When both are left out.
+
+    Examples
+    --------
     >>> clip_by_value(Tensor([-2.0, 0.5, 2.0]), -1.0, 1.0).asnumpy().tolist()
     [-1.0, 0.5, 1.0]
     """

@@ -148,13 +148,40 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """Return a function that returns what ``fn`` returns, and its gradients.
 
-    The gradients are by the inputs at ``grad_position`` and by ``weights`` (a parameter or a list of them): a tensor
-    for one position, also in a tuple, or one parameter, a tuple for several positions or a list, a pair of both where
-    both are asked for. With ``return_ids`` each comes as (position or name, gradient). With ``has_aux`` only the first
-    output of ``fn`` is differentiated. Outputs of several elements are summed; with ``sens_param`` the last input, or
-    ``sens`` by name, is the gradient of the output. Inputs by name are passed on. Raises GradientError when neither is
-    given, and where a position or an output is not there.
+    Outputs of several elements are summed. Inputs by name are passed on.
 
+    Parameters
+    ----------
+    fn : callable
+        A cell, or a function of tensors.
+    grad_position : int or tuple of int, optional
+        The inputs by which gradients are taken; None for none.
+    weights : Parameter or list of Parameter, optional
+        The parameters by which they are taken.
+    has_aux : bool
+        Whether only the first output of ``fn`` is differentiated.
+    return_ids : bool
+        Whether each gradient comes as (position or name, gradient).
+    sens_param : bool
+        Whether the last input, or ``sens`` by name, is the gradient of the output.
+
+    Returns
+    -------
+    callable
+        It returns a pair: what ``fn`` returns, and the gradients: a tensor for one position, also in a tuple, or for
+        one parameter; a tuple for several; a pair of both where both are asked for.
+
+    Raises
+    ------
+    GradientError
+        When there is nothing to differentiate by, and, when called, where a position or an output is not there.
+
+    Notes
+    -----
+    A gradient has the shape and dtype of what it is by, and its layout.
+
+    Examples
+    --------
     >>> square = value_and_grad(lambda x: (x * x).sum())
     >>> value, gradient = square(Tensor([1.0, 3.0]))
     >>> float(value), gradient.asnumpy().tolist()
@@ -187,9 +214,25 @@ def grad(
     return_ids: bool = False,
     sens_param: bool = False,
 ) -> Callable[..., Any]:
-    """Return a function that returns the gradients of ``fn``, as ``value_and_grad`` does; with ``has_aux`` a pair of
-    them and the other outputs.
+    """Return a function that returns the gradients of ``fn``, as ``value_and_grad`` does.
 
+    Parameters
+    ----------
+    fn, grad_position, weights, has_aux, return_ids, sens_param
+        As for ``value_and_grad``.
+
+    Returns
+    -------
+    callable
+        It returns the gradients; with ``has_aux`` a pair of them and the other outputs.
+
+    Raises
+    ------
+    GradientError
+        As ``value_and_grad`` does.
+
+    Examples
+    --------
     >>> grad(lambda x: (x * x * x).sum())(Tensor([2.0])).asnumpy().tolist()
     [12.0]
     """
@@ -205,10 +248,20 @@ def grad(
 class GradOperation:
     """MindSpore's older way to a gradient: ``GradOperation(get_all, get_by_list, sens_param)(fn, weights)(*inputs)``.
 
-    The gradient is by the first input, by all inputs with ``get_all``, by ``weights`` with ``get_by_list``, and by both
-    with both; without ``weights`` those are the parameters of the cell ``fn`` that require one. With ``sens_param`` the
-    last input, or ``sens`` by name, is the gradient of the output. Inputs by name are passed on.
+    The gradient is by the first input unless more is asked for. Inputs by name are passed on.
 
+    Parameters
+    ----------
+    get_all : bool
+        Whether it is by all inputs.
+    get_by_list : bool
+        Whether it is by ``weights``, and by inputs only with ``get_all``; without ``weights`` those are the parameters
+        of the cell ``fn`` that require one.
+    sens_param : bool
+        Whether the last input, or ``sens`` by name, is the gradient of the output.
+
+    Examples
+    --------
     >>> GradOperation(get_all=True)(lambda x, y: x * y)(Tensor(2.0), Tensor(5.0))[1].item()
     2.0
     """

@@ -33,6 +33,15 @@ def kind_of(item: Any) -> str:
 class MultitypeFuncGraph:
     """A function with one body for each combination of kinds of arguments, which ``register`` adds.
 
+    Parameters
+    ----------
+    name : str
+        What errors call it.
+    read_value : bool
+        MindSpore's; changes nothing, as a remark says.
+
+    Examples
+    --------
     >>> scaled = MultitypeFuncGraph("scaled")
     >>> @scaled.register("Number", "Tensor")
     ... def of_tensor(factor, x):
@@ -77,8 +86,18 @@ class MultitypeFuncGraph:
 class HyperMap:
     """A function applied to the corresponding elements of nested tuples or lists: a tuple of results, nested alike.
 
-    Without ``ops`` the function is the first argument. Raises ConfigurationError where tuples are not equally long.
+    Called, it takes the tuples; without ``ops`` the function comes before them. ConfigurationError is raised where
+    tuples are not equally long.
 
+    Parameters
+    ----------
+    ops : callable, optional
+        The function.
+    reverse : bool
+        Whether the last elements come first.
+
+    Examples
+    --------
     >>> HyperMap(lambda x, y: x + y)((1, (2, 3)), (10, (20, 30)))
     (11, (22, 33))
     """

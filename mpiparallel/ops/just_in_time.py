@@ -24,9 +24,26 @@ def jit(fn: Callable[..., Any] | None = None, *positional: Any, **options: Any) 
     """Return a function of tensors compiled, as a cell is; a decorator, with or without options.
 
     What is neither a tensor, an array nor a tuple of them is a constant of the program, one program for each.
-    MindSpore's options (``mode``, ``jit_config``, ``backend``, ...) have no effect, which is said once. Raises
-    ConfigurationError when it is given no function.
 
+    Parameters
+    ----------
+    fn : callable, optional
+        The function; a decorator with options has none yet.
+    *positional, **options
+        MindSpore's (``mode``, ``jit_config``, ``backend``, ...); they have no effect, which is said once.
+
+    Returns
+    -------
+    callable
+        It takes what ``fn`` takes, by place.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``fn`` is no function.
+
+    Examples
+    --------
     >>> @jit
     ... def scaled(x, factor):
     ...     return x * factor

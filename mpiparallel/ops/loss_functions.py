@@ -1,4 +1,4 @@
-"""Losses that are made of other operators; ``reduction`` is "mean", "sum" or "none"."""
+"""Losses of probabilities and classes, made of other operators."""
 
 from __future__ import annotations
 
@@ -6,72 +6,82 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.errors import ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
-from mpiparallel.ops.application import applied
+from mpiparallel.ops.application import applied, as_tensor
+from mpiparallel.ops.loss_reduction import reduced_loss
 from mpiparallel.remark import no_effect
 
 
-def _tensor(x: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else Tensor(x)
-
-
-def _reduced(losses: Tensor, reduction: str, name: str) -> Tensor:
-    """Return the mean, the sum, or the losses themselves; raise ConfigurationError for another reduction."""
-    if reduction == "none":
-        return losses
-    if reduction not in ("mean", "sum"):
-        raise ConfigurationError(f"{name}: reduction {reduction!r} is not one of 'mean', 'sum', 'none'")
-    return losses.mean() if reduction == "mean" else losses.sum()
-
-
-def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """Return the reduction of ``(input - target) ** 2``."""
-    return _reduced((_tensor(input) - target).square(), reduction, "mse_loss")
-
-
-def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """Return the reduction of ``abs(input - target)``."""
-    return _reduced((_tensor(input) - target).abs(), reduction, "l1_loss")
-
-
-def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Tensor:
-    """Return the reduction of ``d ** 2 / (2 * beta)`` where ``d = abs(input - target)`` is below ``beta``, else ``d -
-    beta / 2``.
-    """
-    far = (_tensor(input) - target).abs()
-    losses = applied(operations.Select(), far < beta, far.square() / (2.0 * beta), far - beta / 2.0)
-    return _reduced(losses, reduction, "smooth_l1_loss")
-
-
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """Return the reduction of ``delta`` times the smooth L1 loss of ``beta = delta``."""
-    return _reduced(smooth_l1_loss(input, target, delta) * delta, reduction, "huber_loss")
-
-
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
-    """Return the reduction of ``labels * (log(labels) - logits)``, 0 where labels are 0; logits are logarithms.
+    """Return the reduction of ``labels * (log(labels) - logits)``, 0 where labels are 0.
 
-    ``reduction`` may also be "batchmean", the sum divided by the number of rows.
+    Parameters
+    ----------
+    logits : Tensor or array
+        Logarithms of probabilities.
+    labels : Tensor or array
+        Probabilities, of the same shape.
+    reduction : {"mean", "sum", "none", "batchmean"}
+        What is made of the losses; "batchmean" is the sum divided by the number of rows.
+
+    Returns
+    -------
+    Tensor
+        0-d, or of the shape of the losses without a reduction; of the dtype of the input.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``reduction``.
+
+    Examples
+    --------
+    >>> float(kl_div(Tensor([0.0, 0.0]), Tensor([1.0, 0.0])))
+    0.0
     """
-    x, p = _tensor(logits), _tensor(labels)
+    x, p = as_tensor(logits), as_tensor(labels)
     positive = p > 0
     safe = applied(operations.Select(), positive, p, applied(operations.OnesLike(), p))
     losses = applied(operations.Select(), positive, p * (safe.log() - x), applied(operations.ZerosLike(), p))
     if reduction == "batchmean":
         return losses.sum() / x.shape[0]
-    return _reduced(losses, reduction, "kl_div")
+    return reduced_loss(losses, reduction, "kl_div")
 
 
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """Return the reduction of ``-labels * log(logits) - (1 - labels) * log(1 - logits)``, times ``weight``.
 
-    ``logits`` are probabilities; their logarithms are taken as no less than -100.
+    Parameters
+    ----------
+    logits : Tensor or array
+        Probabilities; their logarithms are taken as no less than -100, in float32 than about -87.
+    labels : Tensor or array
+        0 to 1, of the same shape.
+    weight : Tensor or array, optional
+        Of a shape that broadcasts.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Returns
+    -------
+    Tensor
+        0-d, or of the shape of the losses without a reduction; of the dtype of the input.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``reduction``.
+
+    Examples
+    --------
+    >>> round(float(binary_cross_entropy(Tensor([0.5]), Tensor([1.0]))), 4)
+    0.6931
     """
-    p, y = _tensor(logits), _tensor(labels)
+    p, y = as_tensor(logits), as_tensor(labels)
     losses = -(y * _log(p) + (1.0 - y) * _log(1.0 - p))
-    return _reduced(losses if weight is None else losses * weight, reduction, "binary_cross_entropy")
+    return reduced_loss(losses if weight is None else losses * weight, reduction, "binary_cross_entropy")
 
 
 def _log(p: Tensor) -> Tensor:
@@ -81,16 +91,42 @@ def _log(p: Tensor) -> Tensor:
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return the reduction of ``-pos_weight * target * log(s) - (1 - target) * log(1 - s)``, ``s = sigmoid(input)``,
-    times ``weight``.
+    """Return the binary cross entropy of ``sigmoid(input)`` and ``target``, computed so that nothing overflows.
+
+    It is the reduction of ``-pos_weight * target * log(s) - (1 - target) * log(1 - s)``, ``s = sigmoid(input)``, times
+    ``weight``.
+
+    Parameters
+    ----------
+    input, target : Tensor or array
+        Floating point, of one shape; the target is 0 to 1.
+    weight, pos_weight : Tensor or array, optional
+        Of shapes that broadcast.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Returns
+    -------
+    Tensor
+        0-d, or of the shape of the losses without a reduction; of the dtype of the input.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``reduction``.
+
+    Examples
+    --------
+    >>> round(float(binary_cross_entropy_with_logits(Tensor([0.0]), Tensor([1.0]))), 4)
+    0.6931
     """
-    x, y = _tensor(input), _tensor(target)
+    x, y = as_tensor(input), as_tensor(target)
     losses = applied(operations.SigmoidCrossEntropyWithLogits(), x, y)
     if pos_weight is not None:
-        losses = losses + y * (_tensor(pos_weight) - 1.0) * applied(
+        losses = losses + y * (as_tensor(pos_weight) - 1.0) * applied(
             operations.SigmoidCrossEntropyWithLogits(), x, applied(operations.OnesLike(), x)
         )
-    return _reduced(losses if weight is None else losses * weight, reduction, "binary_cross_entropy_with_logits")
+    return reduced_loss(losses if weight is None else losses * weight, reduction, "binary_cross_entropy_with_logits")
 
 
 def nll_loss(
@@ -101,12 +137,41 @@ def nll_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return the reduction of ``-weight[t] * inputs[n, t]``, ``inputs`` (n, classes, ...) being logarithms of shares.
+    """Return the reduction of ``-weight[t] * inputs[n, t]``, where t are the classes in ``target``.
 
-    ``target`` (n, ...) has the classes t; where it is ``ignore_index`` the loss is 0. The mean divides by the sum
-    of the weights that took part. ``label_smoothing`` gives that share of each loss to all classes alike.
+    Parameters
+    ----------
+    inputs : Tensor or array
+        (n, classes, ...), logarithms of probabilities.
+    target : Tensor or array
+        (n, ...), integers.
+    weight : Tensor or array, optional
+        (classes,).
+    ignore_index : int
+        The class where the loss is 0.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses; the mean divides by the sum of the weights that took part.
+    label_smoothing : float
+        The share of each loss that is given to all classes alike.
+
+    Returns
+    -------
+    Tensor
+        0-d, or of the shape of ``target`` without a reduction.
+
+    Raises
+    ------
+    ShapeError
+        When the target does not fit.
+    ConfigurationError
+        For another ``reduction``.
+
+    Examples
+    --------
+    >>> float(nll_loss(Tensor([[-1.0, -2.0]]), Tensor([1])))
+    2.0
     """
-    x, classes = _tensor(inputs), _tensor(target)
+    x, classes = as_tensor(inputs), as_tensor(target)
     dim = min(1, x.ndim - 1)
     if classes.shape != (*x.shape[:dim], *x.shape[dim + 1 :]):
         raise ShapeError(f"nll_loss: target of shape {classes.shape} must be {x.shape} without its dim {dim}")
@@ -123,12 +188,12 @@ def nll_loss(
     if reduction == "mean":
         mean: Tensor = losses.sum() / weights.sum()
         return mean
-    return _reduced(losses, reduction, "nll_loss")
+    return reduced_loss(losses, reduction, "nll_loss")
 
 
 def _along(weight: Any, dim: int, ndim: int) -> Tensor:
     """Return the weights of classes in a shape that is broadcast along all dims but ``dim``."""
-    return _tensor(weight).reshape((-1, *(1 for _ in range(dim + 1, ndim))))
+    return as_tensor(weight).reshape((-1, *(1 for _ in range(dim + 1, ndim))))
 
 
 def cross_entropy(
@@ -139,15 +204,41 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return the cross entropy of ``softmax(input)``, ``input`` being (n, classes, ...), and ``target``.
+    """Return the cross entropy of ``softmax(input)`` and ``target``.
 
-    ``target`` (n, ...) of integers has the classes, as ``nll_loss`` takes them; a target of the shape of ``input`` has
-    the share of each class, and the mean is that of the rows.
+    Parameters
+    ----------
+    input : Tensor or array
+        (n, classes, ...), logits.
+    target : Tensor or array
+        (n, ...) of integers: the classes; or of the shape of ``input``: the share of each class.
+    weight : Tensor or array, optional
+        (classes,).
+    ignore_index : int
+        The class where the loss is 0.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses; the mean is that of ``nll_loss`` for classes, and that of the rows for shares.
+    label_smoothing : float
+        The share of each loss that is given to all classes alike.
 
+    Returns
+    -------
+    Tensor
+        0-d, or (n, ...) without a reduction.
+
+    Raises
+    ------
+    ShapeError
+        When the target does not fit.
+    ConfigurationError
+        For another ``reduction``.
+
+    Examples
+    --------
     >>> round(float(cross_entropy(np.zeros((2, 4), np.float32), np.array([0, 3]))), 4)
     1.3863
     """
-    x, wanted = _tensor(input), _tensor(target)
+    x, wanted = as_tensor(input), as_tensor(target)
     dim = min(1, x.ndim - 1)
     logarithms = x.log_softmax(dim)
     if wanted.shape != x.shape:
@@ -155,4 +246,4 @@ def cross_entropy(
     no_effect("cross_entropy", "ignore_index", ignore_index, "the target has shares, not classes", default=-100)
     shares = wanted * (1.0 - label_smoothing) + label_smoothing / x.shape[dim] if label_smoothing else wanted
     terms = logarithms * shares if weight is None else logarithms * shares * _along(weight, dim, x.ndim)
-    return _reduced(-terms.sum(dim), reduction, "cross_entropy")
+    return reduced_loss(-terms.sum(dim), reduction, "cross_entropy")

@@ -19,6 +19,8 @@ Primitive = Operator
 class Partial:
     """Makes a function of which the first arguments are given.
 
+    Examples
+    --------
     >>> Partial()(pow, 2)(5)
     32
     """
@@ -37,8 +39,20 @@ def constexpr(
 ) -> Any:
     """Return the function: what Python computes while a network is traced is a constant of its program anyway.
 
-    The other parameters are MindSpore's and change nothing, as a remark says.
+    Parameters
+    ----------
+    fn : callable, optional
+        A function of what is known; a decorator with options has none yet.
+    get_instance, name, reuse_result, check
+        MindSpore's; they change nothing, as a remark says.
 
+    Returns
+    -------
+    callable
+        ``fn``, or the decorator.
+
+    Examples
+    --------
     >>> @constexpr
     ... def half(extent):
     ...     return extent // 2
@@ -53,7 +67,27 @@ def constexpr(
 
 
 def prim_attr_register(fn: Callable[..., None]) -> Callable[..., None]:
-    """Return an operator's ``__init__`` that keeps its arguments as attributes of the same names before it runs."""
+    """Return an operator's ``__init__`` that keeps its arguments as attributes of the same names before it runs.
+
+    Parameters
+    ----------
+    fn : callable
+        The ``__init__``.
+
+    Returns
+    -------
+    callable
+        It takes what ``fn`` takes.
+
+    Examples
+    --------
+    >>> class Scale:
+    ...     @prim_attr_register
+    ...     def __init__(self, factor=2):
+    ...         pass
+    >>> Scale(3).factor
+    3
+    """
     signature = inspect.signature(fn)
 
     @wraps(fn)

@@ -17,6 +17,16 @@ def get_rng_state() -> Tensor:
 
     A draw is one run of a network with random operators, or one random operator that is computed at once. The steps of
     ``Model`` and ``TrainOneStepCell`` count for themselves.
+
+    Returns
+    -------
+    Tensor
+        int64, (2,): seed and draws.
+
+    Examples
+    --------
+    >>> get_rng_state().shape
+    (2,)
     """
     settings = all_settings()
     return Tensor(np.array([settings.seed, settings.draws], np.int64))
@@ -25,8 +35,18 @@ def get_rng_state() -> Tensor:
 def set_rng_state(state: Any) -> None:
     """Let random operators go on from where ``get_rng_state`` was called.
 
-    Raises ConfigurationError for what it has not returned.
+    Parameters
+    ----------
+    state : Tensor or array
+        What it has returned.
 
+    Raises
+    ------
+    ConfigurationError
+        For anything else.
+
+    Examples
+    --------
     >>> from mpiparallel import ops
     >>> state = get_rng_state()
     >>> first = ops.dropout(Tensor([1.0] * 100)).asnumpy().tolist()

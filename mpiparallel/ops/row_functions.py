@@ -1,4 +1,4 @@
-"""MindSpore's functions of rows: products, logic, places of extreme elements, running sums, sums of tensors."""
+"""MindSpore's functions of rows: places of extreme elements, running sums, sums of tensors, pools."""
 
 from __future__ import annotations
 
@@ -19,28 +19,63 @@ def _pair(operator: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
     return result
 
 
-def reduce_prod(x: Any, axis: Any = (), keep_dims: bool = False) -> Tensor:
-    """Return the product over dims, all when none are given."""
-    return applied(operations.ReduceProd(keep_dims), x, axis)
-
-
-def reduce_all(x: Any, axis: Any = (), keep_dims: bool = False) -> Tensor:
-    """Return whether all elements over dims hold, of all dims when none are given."""
-    return applied(operations.ReduceAll(keep_dims), x, axis)
-
-
-def reduce_any(x: Any, axis: Any = (), keep_dims: bool = False) -> Tensor:
-    """Return whether any element over dims holds, of all dims when none are given."""
-    return applied(operations.ReduceAny(keep_dims), x, axis)
-
-
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the index (int64) of the largest element along ``dim``, or in the flat tensor when it is None."""
+    """Return the index (int64) of the largest element along ``dim``, or in the flat tensor when it is None.
+
+    Parameters
+    ----------
+    input : Tensor, array or number
+        Numbers of any shape.
+    dim : int, optional
+        The dim.
+    keepdim : bool
+        Whether it stays, with an extent of 1.
+
+    Returns
+    -------
+    Tensor
+        int64; of equal elements the first.
+
+    Raises
+    ------
+    ShapeError
+        When there is no such dim.
+
+    Examples
+    --------
+    >>> argmax(Tensor([[1.0, 4.0], [3.0, 2.0]]), 1).tolist()
+    [1, 0]
+    """
     return _extreme(operations.Argmax, input, dim, keepdim)
 
 
 def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index (int64) of the smallest element along ``axis``, or in the flat tensor when it is None."""
+    """Return the index (int64) of the smallest element along ``axis``, or in the flat tensor when it is None.
+
+    Parameters
+    ----------
+    input : Tensor, array or number
+        Numbers of any shape.
+    axis : int, optional
+        The dim.
+    keepdims : bool
+        Whether it stays, with an extent of 1.
+
+    Returns
+    -------
+    Tensor
+        int64; of equal elements the first.
+
+    Raises
+    ------
+    ShapeError
+        When there is no such dim.
+
+    Examples
+    --------
+    >>> argmin(Tensor([[1.0, 4.0], [3.0, 2.0]]), 1).tolist()
+    [0, 1]
+    """
     return _extreme(operations.Argmin, input, axis, keepdims)
 
 
@@ -57,6 +92,31 @@ def topk(
 
     Without ``largest`` they are the smallest, ascending.
 
+    Parameters
+    ----------
+    input : Tensor or array
+        Numbers, of at least one dim.
+    k : int
+        How many.
+    dim : int, optional
+        The dim, which is never cut.
+    largest : bool
+        Whether the largest are wanted.
+    sorted : bool
+        Whether they are in order.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their indices along the dim, int32.
+
+    Raises
+    ------
+    ShapeError
+        When there is no such dim.
+
+    Examples
+    --------
     >>> topk(np.array([[3.0], [1.0], [2.0]]), 2, 0, largest=False)[0].asnumpy().tolist()
     [[1.0], [2.0]]
     """
@@ -71,20 +131,102 @@ def topk(
 
 
 def cumsum(x: Any, axis: int, dtype: Any = None) -> Tensor:
-    """Return the sum of the elements up to each along dim ``axis``, in ``dtype`` where one is given."""
+    """Return the sum of the elements up to each along dim ``axis``, in ``dtype`` where one is given.
+
+    Parameters
+    ----------
+    x : Tensor, array or number
+        Numbers of any shape.
+    axis : int
+        The dim, which is never cut.
+    dtype : dtype, optional
+        In which it is computed.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    ShapeError
+        When there is no such dim.
+
+    Examples
+    --------
+    >>> cumsum(Tensor([1.0, 2.0, 3.0]), 0).tolist()
+    [1.0, 3.0, 6.0]
+    """
     return applied(operations.CumSum(), x if dtype is None else operations.Cast()(x, dtype), axis)
 
 
 def addn(x: Sequence[Any]) -> Tensor:
-    """Return the sum of tensors of one shape."""
+    """Return the sum of tensors of one shape.
+
+    Parameters
+    ----------
+    x : sequence of Tensor
+        Of one shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Examples
+    --------
+    >>> addn([Tensor([1.0]), Tensor([2.0]), Tensor([3.0])]).tolist()
+    [6.0]
+    """
     return applied(operations.AddN(), x)
 
 
 def bias_add(input_x: Any, bias: Any) -> Tensor:
-    """Return ``input_x`` (n, c, ...) plus ``bias`` (c,)."""
+    """Return ``input_x`` (n, c, ...) plus ``bias`` (c,).
+
+    Parameters
+    ----------
+    input_x : Tensor or array
+        (n, c, ...).
+    bias : Tensor or array
+        (c,), cut as the input's dim 1 is.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    ShapeError
+        When they do not fit.
+
+    Examples
+    --------
+    >>> bias_add(Tensor([[1.0, 2.0]]), Tensor([10.0, 20.0])).tolist()
+    [[11.0, 22.0]]
+    """
     return applied(operations.BiasAdd(), input_x, bias)
 
 
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
-    """Return images (n, c, h, w) averaged to ``output_size``, a number or (height, width)."""
+    """Return images (n, c, h, w) averaged to ``output_size``, a number or (height, width).
+
+    Parameters
+    ----------
+    input : Tensor or array
+        (n, c, h, w), floating point.
+    output_size : int or tuple of int
+        In pixels; None in a tuple keeps an extent.
+
+    Returns
+    -------
+    Tensor
+        (n, c, height, width).
+
+    Examples
+    --------
+    >>> adaptive_avg_pool2d(Tensor([[[[1.0, 3.0], [5.0, 7.0]]]]), 1).tolist()
+    [[[[4.0]]]]
+    """
     return applied(operations.AdaptiveAvgPool2D(output_size), input)
