@@ -10,6 +10,8 @@ import inspect
 from pathlib import Path
 from types import ModuleType
 
+from mpiparallel.ops import door
+
 FRONTS = (
     "mpiparallel",
     "mpiparallel.nn",
@@ -43,7 +45,7 @@ def names_of(front: str) -> list[str]:
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return sorted(listed)
-    values = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    values = door.public(module)
     return sorted(name for name, value in values.items() if inspect.isclass(value) or inspect.isroutine(value))
 
 

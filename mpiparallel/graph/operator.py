@@ -33,6 +33,12 @@ class Operator(OperatorSettings):
 
     Attributes of an instance configure it (``MatMul(transpose_b=True)``). Calling it on tensors records a node while a
     network is traced, and computes at once otherwise.
+
+    Examples
+    --------
+    >>> from mpiparallel import ops
+    >>> ops.MatMul(transpose_b=True).configured(transpose_b=False).transpose_b
+    False
     """
 
     kind: ClassVar[str] = "kernel"

@@ -31,7 +31,14 @@ else:
 
 @register
 class Cast(Operator):
-    """``x`` with elements of another dtype; between floats the gradient is cast back, elsewhere there is none."""
+    """``x`` with elements of another dtype; between floats the gradient is cast back, elsewhere there is none.
+
+    Examples
+    --------
+    >>> from mpiparallel import ops
+    >>> ops.Cast()([1.7, -1.7], np.int32).tolist()
+    [1, -1]
+    """
 
     dtype: np.dtype[Any] = np.dtype(np.float32)
     follows = True

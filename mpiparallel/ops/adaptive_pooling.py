@@ -38,6 +38,18 @@ class AdaptiveAvgPool2D(Operator):
 
     A strategy may cut images and channels.
 
+    Parameters
+    ----------
+    output_size : int or tuple of int
+        Of images, in pixels.
+
+    Raises
+    ------
+    ConfigurationError
+        When a size is no number of at least 1.
+
+    Examples
+    --------
     >>> AdaptiveAvgPool2D(1)(np.arange(8.0).reshape(1, 2, 2, 2)).asnumpy().tolist()
     [[[[1.5]], [[5.5]]]]
     """

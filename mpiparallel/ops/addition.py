@@ -27,6 +27,13 @@ Tensors = Sequence[Tensor]
 class AddN(Operator):
     """The sum of tensors of one shape.
 
+    Raises
+    ------
+    ShapeError
+        When shapes differ, or there is no tensor.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> AddN()([np.ones(2), np.ones(2), np.ones(2)]).asnumpy().tolist()
     [3.0, 3.0]
@@ -76,6 +83,18 @@ class AddN(Operator):
 class BiasAdd(Operator):
     """``input_x`` (n, c, ...) plus ``bias`` (c,).
 
+    Parameters
+    ----------
+    data_format : str
+        "NCHW".
+
+    Raises
+    ------
+    ShapeError
+        When the bias has not as many elements as dim 1.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> BiasAdd()(np.zeros((1, 2)), np.array([1.0, 2.0])).asnumpy().tolist()
     [[1.0, 2.0]]

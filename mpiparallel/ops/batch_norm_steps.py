@@ -52,6 +52,18 @@ class Normalise(ChannelWise):
 class BNInfer(Normalise):
     """``(x - mean) / sqrt(variance + epsilon) * scale + offset`` by channel of ``x`` (n, c, ...), statistics given.
 
+    Parameters
+    ----------
+    epsilon : float
+        What is added to the variance.
+
+    Raises
+    ------
+    ShapeError
+        Unless the vectors have an element for each channel.
+
+    Examples
+    --------
     >>> BNInfer(0.0)(np.array([[1.0], [3.0]]), [2.0], [1.0], [1.0], [4.0]).asnumpy().tolist()
     [[1.0], [3.0]]
     """
@@ -67,7 +79,18 @@ class BNInfer(Normalise):
 
 @register
 class BNInferGrad(ChannelWise):
-    """The gradient of BNInfer with respect to x: ``dy * scale / sqrt(variance + epsilon)``."""
+    """The gradient of BNInfer with respect to x: ``dy * scale / sqrt(variance + epsilon)``.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is added to the variance.
+
+    Examples
+    --------
+    >>> BNInferGrad(0.0)(np.array([[1.0], [3.0]]), [2.0], [4.0]).asnumpy().tolist()
+    [[1.0], [3.0]]
+    """
 
     reuses = (0,)
 
@@ -94,6 +117,16 @@ class BNTrainingUpdate(Normalise):
     """BNInfer in training: ``mean`` and ``variance`` are those of ``x``, from BNTrainingReduce and BNMoments.
 
     Its gradient with respect to x is therefore that through the statistics too, in one pass; it gives these none.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is added to the variance.
+
+    Examples
+    --------
+    >>> BNTrainingUpdate(0.0)(np.array([[1.0], [3.0]]), [2.0], [1.0], [2.0], [1.0]).asnumpy().tolist()
+    [[-1.0], [3.0]]
     """
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
@@ -109,6 +142,17 @@ class BNTrainingUpdateGrad(ChannelWise):
     """The gradients with respect to scale and offset: each channel's sums of ``dy`` times the normalised x, and of dy.
 
     Where dims other than the channels' are cut, each rank sums its part.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is added to the variance.
+
+    Examples
+    --------
+    >>> dscale, doffset = BNTrainingUpdateGrad(0.0)(np.array([[1.0], [3.0]]), np.array([[1.0], [3.0]]), [2.0], [1.0])
+    >>> dscale.asnumpy().tolist(), doffset.asnumpy().tolist()
+    ([2.0], [4.0])
     """
 
     tensors = (0, 1)
@@ -139,6 +183,17 @@ class BNTrainingReduceGrad(ChannelWise):
     """The gradient of batch normalisation with respect to x, in training, from the sums over the whole batch.
 
     ``scale / deviation * (dy - doffset / count - normalised x * dscale / count)`` for channels of ``count`` elements.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is added to the variance.
+
+    Examples
+    --------
+    >>> dy, x = np.array([[1.0], [1.0]]), np.array([[1.0], [3.0]])
+    >>> BNTrainingReduceGrad(0.0)(dy, x, [0.0], [2.0], [1.0], [2.0], [1.0]).asnumpy().tolist()
+    [[0.0], [0.0]]
     """
 
     tensors = (0, 1)

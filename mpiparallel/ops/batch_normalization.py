@@ -23,6 +23,23 @@ class BatchNorm(Operator):
     ``((2, 4, 1, 1), (4,), (4,), (4,), (4,))``; an out_strategy is that of y alone.
 
     Source: Ioffe and Szegedy, "Batch Normalization", 2015.
+
+    Parameters
+    ----------
+    is_training : bool
+        Whether the statistics are those of the batch.
+    epsilon : float
+        What is added to the variance.
+    momentum : float
+        How far ``mean`` and ``variance`` move.
+    data_format : str
+        "NCHW".
+
+    Examples
+    --------
+    >>> y, *_ = BatchNorm(epsilon=0.0)(Tensor([[1.0], [3.0]]), [2.0], [1.0], [1.0], [4.0])
+    >>> y.tolist()
+    [[1.0], [3.0]]
     """
 
     def __init__(

@@ -69,6 +69,8 @@ class BNTrainingReduce(ChannelWise):
 
     Where dims other than the channels' are cut, each rank sums its part.
 
+    Examples
+    --------
     >>> [one.asnumpy().tolist() for one in BNTrainingReduce()(np.array([[1.0, 2.0], [3.0, 4.0]]))]
     [[4.0, 6.0], [10.0, 20.0]]
     """
@@ -96,7 +98,13 @@ class BNTrainingReduce(ChannelWise):
 
 @register
 class BNTrainingReduceInputGrad(ChannelWise):
-    """The gradient of BNTrainingReduce: ``dsum + 2 * x * dsquare_sum``."""
+    """The gradient of BNTrainingReduce: ``dsum + 2 * x * dsquare_sum``.
+
+    Examples
+    --------
+    >>> BNTrainingReduceInputGrad()(np.array([[1.0], [3.0]]), np.array([1.0]), np.array([0.5])).asnumpy().tolist()
+    [[2.0], [4.0]]
+    """
 
     def __call__(self, x: Any, dsum: Any, dsquare_sum: Any) -> Any:
         return super().__call__(x, dsum, dsquare_sum)
@@ -118,6 +126,16 @@ class BNMoments(Operator):
     """The mean and the variance of ``count`` elements of each channel from their sum and their sum of squares.
 
     The variance is that of the elements themselves, divided by ``count``. Follows its inputs.
+
+    Parameters
+    ----------
+    count : int
+        Elements of a channel.
+
+    Examples
+    --------
+    >>> [one.asnumpy().tolist() for one in BNMoments(2)(np.array([4.0]), np.array([10.0]))]
+    [[2.0], [1.0]]
     """
 
     follows = True

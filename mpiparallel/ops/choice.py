@@ -23,7 +23,18 @@ Tensors = Sequence[Tensor]
 
 @register
 class Select(Broadcasting):
-    """``x`` where ``condition`` holds, ``y`` elsewhere, with broadcasting."""
+    """``x`` where ``condition`` holds, ``y`` elsewhere, with broadcasting.
+
+    Raises
+    ------
+    ShapeError
+        When the condition is not bool, or the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> Select()([True, False], [1.0, 2.0], [3.0, 4.0]).asnumpy().tolist()
+    [1.0, 4.0]
+    """
 
     def __call__(self, condition: Any, x: Any, y: Any) -> Any:
         if isinstance(x, (bool, int, float)) and hasattr(y, "dtype"):

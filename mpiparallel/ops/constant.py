@@ -42,14 +42,26 @@ class Like(Operator):
 
 @register
 class ZerosLike(Like):
-    """Zeros of the shape and dtype of ``x``."""
+    """Zeros of the shape and dtype of ``x``.
+
+    Examples
+    --------
+    >>> ZerosLike()([1.0, 2.0]).asnumpy().tolist()
+    [0.0, 0.0]
+    """
 
     value = 0
 
 
 @register
 class OnesLike(Like):
-    """Ones of the shape and dtype of ``x``."""
+    """Ones of the shape and dtype of ``x``.
+
+    Examples
+    --------
+    >>> OnesLike()([1.0, 2.0]).asnumpy().tolist()
+    [1.0, 1.0]
+    """
 
     value = 1
 
@@ -58,6 +70,8 @@ class OnesLike(Like):
 class Fill(BroadcastTo):
     """A tensor of a dtype and a shape with ``value`` everywhere.
 
+    Examples
+    --------
     >>> Fill()(np.float32, (2,), 1).asnumpy()
     array([1., 1.], dtype=float32)
     """
@@ -74,7 +88,13 @@ class Fill(BroadcastTo):
 
 @register
 class StopGradient(Operator):
-    """``x`` itself, with no gradient."""
+    """``x`` itself, with no gradient.
+
+    Examples
+    --------
+    >>> StopGradient()([1.0, 2.0]).asnumpy().tolist()
+    [1.0, 2.0]
+    """
 
     is_view = True
     follows = True
@@ -95,6 +115,8 @@ class StopGradient(Operator):
 class Zeros:
     """Zeros of a shape and a dtype.
 
+    Examples
+    --------
     >>> Zeros()((2,), np.int32).asnumpy()
     array([0, 0], dtype=int32)
     """
@@ -105,7 +127,13 @@ class Zeros:
 
 
 class Ones:
-    """Ones of a shape and a dtype."""
+    """Ones of a shape and a dtype.
+
+    Examples
+    --------
+    >>> Ones()((2,), np.int32).asnumpy()
+    array([1, 1], dtype=int32)
+    """
 
     def __call__(self, shape: Any, type: Any) -> Tensor:
         """Return a tensor of a shape, given as extents or as the only one."""
@@ -115,8 +143,18 @@ class Ones:
 class Range:
     """``start``, ``start + delta``, ... up to and without ``limit``: int64 from integers, else float32.
 
-    Raises ConfigurationError when ``delta`` is 0 or there are more than ``maxlen`` numbers.
+    Parameters
+    ----------
+    maxlen : int
+        The most numbers.
 
+    Raises
+    ------
+    ConfigurationError
+        When ``delta`` is 0 or there are more than ``maxlen`` numbers.
+
+    Examples
+    --------
     >>> Range()(2, 8, 3).asnumpy().tolist()
     [2, 5]
     """

@@ -41,6 +41,17 @@ class SoftmaxCrossEntropyWithLogits(Operator):
 
     ``logits`` and ``labels`` have shape (n, classes), where labels are probabilities; the outputs are (n,) and (n,
     classes). The dim of classes is not cut.
+
+    Raises
+    ------
+    ShapeError
+        Unless both have the same shape, of two dims, and are of floating point.
+
+    Examples
+    --------
+    >>> loss, gradient = SoftmaxCrossEntropyWithLogits()([[0.0, 0.0]], [[1.0, 0.0]])
+    >>> round(loss.item(), 4), gradient.tolist()
+    (0.6931, [[-0.5, 0.5]])
     """
 
     def __call__(self, logits: Any, labels: Any) -> Any:
@@ -74,8 +85,22 @@ class SparseSoftmaxCrossEntropyWithLogits(Indexing):
     """The mean over rows of ``-log(softmax(logits))[label]``, or with ``is_grad`` its gradient for the logits.
 
     ``logits`` have shape (n, classes), ``labels`` (n,) integers; the output is a scalar, or (n, classes). The dim of
-    classes is not cut; where n is, the mean is that of the whole batch. Raises ShapeError when a label is out of
-    range.
+    classes is not cut; where n is, the mean is that of the whole batch.
+
+    Parameters
+    ----------
+    is_grad : bool
+        Whether it gives the gradient.
+
+    Raises
+    ------
+    ShapeError
+        When a label is out of range.
+
+    Examples
+    --------
+    >>> SparseSoftmaxCrossEntropyWithLogits(is_grad=True)([[0.0, 0.0]], [0]).asnumpy().tolist()
+    [[-0.5, 0.5]]
     """
 
     axis = 1
@@ -174,6 +199,8 @@ class SumExp(ShiftedExponential):
     the logarithm of the sum of exponentials is ``log(SumExp()(x, shift)) + shift``. As that does not depend on the
     shift, none gets a gradient here.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> SumExp()(np.zeros((1, 4)), np.zeros((1, 1))).asnumpy()
     array([[4.]])
@@ -201,7 +228,13 @@ class SumExp(ShiftedExponential):
 
 @register
 class SumExpGrad(ShiftedExponential):
-    """``exp(x - shift) * dy``: the gradient of SumExp with respect to x."""
+    """``exp(x - shift) * dy``: the gradient of SumExp with respect to x.
+
+    Examples
+    --------
+    >>> SumExpGrad()([[2.0]], [[0.0, 0.0]], [[0.0]]).asnumpy().tolist()
+    [[2.0, 2.0]]
+    """
 
     reuses = (1,)
 

@@ -21,12 +21,23 @@ Tensors = Sequence[Tensor]
 class CumSum(Operator):
     """The sum of the elements up to each along dim ``axis``, which no strategy may cut.
 
-    ``exclusive`` leaves the element itself out; ``reverse`` sums from the end.
+    Parameters
+    ----------
+    exclusive : bool
+        Whether the element itself is left out.
+    reverse : bool
+        Whether it sums from the end.
 
-    >>> import numpy as np
-    >>> CumSum()(np.array([1, 2, 3]), 0).asnumpy().tolist()
+    Raises
+    ------
+    ShapeError
+        When there is no such dim.
+
+    Examples
+    --------
+    >>> CumSum()([1, 2, 3], 0).asnumpy().tolist()
     [1, 3, 6]
-    >>> CumSum(exclusive=True, reverse=True)(np.array([1, 2, 3]), 0).asnumpy().tolist()
+    >>> CumSum(exclusive=True, reverse=True)([1, 2, 3], 0).asnumpy().tolist()
     [5, 3, 0]
     """
 

@@ -34,8 +34,25 @@ class Dropout(Operator):
     """``x / keep_prob`` at each element with probability ``keep_prob``, else 0; and the mask, bool, of what was kept.
 
     The mask follows from the program's seed, ``Seed0``, ``Seed1``, the operator's place in the network, the draw and
-    the element's place in the whole tensor: another one at each call. Raises ConfigurationError when
-    ``keep_prob`` is not in (0, 1].
+    the element's place in the whole tensor: another one at each call.
+
+    Parameters
+    ----------
+    keep_prob : float
+        Above 0 and at most 1.
+    Seed0, Seed1 : int
+        Others draw other elements.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``keep_prob`` is not in (0, 1].
+
+    Examples
+    --------
+    >>> y, mask = Dropout(1.0)([1.0, 2.0])
+    >>> y.asnumpy().tolist(), mask.asnumpy().tolist()
+    ([1.0, 2.0], [True, True])
     """
 
     is_random = True
@@ -94,7 +111,18 @@ def _scale_kept(xp: Any, scale: float, x: Array, mask: Array, target: Array) -> 
 
 @register
 class DropoutGrad(Blockwise):
-    """``dy / keep_prob`` where ``mask``, the second output of Dropout, holds; 0 elsewhere."""
+    """``dy / keep_prob`` where ``mask``, the second output of Dropout, holds; 0 elsewhere.
+
+    Parameters
+    ----------
+    keep_prob : float
+        As of Dropout.
+
+    Examples
+    --------
+    >>> DropoutGrad(0.5)([1.0, 2.0], [True, False]).asnumpy().tolist()
+    [2.0, 0.0]
+    """
 
     reuses = (0,)
 

@@ -21,11 +21,26 @@ Tensors = Sequence[Tensor]
 
 @register
 class Pad(Operator):
-    """The tensor with ``paddings[d]``, as (before, after), elements of ``value`` around it in each dim ``d``.
+    """The tensor with ``paddings[d]`` elements of ``value`` around it in each dim ``d``.
 
-    Dims without padding may be cut. Raises ConfigurationError for a negative count, ShapeError unless each dim has its
-    pair.
+    Dims without padding may be cut.
 
+    Parameters
+    ----------
+    paddings : sequence of (int, int)
+        Before and after, in elements, for each dim.
+    value : number
+        Of the elements around.
+
+    Raises
+    ------
+    ConfigurationError
+        For a negative count.
+    ShapeError
+        Unless each dim has its pair.
+
+    Examples
+    --------
     >>> Pad(((0, 0), (1, 2)))(np.ones((1, 2))).asnumpy().tolist()
     [[0.0, 1.0, 1.0, 0.0, 0.0]]
     """

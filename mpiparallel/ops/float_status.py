@@ -20,6 +20,8 @@ from mpiparallel.tensor_spec import TensorSpec
 class FloatStatus(Operator):
     """1 if some element of ``x`` is infinite or no number, else 0: float32 of shape (1,).
 
+    Examples
+    --------
     >>> FloatStatus()(np.array([1.0, np.nan])).asnumpy()
     array([1.], dtype=float32)
     """

@@ -43,10 +43,22 @@ def _table_labels(rank: int, axis: int, index_rank: int, fields: bool = False) -
 class Gather(Indexing):
     """The slices of ``input_params`` along dim ``axis`` at ``input_indices``, which stand in the place of that dim.
 
-    Dim ``axis`` may be cut: a rank gives zeros for what it does not hold, and the output is the sum. The first
-    ``batch_dims`` dims of both go together: each table has indices of its own. Raises ShapeError when an index is
-    negative or too large.
+    Dim ``axis`` may be cut: a rank gives zeros for what it does not hold, and the output is the sum.
 
+    Parameters
+    ----------
+    batch_dims : int
+        How many leading dims both have alike: each table in them has indices of its own.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``batch_dims`` is no number of at least 0.
+    ShapeError
+        When an index is negative or too large.
+
+    Examples
+    --------
     >>> Gather()(np.array([[1, 2], [3, 4]]), np.array([1, 1, 0]), 0).asnumpy().tolist()
     [[3, 4], [3, 4], [1, 2]]
     >>> Gather(batch_dims=1)(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), 1).asnumpy().tolist()
@@ -155,6 +167,16 @@ class GatherGrad(Indexing):
 
     The table ``params`` gives shape and layout only. On a CPU slices are added in the order of their indices, so that
     the sum is the same in every run; on a GPU the order is not fixed.
+
+    Parameters
+    ----------
+    axis : int
+        As of Gather.
+
+    Examples
+    --------
+    >>> GatherGrad()([1, 1], [[1.0], [2.0]], [[0.0], [0.0], [0.0]]).asnumpy().tolist()
+    [[0.0], [3.0], [0.0]]
     """
 
     def __init__(self, axis: int = 0) -> None:
@@ -211,8 +233,15 @@ class GatherLast(Indexing):
     """One element of the last dim of ``x`` for each place in the others: ``x[..., index]``, as a loss picks its label.
 
     ``x`` has shape (..., v) and ``index`` the shape (...). Dim v may be cut: a rank gives zeros for what it does not
-    hold, and the output is the sum. Raises ShapeError when an index is negative or too large.
+    hold, and the output is the sum.
 
+    Raises
+    ------
+    ShapeError
+        When an index is negative or too large.
+
+    Examples
+    --------
     >>> GatherLast()(np.array([[1, 2], [3, 4]]), np.array([1, 0])).asnumpy()
     array([2, 3])
     """
@@ -256,7 +285,13 @@ class GatherLast(Indexing):
 
 @register
 class GatherLastGrad(Indexing):
-    """Zeros of the shape of ``x`` with ``dy`` at the places that GatherLast picked."""
+    """Zeros of the shape of ``x`` with ``dy`` at the places that GatherLast picked.
+
+    Examples
+    --------
+    >>> GatherLastGrad()([5.0], [1], [[1.0, 2.0]]).asnumpy().tolist()
+    [[0.0, 5.0]]
+    """
 
     axis = -1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
-from mpiparallel.ops.optimizer_update import AssignAdd
+from mpiparallel.ops.assignment import AssignAdd
 
 
 class AddTerms(AssignAdd):

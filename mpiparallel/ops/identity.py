@@ -19,6 +19,8 @@ Tensors = Sequence[Tensor]
 class Identity(Operator):
     """``x`` itself, laid out as its strategy says.
 
+    Examples
+    --------
     >>> Identity()([1.0, 2.0]).asnumpy().tolist()
     [1.0, 2.0]
     """

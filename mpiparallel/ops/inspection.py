@@ -14,6 +14,8 @@ from mpiparallel.graph.tensor import Tensor
 class Shape:
     """The extents of the whole tensor, in elements.
 
+    Examples
+    --------
     >>> Shape()(np.ones((2, 3)))
     (2, 3)
     """
@@ -24,7 +26,13 @@ class Shape:
 
 
 class Rank:
-    """The number of dims."""
+    """The number of dims.
+
+    Examples
+    --------
+    >>> Rank()(np.ones((2, 3)))
+    2
+    """
 
     def __call__(self, input_x: Any) -> int:
         """Return an integer."""
@@ -32,7 +40,13 @@ class Rank:
 
 
 class Size:
-    """The number of elements of the whole tensor."""
+    """The number of elements of the whole tensor.
+
+    Examples
+    --------
+    >>> Size()(np.ones((2, 3)))
+    6
+    """
 
     def __call__(self, input_x: Any) -> int:
         """Return an integer."""
@@ -40,7 +54,13 @@ class Size:
 
 
 class DType:
-    """The type of an element."""
+    """The type of an element.
+
+    Examples
+    --------
+    >>> DType()(np.ones(2))
+    mpiparallel.float64
+    """
 
     def __call__(self, input_x: Any) -> Type:
         """Return a type of ``mpiparallel.dtype``."""

@@ -63,6 +63,26 @@ class LayerNorm(LayerNormalisation):
 
     Returns the normalised x, its mean and its variance; these two have one element in each normalised dim. ``gamma``
     and ``beta`` have the shape of x from ``begin_params_axis`` on. Normalised dims are not cut.
+
+    Parameters
+    ----------
+    begin_norm_axis : int
+        The first dim that is normalised.
+    begin_params_axis : int
+        The first dim that ``gamma`` and ``beta`` have.
+    epsilon : float
+        What is added to the variance.
+
+    Raises
+    ------
+    ShapeError
+        When the shapes do not fit.
+
+    Examples
+    --------
+    >>> y, mean, variance = LayerNorm()([[1.0, 3.0]], [1.0, 1.0], [0.0, 0.0])
+    >>> y.asnumpy().round(4).tolist(), mean.asnumpy().tolist(), variance.asnumpy().tolist()
+    ([[-1.0, 1.0]], [[2.0]], [[1.0]])
     """
 
     def __call__(self, input_x: Any, gamma: Any, beta: Any) -> Any:
@@ -107,6 +127,17 @@ class LayerNormGrad(LayerNormalisation):
     """The gradients of LayerNorm with respect to x, gamma and beta.
 
     ``dgamma`` and ``dbeta`` are sums over the dims that they lack; where one of these is cut, they are partial.
+
+    Parameters
+    ----------
+    begin_norm_axis, begin_params_axis, epsilon
+        As of LayerNorm.
+
+    Examples
+    --------
+    >>> dx, dgamma, dbeta = LayerNormGrad()([[1.0, 1.0]], [[1.0, 3.0]], [[2.0]], [[1.0]], [1.0, 1.0])
+    >>> dgamma.asnumpy().round(4).tolist(), dbeta.asnumpy().tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
     """
 
     reuses = (0,)

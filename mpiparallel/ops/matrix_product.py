@@ -24,6 +24,21 @@ class BatchMatMul(Operator):
     """The matrix product of the last two dims of ``x`` and ``y``; leading dims broadcast.
 
     The contracted dim must be cut alike in both; where it is, each rank computes a term and the output is their sum.
+
+    Parameters
+    ----------
+    transpose_a, transpose_b : bool
+        Whether the last two dims of ``x`` come as (k, m), and those of ``y`` as (n, k).
+
+    Raises
+    ------
+    ShapeError
+        When they do not fit, or a tensor has fewer than two dims.
+
+    Examples
+    --------
+    >>> BatchMatMul()(np.ones((5, 2, 3)), np.ones((5, 3, 4))).shape
+    (5, 2, 4)
     """
 
     kind = "gemm"
@@ -110,6 +125,11 @@ class MatMul(BatchMatMul):
     ----------
     transpose_a, transpose_b : bool
         Whether ``x`` comes as (k, m), and ``w`` as (n, k).
+
+    Raises
+    ------
+    ShapeError
+        When they do not fit, or have not two dims.
 
     Examples
     --------

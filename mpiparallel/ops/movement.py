@@ -31,9 +31,22 @@ def _along(rank: int, axis: int, count_in: int, count_out: int) -> Equation:
 class Split(Operator):
     """The tuple of ``output_num`` equal pieces of a tensor along dim ``axis``, which no strategy may cut.
 
-    Raises ConfigurationError when ``output_num`` is not an integer of at least 1, ShapeError when the pieces would not
-    be equal.
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+    output_num : int
+        At least 1.
 
+    Raises
+    ------
+    ConfigurationError
+        When ``output_num`` is no such integer.
+    ShapeError
+        When the pieces would not be equal.
+
+    Examples
+    --------
     >>> [piece.shape for piece in Split(0, 1)(np.ones((4, 2)))]
     [(4, 2)]
     """
@@ -74,7 +87,23 @@ class Split(Operator):
 
 @register
 class Concat(Operator):
-    """Tensors put one after another along dim ``axis``, which no strategy may cut."""
+    """Tensors put one after another along dim ``axis``, which no strategy may cut.
+
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+
+    Raises
+    ------
+    ShapeError
+        When the tensors do not fit.
+
+    Examples
+    --------
+    >>> Concat()(([1.0], [2.0, 3.0])).asnumpy().tolist()
+    [1.0, 2.0, 3.0]
+    """
 
     saved_names = ("MakeTuple", "Concat")
 
@@ -114,6 +143,18 @@ class Concat(Operator):
 class Stack(Operator):
     """Tensors of one shape put one after another along a new dim ``axis``.
 
+    Parameters
+    ----------
+    axis : int
+        The place of the new dim.
+
+    Raises
+    ------
+    ShapeError
+        When shapes differ.
+
+    Examples
+    --------
     >>> Stack(1)((np.zeros(2), np.ones(2))).asnumpy().tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """
@@ -151,7 +192,22 @@ class Stack(Operator):
 class Unstack(Operator):
     """The tuple of the slices of a tensor along dim ``axis``, which no strategy may cut, without that dim.
 
-    Raises ShapeError where there are not ``num`` of them.
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+    num : int, optional
+        How many there must be.
+
+    Raises
+    ------
+    ShapeError
+        Where there are not ``num`` of them.
+
+    Examples
+    --------
+    >>> [one.asnumpy().tolist() for one in Unstack()([[1.0, 2.0], [3.0, 4.0]])]
+    [[1.0, 2.0], [3.0, 4.0]]
     """
 
     gives_tuple = True

@@ -8,7 +8,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops.optimizer_update import Assignment
+from mpiparallel.ops.assignment import Assignment
 
 
 @register
@@ -16,6 +16,21 @@ class AssignMovingAverage(Assignment):
     """``variable = momentum * variable + (1 - momentum) * correction * value``.
 
     The variable is laid out as ``value`` is, so moving statistics are cut with the channels.
+
+    Parameters
+    ----------
+    momentum : float
+        The share of the variable that stays.
+    correction : float
+        By which the value is multiplied.
+
+    Examples
+    --------
+    >>> from mpiparallel.graph.parameter import Parameter
+    >>> variable = Parameter([4.0], "variable")
+    >>> _ = AssignMovingAverage(0.5)(variable, [2.0])
+    >>> variable.asnumpy().tolist()
+    [3.0]
     """
 
     laid_out_as = 1

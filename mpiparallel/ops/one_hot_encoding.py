@@ -26,6 +26,13 @@ class OneHot(Operator):
     An index outside of 0 to ``depth - 1`` gives ``off_value`` everywhere. A strategy cuts the output and two scalars:
     ((n, depth), (), ()). There is no gradient.
 
+    Parameters
+    ----------
+    axis : int
+        The place of the new dim, -1 for the last.
+
+    Examples
+    --------
     >>> OneHot()(np.array([2, 0]), 3, 1.0, 0.0).asnumpy()
     array([[0., 0., 1.],
            [1., 0., 0.]], dtype=float32)

@@ -12,6 +12,7 @@ from mpiparallel.graph import registry
 from mpiparallel.ops import (  # noqa: F401 - they enter their operators
     adaptive_pooling,
     addition,
+    assignment,
     batch_norm_steps,
     batch_normalization,
     batch_statistics,

@@ -16,10 +16,10 @@ from mpiparallel.ops.ranking import ArgMinWithValue as ArgMinWithValue
 from mpiparallel.ops.ranking import Argmax as Argmax
 from mpiparallel.ops.ranking import Argmin as Argmin
 from mpiparallel.ops.elementwise import Asin as Asin
-from mpiparallel.ops.optimizer_update import Assign as Assign
-from mpiparallel.ops.optimizer_update import AssignAdd as AssignAdd
+from mpiparallel.ops.assignment import Assign as Assign
+from mpiparallel.ops.assignment import AssignAdd as AssignAdd
 from mpiparallel.ops.moving_average import AssignMovingAverage as AssignMovingAverage
-from mpiparallel.ops.optimizer_update import AssignSub as AssignSub
+from mpiparallel.ops.assignment import AssignSub as AssignSub
 from mpiparallel.ops.elementwise import Atan as Atan
 from mpiparallel.ops.elementwise import Atan2 as Atan2
 from mpiparallel.ops.pooling import AvgPool as AvgPool

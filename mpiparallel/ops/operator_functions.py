@@ -12,6 +12,7 @@ from mpiparallel.graph.own_operators import Cast
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.application import applied
+from mpiparallel.ops.assignment import Assign, AssignAdd, AssignSub
 from mpiparallel.ops.constant import StopGradient
 from mpiparallel.ops.conversion_functions import rank, shape
 from mpiparallel.ops.dropout_mask import Dropout
@@ -19,7 +20,6 @@ from mpiparallel.ops.gathering import Gather
 from mpiparallel.ops.inspection import DType
 from mpiparallel.ops.layer_normalization import LayerNorm
 from mpiparallel.ops.one_hot_encoding import OneHot
-from mpiparallel.ops.optimizer_update import Assign, AssignAdd, AssignSub
 from mpiparallel.ops.softmax_and_log import LogSoftmax, Softmax
 
 

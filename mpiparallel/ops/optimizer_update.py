@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.term import Term, call
-from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
+from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.remark import no_effect
 from mpiparallel.tensor_spec import TensorSpec
 
@@ -63,6 +62,23 @@ class ApplyMomentum(Update):
     """Momentum: ``accumulation = momentum * accumulation + gradient * gradient_scale``, along which it steps.
 
     With ``use_nesterov`` the step is ``learning_rate * (gradient * gradient_scale + momentum * accumulation)``.
+
+    Parameters
+    ----------
+    use_nesterov : bool
+        Whether it steps by what the accumulation will be.
+    use_locking : bool
+        MindSpore's; changes nothing, as a remark says.
+    gradient_scale : float
+        By which gradients are multiplied.
+
+    Examples
+    --------
+    >>> from mpiparallel.graph.parameter import Parameter
+    >>> variable, accumulation = Parameter([1.0], "w"), Parameter([0.0], "a")
+    >>> _ = ApplyMomentum()(variable, accumulation, 0.5, [1.0], 0.9)
+    >>> variable.asnumpy().tolist(), accumulation.asnumpy().tolist()
+    ([0.5], [1.0])
     """
 
     updates = (0, 1)
@@ -91,8 +107,29 @@ class SGD(Update):
 
     ``gradient + weight_decay * parameters`` is the step. With momentum, ``accum`` becomes ``momentum * accum + (1 -
     dampening) * step`` (the step itself where ``stat`` is positive, which marks the first time and is then set to 0)
-    and takes the step's place; with ``nesterov`` the step becomes ``step + momentum * accum``. Raises
-    ConfigurationError for ``nesterov`` with a dampening.
+    and takes the step's place; with ``nesterov`` the step becomes ``step + momentum * accum``.
+
+    Parameters
+    ----------
+    dampening : float
+        How much less of a gradient goes into the momentum.
+    weight_decay : float
+        The share of the parameters that is added to the gradient.
+    nesterov : bool
+        Whether it steps by what the momentum will be.
+
+    Raises
+    ------
+    ConfigurationError
+        For ``nesterov`` with a dampening.
+
+    Examples
+    --------
+    >>> from mpiparallel.graph.parameter import Parameter
+    >>> parameters, accum, stat = Parameter([1.0], "w"), Parameter([0.0], "a"), Parameter([1.0], "s")
+    >>> _ = SGD()(parameters, [1.0], 0.5, accum, 0.0, stat)
+    >>> parameters.asnumpy().tolist()
+    [0.5]
     """
 
     updates = (0, 3, 5)
@@ -140,6 +177,21 @@ class Adam(AdaptiveMoments):
     ``m = beta1 * m + (1 - beta1) * gradient``, ``v = beta2 * v + (1 - beta2) * gradient ** 2``,
     ``var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)``; with ``use_nesterov`` ``m``
     is replaced there by ``beta1 * m + (1 - beta1) * gradient``. Source: Kingma and Ba, "Adam" (2015).
+
+    Parameters
+    ----------
+    use_locking : bool
+        MindSpore's; changes nothing, as a remark says.
+    use_nesterov : bool
+        Whether it steps by what the moment will be.
+
+    Examples
+    --------
+    >>> from mpiparallel.graph.parameter import Parameter
+    >>> var, m, v = (Parameter([0.0], name) for name in "wmv")
+    >>> _ = Adam()(var, m, v, 0.9, 0.999, 0.1, 0.9, 0.999, 1e-8, [2.0])
+    >>> var.asnumpy().round(4).tolist() == [np.float32(-0.1)]
+    True
     """
 
     scalars = (3, 4, 5, 6, 7, 8)
@@ -180,6 +232,19 @@ class AdamWeightDecay(AdaptiveMoments):
     """Adam with decoupled weight decay and, as MindSpore's, without correction of bias.
 
     ``m`` and ``v`` are those of Adam; ``var -= lr * (m / (sqrt(v) + epsilon) + decay * var)``.
+
+    Parameters
+    ----------
+    use_locking : bool
+        MindSpore's; changes nothing, as a remark says.
+
+    Examples
+    --------
+    >>> from mpiparallel.graph.parameter import Parameter
+    >>> var, m, v = Parameter([1.0], "w"), Parameter([0.0], "m"), Parameter([0.0], "v")
+    >>> _ = AdamWeightDecay()(var, m, v, 0.5, 0.9, 0.999, 1e-8, 0.5, [0.0])
+    >>> var.asnumpy().tolist()
+    [0.75]
     """
 
     scalars = (3, 4, 5, 6, 7)
@@ -201,46 +266,3 @@ class AdamWeightDecay(AdaptiveMoments):
         variable, mean, square, gradient = arrays
         mean, square = self.averages(mean, square, gradient, beta1, beta2)
         return variable * kept - mean / (call("sqrt", square) + epsilon) * rate, mean, square
-
-
-class Assignment(Operator):
-    """An operator that overwrites a variable with what it computes from it and a value, of its shape or 0-d."""
-
-    updates = (0,)
-
-    def __call__(self, variable: Any, value: Any) -> Any:
-        return super().__call__(variable, value)
-
-    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        variable, value = inputs
-        if value.shape not in ((), variable.shape):
-            raise ShapeError(f"value has shape {value.shape}; it must be that of the variable, {variable.shape}, or ()")
-        return ()
-
-    def equation(self, *inputs: TensorSpec) -> Equation:
-        labels: Labels = tuple(f"d{dim}" for dim in range(len(inputs[0].shape)))
-        return Equation((labels, labels if inputs[1].shape else ()), (), batch=labels[0] if labels else None)
-
-
-@register
-class Assign(Assignment):
-    """``variable = value``."""
-
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return partial(runtime.array_module.copyto, *inputs, casting="same_kind")
-
-
-@register
-class AssignAdd(Assignment):
-    """``variable += value``."""
-
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return partial(runtime.array_module.add, *inputs, out=inputs[0])
-
-
-@register
-class AssignSub(Assignment):
-    """``variable -= value``."""
-
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return partial(runtime.array_module.subtract, *inputs, out=inputs[0])

@@ -35,9 +35,24 @@ def _padded(runtime: Runtime, windows: WindowsOfImage, x: Array, value: float, s
 class MaxPool(PoolingOfImages):
     """The largest element of each window of images (n, c, h, w).
 
-    ``pad_mode`` is ``valid``, or ``same``: then there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output. A
-    strategy may cut every dim; ranks exchange what windows reach over a cut of height or width.
+    A strategy may cut every dim; ranks exchange what windows reach over a cut of height or width.
 
+    Parameters
+    ----------
+    kernel_size, strides : int or tuple of int
+        Height and width of a window, and from one to the next, in pixels.
+    pad_mode : {"valid", "same"}
+        Whether windows lie within the image, or there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output.
+    data_format : str
+        "NCHW".
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``pad_mode`` or ``data_format``.
+
+    Examples
+    --------
     >>> MaxPool(2, 2)(np.arange(16.0).reshape(1, 1, 4, 4)).asnumpy().tolist()
     [[[[5.0, 7.0], [13.0, 15.0]]]]
     """
@@ -65,7 +80,18 @@ class MaxPool(PoolingOfImages):
 
 @register
 class MaxPoolGrad(PoolingGradient):
-    """The gradient of MaxPool: ``dy`` at the first place in each window of ``x`` that holds its maximum ``y``."""
+    """The gradient of MaxPool: ``dy`` at the first place in each window of ``x`` that holds its maximum ``y``.
+
+    Parameters
+    ----------
+    kernel_size, strides, pad_mode, data_format
+        As of MaxPool.
+
+    Examples
+    --------
+    >>> MaxPoolGrad(2, 2)([[[[1.0, 4.0], [3.0, 2.0]]]], [[[[4.0]]]], [[[[5.0]]]]).asnumpy().tolist()
+    [[[[0.0, 5.0], [0.0, 0.0]]]]
+    """
 
     def __call__(self, x: Any, y: Any, dy: Any) -> Any:
         return super().__call__(x, y, dy)
@@ -126,9 +152,24 @@ def _counts(runtime: Runtime, windows: WindowsOfImage, dtype: Any) -> Array:
 class AvgPool(PoolingOfImages, Averaging):
     """The mean of each window of images (n, c, h, w), over the elements in it that are not padding.
 
-    ``pad_mode`` is ``valid``, or ``same``: then there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output. A
-    strategy may cut every dim; ranks exchange what windows reach over a cut of height or width.
+    A strategy may cut every dim; ranks exchange what windows reach over a cut of height or width.
 
+    Parameters
+    ----------
+    kernel_size, strides : int or tuple of int
+        Height and width of a window, and from one to the next, in pixels.
+    pad_mode : {"valid", "same"}
+        Whether windows lie within the image, or there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output.
+    data_format : str
+        "NCHW".
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``pad_mode`` or ``data_format``.
+
+    Examples
+    --------
     >>> AvgPool(2, 2)(np.arange(16.0).reshape(1, 1, 4, 4)).asnumpy().tolist()
     [[[[2.5, 4.5], [10.5, 12.5]]]]
     """
@@ -157,7 +198,18 @@ class AvgPool(PoolingOfImages, Averaging):
 
 @register
 class AvgPoolGrad(PoolingGradient, Averaging):
-    """The gradient of AvgPool: ``dy`` spread evenly over each window; ``x`` gives shape and layout only."""
+    """The gradient of AvgPool: ``dy`` spread evenly over each window; ``x`` gives shape and layout only.
+
+    Parameters
+    ----------
+    kernel_size, strides, pad_mode, data_format
+        As of AvgPool.
+
+    Examples
+    --------
+    >>> AvgPoolGrad(2, 2)([[[[1.0, 4.0], [3.0, 2.0]]]], [[[[4.0]]]]).asnumpy().tolist()
+    [[[[1.0, 1.0], [1.0, 1.0]]]]
+    """
 
     unread = (0,)
 

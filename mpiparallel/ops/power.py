@@ -20,7 +20,13 @@ Tensors = Sequence[Tensor]
 
 @register
 class Pow(Broadcasting):
-    """``x ** y`` with broadcasting."""
+    """``x ** y`` with broadcasting.
+
+    Examples
+    --------
+    >>> Pow()([2.0, 3.0], [2.0, 2.0]).asnumpy().tolist()
+    [4.0, 9.0]
+    """
 
     reuses = (0, 1)
 

@@ -78,6 +78,20 @@ class Argmax(Ranking):
     It is recorded as two steps, so that dim ``axis`` may be cut: the largest elements of the whole rows, then the first
     place of each that a rank holds, of which the least counts. What is no number is the largest, as in NumPy.
 
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+    output_type : dtype
+        int32 or int64.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``output_type``.
+
+    Examples
+    --------
     >>> Argmax()(np.array([[1.0, 3.0, 3.0]])).asnumpy().tolist()
     [1]
     """
@@ -143,7 +157,18 @@ class Argmax(Ranking):
 
 @register
 class Argmin(Argmax):
-    """The index of the smallest element along dim ``axis``, int32 unless ``output_type`` is int64."""
+    """The index of the smallest element along dim ``axis``, int32 unless ``output_type`` is int64.
+
+    Parameters
+    ----------
+    axis, output_type
+        As of Argmax.
+
+    Examples
+    --------
+    >>> Argmin()(np.array([[3.0, 1.0, 1.0]])).asnumpy().tolist()
+    [1]
+    """
 
     function = "argmin"
     extreme = RowMinimum
@@ -153,6 +178,15 @@ class Argmin(Argmax):
 class ArgMaxWithValue(Argmax):
     """The index (int32) of the largest element along dim ``axis``, and that element, which has all of the gradient.
 
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+    keep_dims : bool
+        Whether it stays, with an extent of 1.
+
+    Examples
+    --------
     >>> index, value = ArgMaxWithValue(1)(np.array([[1.0, 3.0]]))
     >>> index.asnumpy().tolist(), value.asnumpy().tolist()
     ([1], [3.0])
@@ -168,7 +202,18 @@ class ArgMaxWithValue(Argmax):
 
 @register
 class ArgMinWithValue(ArgMaxWithValue):
-    """The index (int32) of the smallest element along dim ``axis``, and that element, which has all of the gradient."""
+    """The index (int32) of the smallest element along dim ``axis``, and that element, which has all of the gradient.
+
+    Parameters
+    ----------
+    axis, keep_dims
+        As of ArgMaxWithValue.
+
+    Examples
+    --------
+    >>> [one.asnumpy().tolist() for one in ArgMinWithValue(1)(np.array([[3.0, 1.0]]))]
+    [[1], [1.0]]
+    """
 
     function = "argmin"
     extreme = RowMinimum
@@ -178,8 +223,20 @@ class ArgMinWithValue(ArgMaxWithValue):
 class TopK(Ranking):
     """The ``k`` largest elements of each row of the last dim, descending, and their indices (int32).
 
-    Raises ShapeError when a row has fewer. ``sorted`` False gives the same. The last dim is not cut.
+    The last dim is not cut.
 
+    Parameters
+    ----------
+    sorted : bool
+        Whether they must be in order, which they are.
+
+    Raises
+    ------
+    ShapeError
+        When a row has fewer.
+
+    Examples
+    --------
     >>> values, indices = TopK()(np.array([1.0, 3.0, 2.0, 3.0]), 3)
     >>> values.asnumpy().tolist(), indices.asnumpy().tolist()
     ([3.0, 3.0, 2.0], [1, 3, 2])

@@ -215,17 +215,12 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
     axis : int
         The dim.
     start, length : int
-        Of the elements that are taken.
+        Of the elements that are taken; of fewer, where there are no more.
 
     Returns
     -------
     Tensor
         Of the same dtype.
-
-    Raises
-    ------
-    ShapeError
-        When there are no such elements.
 
     Examples
     --------

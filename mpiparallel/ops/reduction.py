@@ -86,8 +86,20 @@ class Reduce(Operator):
 class ReduceSum(Reduce):
     """The sum over dims.
 
-    Raises ConfigurationError for ``skip_mode``.
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+    skip_mode : bool
+        False.
 
+    Raises
+    ------
+    ConfigurationError
+        For ``skip_mode``.
+
+    Examples
+    --------
     >>> ReduceSum(keep_dims=True)(np.ones((2, 3)), 1).shape
     (2, 1)
     """
@@ -112,7 +124,18 @@ class ReduceSum(Reduce):
 
 @register
 class ReduceMean(Reduce):
-    """The mean over dims, of the whole tensor wherever it is cut."""
+    """The mean over dims, of the whole tensor wherever it is cut.
+
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+
+    Examples
+    --------
+    >>> ReduceMean()([[1.0, 2.0], [3.0, 4.0]], 0).asnumpy().tolist()
+    [2.0, 3.0]
+    """
 
     count: int = 0
 
@@ -170,7 +193,18 @@ class ReduceExtremum(Reduce):
 
 @register
 class ReduceMax(ReduceExtremum):
-    """The largest element over dims."""
+    """The largest element over dims.
+
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+
+    Examples
+    --------
+    >>> ReduceMax()([[1.0, 4.0], [3.0, 2.0]], 0).asnumpy().tolist()
+    [3.0, 4.0]
+    """
 
     reduction = "max"
     function = "maximum"
@@ -181,7 +215,18 @@ class ReduceMax(ReduceExtremum):
 
 @register
 class ReduceMin(ReduceExtremum):
-    """The smallest element over dims."""
+    """The smallest element over dims.
+
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+
+    Examples
+    --------
+    >>> ReduceMin()([[1.0, 4.0], [3.0, 2.0]], 0).asnumpy().tolist()
+    [1.0, 2.0]
+    """
 
     reduction = "min"
     function = "minimum"
@@ -192,7 +237,18 @@ class ReduceMin(ReduceExtremum):
 
 @register
 class ReduceProd(Reduce):
-    """The product over dims; its gradient is right where elements are 0 too."""
+    """The product over dims; its gradient is right where elements are 0 too.
+
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+
+    Examples
+    --------
+    >>> ReduceProd()([[1.0, 4.0], [3.0, 2.0]], 0).asnumpy().tolist()
+    [3.0, 8.0]
+    """
 
     reduction = "prod"
 
@@ -226,7 +282,18 @@ class ReduceLogic(ReduceExtremum):
 
 @register
 class ReduceAll(ReduceLogic):
-    """Whether all elements over dims hold."""
+    """Whether all elements over dims hold.
+
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+
+    Examples
+    --------
+    >>> ReduceAll()([[True, False], [True, True]], 1).asnumpy().tolist()
+    [False, True]
+    """
 
     reduction = "min"
     function = "minimum"
@@ -234,7 +301,18 @@ class ReduceAll(ReduceLogic):
 
 @register
 class ReduceAny(ReduceLogic):
-    """Whether any element over dims holds."""
+    """Whether any element over dims holds.
+
+    Parameters
+    ----------
+    keep_dims : bool
+        Whether they stay, with an extent of 1.
+
+    Examples
+    --------
+    >>> ReduceAny()([[True, False], [False, False]], 1).asnumpy().tolist()
+    [True, False]
+    """
 
     reduction = "max"
     function = "maximum"

@@ -49,8 +49,8 @@ def reduce_mean(x: Any, axis: Any = (), keep_dims: bool = False) -> Tensor:
 
     Parameters
     ----------
-    x : Tensor, array or number
-        Numbers of any shape.
+    x : Tensor or array
+        Floating point, of any shape.
     axis : int or tuple of int
         The dims, negative ones from the right; ``()`` means all.
     keep_dims : bool
@@ -151,8 +151,8 @@ def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Tensor:
 
     Parameters
     ----------
-    x : Tensor, array or number
-        Numbers of any shape.
+    x : Tensor or array
+        Floating point, of any shape.
     axis : int or tuple of int, optional
         The dims, negative ones from the right; all when none are given.
     keep_dims : bool

@@ -56,6 +56,16 @@ class Reshape(Operator):
 
     Without elements moving, only the leading dim of a run of dims that are merged or split can stay cut, and only
     into parts that divide it on both sides. It takes no strategy: it follows its input.
+
+    Raises
+    ------
+    ShapeError
+        When the shapes have other numbers of elements.
+
+    Examples
+    --------
+    >>> Reshape()([[1.0, 2.0], [3.0, 4.0]], (-1,)).asnumpy().tolist()
+    [1.0, 2.0, 3.0, 4.0]
     """
 
     is_view = True
@@ -108,6 +118,8 @@ def _extents(x: Any) -> tuple[int, ...]:
 class ExpandDims(Reshape):
     """The tensor with a new dim of one element at ``axis``.
 
+    Examples
+    --------
     >>> ExpandDims()(np.ones((2, 3)), -1).shape
     (2, 3, 1)
     """
@@ -120,7 +132,23 @@ class ExpandDims(Reshape):
 
 @register
 class Squeeze(Reshape):
-    """The tensor without its dims ``axis``, each of one element; without all such dims when ``axis`` is ``()``."""
+    """The tensor without its dims ``axis``, each of one element; without all such dims when ``axis`` is ``()``.
+
+    Parameters
+    ----------
+    axis : int or tuple of int
+        The dims.
+
+    Raises
+    ------
+    ShapeError
+        When one of them has more elements.
+
+    Examples
+    --------
+    >>> Squeeze()(np.ones((2, 1, 3))).shape
+    (2, 3)
+    """
 
     def __init__(self, axis: int | Sequence[int] = ()) -> None:
         self.axis = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -136,7 +164,18 @@ class Squeeze(Reshape):
 
 @register
 class Flatten(Reshape):
-    """The tensor (n, ...) as n rows."""
+    """The tensor (n, ...) as n rows.
+
+    Raises
+    ------
+    ShapeError
+        When the tensor has no dims.
+
+    Examples
+    --------
+    >>> Flatten()(np.ones((2, 3, 4))).shape
+    (2, 12)
+    """
 
     def __call__(self, input_x: Any, shape: Any = None) -> Any:
         extents = _extents(input_x)
@@ -147,7 +186,18 @@ class Flatten(Reshape):
 
 @register
 class Transpose(Operator):
-    """The tensor with dims permuted: dim ``d`` of the output is dim ``input_perm[d]`` of the input."""
+    """The tensor with dims permuted: dim ``d`` of the output is dim ``input_perm[d]`` of the input.
+
+    Raises
+    ------
+    ShapeError
+        When it is no permutation of the dims.
+
+    Examples
+    --------
+    >>> Transpose()([[1.0, 2.0], [3.0, 4.0]], (1, 0)).asnumpy().tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
 
     is_view = True
     permutation: tuple[int, ...] = ()
@@ -181,6 +231,13 @@ class BroadcastTo(Operator):
     -1 in ``shape`` stands for the extent that the tensor has there; a new leading dim needs a number. Raises ShapeError
     where the tensor does not fit.
 
+    Parameters
+    ----------
+    shape : sequence of int
+        That of the output.
+
+    Examples
+    --------
     >>> BroadcastTo((2, -1, 3))(np.ones((4, 1))).shape
     (2, 4, 3)
     """

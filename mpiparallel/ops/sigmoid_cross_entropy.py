@@ -18,6 +18,8 @@ Tensors = Sequence[Tensor]
 class SigmoidCrossEntropyWithLogits(Blockwise):
     """``-label * log(sigmoid(x)) - (1 - label) * log(1 - sigmoid(x))`` for each of the logits ``x``.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> SigmoidCrossEntropyWithLogits()(np.array([0.0, 1000.0]), np.array([1.0, 1.0])).asnumpy().round(4).tolist()
     [0.6931, 0.0]

@@ -106,10 +106,26 @@ class Taking(Slicing):
 class StridedSlice(Taking):
     """A part of a tensor; only dims that are taken whole may be cut.
 
-    It is given a Python index, or MindSpore's ``begin``, ``end`` and ``strides``, one of each a dim. Bit ``d`` of a
-    mask stands for dim ``d``: ``begin_mask`` and ``end_mask`` take all from there or up to there, ``ellipsis_mask``
-    all dims in the middle, ``new_axis_mask`` makes a dim of one element, ``shrink_axis_mask`` takes element ``begin``.
+    It is given a Python index, or MindSpore's ``begin``, ``end`` and ``strides``, one of each a dim.
 
+    Parameters
+    ----------
+    begin_mask, end_mask : int
+        Bit ``d`` takes all of dim ``d`` from there, or up to there.
+    ellipsis_mask : int
+        Its bit stands for all dims in the middle.
+    new_axis_mask : int
+        Its bits make a dim of one element.
+    shrink_axis_mask : int
+        Its bits take element ``begin``, without the dim.
+
+    Raises
+    ------
+    ShapeError
+        When the index does not fit the tensor.
+
+    Examples
+    --------
     >>> StridedSlice()(np.arange(6).reshape(2, 3), (0, 1), (2, 3), (1, 1)).asnumpy().tolist()
     [[1, 2], [4, 5]]
     >>> StridedSlice()(np.arange(6).reshape(2, 3), (None, 1)).asnumpy().tolist()
@@ -148,8 +164,13 @@ class StridedSlice(Taking):
 class Slice(Taking):
     """``size[d]`` elements of each dim ``d`` from ``begin[d]`` on, all that are left where the size is -1.
 
-    Raises ShapeError where the part does not lie in the tensor.
+    Raises
+    ------
+    ShapeError
+        Where the part does not lie in the tensor.
 
+    Examples
+    --------
     >>> Slice()(np.arange(6).reshape(2, 3), (0, 1), (-1, 2)).asnumpy().tolist()
     [[1, 2], [4, 5]]
     """
@@ -168,7 +189,18 @@ class Slice(Taking):
 
 @register
 class SliceGrad(Slicing):
-    """Zeros of the shape of ``x`` with ``gradient`` at an index: the gradient of StridedSlice."""
+    """Zeros of the shape of ``x`` with ``gradient`` at an index: the gradient of StridedSlice.
+
+    Parameters
+    ----------
+    index : tuple
+        A Python index.
+
+    Examples
+    --------
+    >>> SliceGrad((slice(0, 1),))([5.0], [1.0, 2.0]).asnumpy().tolist()
+    [5.0, 0.0]
+    """
 
     def __init__(self, index: tuple[Any, ...] = ()) -> None:
         self.index = index

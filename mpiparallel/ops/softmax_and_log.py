@@ -45,6 +45,13 @@ class AlongAxis(Operator):
 class Softmax(AlongAxis):
     """``exp(x) / sum(exp(x))`` along dim ``axis``, computed without overflow.
 
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Softmax()(np.zeros((1, 4))).asnumpy()
     array([[0.25, 0.25, 0.25, 0.25]])
@@ -66,7 +73,18 @@ class Softmax(AlongAxis):
 
 @register
 class SoftmaxGrad(AlongAxis):
-    """``y * (dy - sum(y * dy))`` along dim ``axis``, where ``y`` is the output of Softmax."""
+    """``y * (dy - sum(y * dy))`` along dim ``axis``, where ``y`` is the output of Softmax.
+
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+
+    Examples
+    --------
+    >>> SoftmaxGrad()([0.5, 0.5], [1.0, 0.0]).asnumpy().tolist()
+    [0.25, -0.25]
+    """
 
     reuses = (0, 1)
 
@@ -80,7 +98,18 @@ class SoftmaxGrad(AlongAxis):
 
 @register
 class LogSoftmax(AlongAxis):
-    """The logarithm of softmax along dim ``axis``."""
+    """The logarithm of softmax along dim ``axis``.
+
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+
+    Examples
+    --------
+    >>> LogSoftmax()([0.0, 0.0]).asnumpy().round(4)
+    array([-0.6931, -0.6931], dtype=float32)
+    """
 
     reuses = (0,)
 
@@ -98,7 +127,18 @@ class LogSoftmax(AlongAxis):
 
 @register
 class LogSoftmaxGrad(AlongAxis):
-    """``dy - exp(y) * sum(dy)`` along dim ``axis``, where ``y`` is the output of LogSoftmax."""
+    """``dy - exp(y) * sum(dy)`` along dim ``axis``, where ``y`` is the output of LogSoftmax.
+
+    Parameters
+    ----------
+    axis : int
+        The dim, negative ones from the right.
+
+    Examples
+    --------
+    >>> LogSoftmaxGrad()([0.0], [3.0]).asnumpy().tolist()
+    [0.0]
+    """
 
     reuses = (0, 1)
 

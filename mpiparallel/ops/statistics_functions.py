@@ -86,7 +86,7 @@ def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Tensor:
     Parameters
     ----------
     input : Tensor or array
-        Of any shape; numbers hold where they are not 0.
+        bool, of any shape.
     axis : int or tuple of int, optional
         The dims, negative ones from the right; all when none are given.
     keep_dims : bool
@@ -100,7 +100,7 @@ def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Tensor:
     Raises
     ------
     ShapeError
-        When there is no such dim.
+        When it is not bool, or there is no such dim.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def any(input: Any, axis: Any = None, keep_dims: bool = False) -> Tensor:
     Parameters
     ----------
     input : Tensor or array
-        Of any shape; numbers hold where they are not 0.
+        bool, of any shape.
     axis : int or tuple of int, optional
         The dims, negative ones from the right; all when none are given.
     keep_dims : bool
@@ -130,7 +130,7 @@ def any(input: Any, axis: Any = None, keep_dims: bool = False) -> Tensor:
     Raises
     ------
     ShapeError
-        When there is no such dim.
+        When it is not bool, or there is no such dim.
 
     Examples
     --------
@@ -145,8 +145,8 @@ def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> 
 
     Parameters
     ----------
-    input : Tensor, array or number
-        Numbers of any shape.
+    input : Tensor or array
+        Floating point, of any shape.
     axis : int or tuple of int, optional
         The dims, negative ones from the right; all when none are given.
     ddof : int
@@ -177,8 +177,8 @@ def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> 
 
     Parameters
     ----------
-    input : Tensor, array or number
-        Numbers of any shape.
+    input : Tensor or array
+        Floating point, of any shape.
     axis : int or tuple of int, optional
         The dims, negative ones from the right; all when none are given.
     ddof : int

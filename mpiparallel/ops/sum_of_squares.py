@@ -24,6 +24,8 @@ Tensors = Sequence[Tensor]
 class L2Loss(Operator):
     """``sum(x * x) / 2`` over all elements; where x is cut, the output is partial.
 
+    Examples
+    --------
     >>> float(L2Loss()(np.array([3.0, 1.0])))
     5.0
     """

@@ -26,6 +26,8 @@ class Tile(Operator):
     A strategy speaks of the dims of the output, as MindSpore's does: one that is not repeated is cut as the input is,
     one that is repeated into a number of parts that divides how often, so that each rank repeats the whole input.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> Tile()(np.array([1, 2]), (2, 2)).asnumpy().tolist()
     [[1, 2, 1, 2], [1, 2, 1, 2]]

@@ -24,7 +24,18 @@ Tensors = Sequence[Tensor]
 
 
 class ReduceOp:
-    """The reductions of collectives, by MindSpore's names."""
+    """The reductions of collectives, by MindSpore's names.
+
+    Attributes
+    ----------
+    SUM, MAX, MIN, PROD
+        What ``op`` of a collective may be.
+
+    Examples
+    --------
+    >>> ReduceOp.SUM
+    'sum'
+    """
 
     SUM: Reduction = "sum"
     MAX: Reduction = "max"
@@ -74,6 +85,24 @@ class AllReduce(Collective):
     """The reduction of ``x`` over the group, on each of its ranks.
 
     Its gradient (for sums) is the AllReduce of the gradients: what each rank's ``x`` adds to every rank's output.
+
+    Parameters
+    ----------
+    op : {"sum", "max", "min", "prod"}
+        The reduction.
+    group : str or tuple of int
+        The name of a group of ``mpiparallel.communication``, or world ranks.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``op``.
+
+    Examples
+    --------
+    >>> from mpiparallel.communication.threads import run_world
+    >>> run_world(2, lambda communicator: AllReduce()(np.array([1.0 + communicator.rank])).tolist())
+    [[3.0], [3.0]]
     """
 
     reuses: ClassVar[tuple[int, ...]] = (0,)
@@ -127,7 +156,19 @@ class _Moving(Collective):
 
 @register
 class AllGather(_Moving):
-    """The ``x`` of all ranks of the group, one after another along dim 0."""
+    """The ``x`` of all ranks of the group, one after another along dim 0.
+
+    Parameters
+    ----------
+    group : str or tuple of int
+        The name of a group of ``mpiparallel.communication``, or world ranks.
+
+    Examples
+    --------
+    >>> from mpiparallel.communication.threads import run_world
+    >>> run_world(2, lambda communicator: AllGather()(np.array([1.0 + communicator.rank])).tolist())
+    [[1.0, 2.0], [1.0, 2.0]]
+    """
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         shape = inputs[0].shape
@@ -144,7 +185,26 @@ class AllGather(_Moving):
 
 @register
 class ReduceScatter(_Moving):
-    """The reduction of ``x`` over the group; rank ``k`` of it gets block ``k`` of dim 0."""
+    """The reduction of ``x`` over the group; rank ``k`` of it gets block ``k`` of dim 0.
+
+    Parameters
+    ----------
+    op : {"sum", "max", "min", "prod"}
+        The reduction.
+    group : str or tuple of int
+        The name of a group of ``mpiparallel.communication``, or world ranks.
+
+    Raises
+    ------
+    ShapeError
+        When dim 0 cannot be cut into equal blocks, one a rank.
+
+    Examples
+    --------
+    >>> from mpiparallel.communication.threads import run_world
+    >>> run_world(2, lambda communicator: ReduceScatter()(np.array([1.0, 2.0])).tolist())
+    [[2.0], [4.0]]
+    """
 
     def __init__(self, op: Reduction = "sum", group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
         super().__init__(group)
@@ -165,7 +225,28 @@ class ReduceScatter(_Moving):
 
 @register
 class AlltoAll(Collective):
-    """Block ``k`` of ``x`` along ``split_dim`` sent to rank ``k``; what arrives, joined along ``concat_dim``."""
+    """Block ``k`` of ``x`` along ``split_dim`` sent to rank ``k``; what arrives, joined along ``concat_dim``.
+
+    Parameters
+    ----------
+    split_count : int
+        The number of ranks.
+    split_dim, concat_dim : int
+        The dims, each from the left.
+    group : str or tuple of int
+        The name of a group of ``mpiparallel.communication``, or world ranks.
+
+    Raises
+    ------
+    ShapeError
+        When the dim cannot be cut into so many equal blocks.
+
+    Examples
+    --------
+    >>> from mpiparallel.communication.threads import run_world
+    >>> run_world(2, lambda communicator: AlltoAll(2, 0, 0)(np.array([1.0, 2.0]) + 10 * communicator.rank).tolist())
+    [[1.0, 11.0], [2.0, 12.0]]
+    """
 
     def __init__(
         self,
@@ -233,7 +314,21 @@ class _Rooted(Collective):
 
 @register
 class Broadcast(_Rooted):
-    """The ``x`` of member ``root_rank`` of the group, on all of its ranks."""
+    """The ``x`` of member ``root_rank`` of the group, on all of its ranks.
+
+    Parameters
+    ----------
+    root_rank : int
+        A member of the group.
+    group : str or tuple of int
+        The name of a group of ``mpiparallel.communication``, or world ranks.
+
+    Examples
+    --------
+    >>> from mpiparallel.communication.threads import run_world
+    >>> run_world(2, lambda communicator: Broadcast(0)(np.array([1.0 + communicator.rank])).tolist())
+    [[1.0], [1.0]]
+    """
 
     def exchange(self, communicator: Communicator, array: np.ndarray[Any, Any]) -> None:
         communicator.broadcast(array, self.root_rank)

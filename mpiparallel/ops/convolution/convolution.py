@@ -127,11 +127,40 @@ class Convolution(Operator):
 class Conv2D(Convolution):
     """The cross-correlation of images ``x`` (n, c, h, w) with ``weight`` (out_channel, c / group, kernel, kernel).
 
-    ``pad_mode`` is ``valid``, ``same`` or ``pad``; then ``pad`` counts the zeros (top, bottom, left, right). A strategy
-    may cut images, output channels, input channels, where the output is partial, and height and width of ``x``, where
-    ranks exchange the rows and columns that their windows reach over a cut; kernels stay whole. In a convolution of
-    several groups the channels of ``x`` and of ``weight`` are cut alike, into a number of parts that divides ``group``.
+    A strategy may cut images, output channels, input channels, where the output is partial, and height and width of
+    ``x``, where ranks exchange the rows and columns that their windows reach over a cut; kernels stay whole. In a
+    convolution of several groups the channels of ``x`` and of ``weight`` are cut alike, into a number of parts that
+    divides ``group``.
 
+    Parameters
+    ----------
+    out_channel : int
+        Output channels.
+    kernel_size : int or tuple of int
+        Height and width of the kernels, in pixels.
+    mode : int
+        1, MindSpore's number of the cross-correlation.
+    pad_mode : {"valid", "same", "pad"}
+        Whether windows lie within the image, or there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output, or
+        ``pad`` counts.
+    pad : int or tuple of int
+        Zeros at the top, bottom, left and right.
+    stride, dilation : int or tuple of int
+        From a window to the next, and from a pixel of a window to the next; of four numbers the last two.
+    group : int
+        Channels are taken in as many groups, each on its own.
+    data_format : str
+        "NCHW".
+
+    Raises
+    ------
+    ConfigurationError
+        For what is not offered or does not fit together.
+    ShapeError
+        When images and weights do not fit.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Conv2D(5, 3, pad_mode="same", stride=2)(np.ones((2, 4, 7, 6)), np.ones((5, 4, 3, 3))).shape
     (2, 5, 4, 3)
@@ -171,6 +200,17 @@ class Conv2DBackpropInput(Convolution):
     """The gradient of Conv2D with respect to its images; ``x`` gives shape and layout only.
 
     Where output channels are cut, each rank computes a term.
+
+    Parameters
+    ----------
+    out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, data_format
+        As of Conv2D.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Conv2DBackpropInput(1, 2)(np.ones((1, 1, 1, 1)), np.ones((1, 1, 2, 2)), np.zeros((1, 1, 2, 2))).tolist()
+    [[[[1.0, 1.0], [1.0, 1.0]]]]
     """
 
     unread = (2,)
@@ -217,6 +257,18 @@ class Conv2DBackpropFilter(Convolution):
 
     Where images, height or width are cut, each rank computes a term. Images are taken apart into columns again rather
     than kept so.
+
+    Parameters
+    ----------
+    out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, data_format
+        As of Conv2D.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, dy, weight = np.full((1, 1, 2, 2), 3.0), np.ones((1, 1, 1, 1)), np.zeros((1, 1, 2, 2))
+    >>> Conv2DBackpropFilter(1, 2)(dy, x, weight).tolist()
+    [[[[3.0, 3.0], [3.0, 3.0]]]]
     """
 
     unread = (2,)
