@@ -13,6 +13,8 @@ from mpiparallel.remark import remark
 class ReLU(Cell):
     """``max(x, 0)``; the operator is ``relu``.
 
+    Examples
+    --------
     >>> ReLU()(Tensor([-1.0, 2.0])).asnumpy().tolist()
     [0.0, 2.0]
     """
@@ -28,7 +30,18 @@ class ReLU(Cell):
 
 
 class GELU(Cell):
-    """``x * Phi(x)`` by its tanh form, also without ``approximate``, as a remark says; the operator is ``gelu``."""
+    """``x * Phi(x)`` by its tanh form, also without ``approximate``, as a remark says; the operator is ``gelu``.
+
+    Parameters
+    ----------
+    approximate : bool
+        True asks for that form.
+
+    Examples
+    --------
+    >>> GELU()(Tensor([0.0, 10.0])).asnumpy().tolist()
+    [0.0, 10.0]
+    """
 
     def __init__(self, approximate: bool = True) -> None:
         super().__init__()
@@ -43,7 +56,13 @@ class GELU(Cell):
 
 
 class Tanh(Cell):
-    """The hyperbolic tangent; the operator is ``tanh``."""
+    """The hyperbolic tangent; the operator is ``tanh``.
+
+    Examples
+    --------
+    >>> Tanh()(Tensor([0.0])).asnumpy().tolist()
+    [0.0]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +75,13 @@ class Tanh(Cell):
 
 
 class Sigmoid(Cell):
-    """``1 / (1 + exp(-x))``; the operator is ``sigmoid``."""
+    """``1 / (1 + exp(-x))``; the operator is ``sigmoid``.
+
+    Examples
+    --------
+    >>> Sigmoid()(Tensor([0.0])).asnumpy().tolist()
+    [0.5]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +94,18 @@ class Sigmoid(Cell):
 
 
 class Softmax(Cell):
-    """``exp(x) / sum(exp(x))`` along dim ``axis``; the operator is ``softmax``."""
+    """``exp(x) / sum(exp(x))`` along dim ``axis``; the operator is ``softmax``.
+
+    Parameters
+    ----------
+    axis : int
+        The dim, which is never cut.
+
+    Examples
+    --------
+    >>> Softmax()(Tensor([0.0, 0.0])).asnumpy().tolist()
+    [0.5, 0.5]
+    """
 
     def __init__(self, axis: int | tuple[int] = -1) -> None:
         super().__init__()
@@ -102,8 +138,27 @@ _ACTIVATIONS: dict[str, type[Cell]] = {
 
 
 def get_activation(name: str, prim_name: str | None = None) -> Cell:
-    """Return the activation cell of this name; raise ConfigurationError, which names ``prim_name``, for an unknown one.
+    """Return the activation cell of this name.
 
+    Parameters
+    ----------
+    name : str
+        Such as "relu" or "gelu".
+    prim_name : str, optional
+        Who asks, for the error.
+
+    Returns
+    -------
+    Cell
+        A new one.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name.
+
+    Examples
+    --------
     >>> type(get_activation("relu")).__name__
     'ReLU'
     """

@@ -15,6 +15,13 @@ class AdaptiveAvgPool2d(Cell):
     With 1 it is global pooling. The operator is ``adaptive_avg_pool``; its strategy leaves height and width whole,
     ``((2, 4, 1, 1),)``.
 
+    Parameters
+    ----------
+    output_size : int or tuple of int
+        Of images, in pixels.
+
+    Examples
+    --------
     >>> AdaptiveAvgPool2d(1)(Tensor([[[[1.0, 3.0]]]])).asnumpy().tolist()
     [[[[2.0]]]]
     """

@@ -70,6 +70,15 @@ class BatchNorm1d(_BatchNorm):
 
     Strategies cut the dims of ``x`` as they are: ``cell.bn_train.shard(((2, 4), (4,), (4,), (4,), (4,)))``.
 
+    Parameters
+    ----------
+    num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init, moving_var_init
+        As of BatchNorm2d.
+    use_batch_statistics, data_format, dtype
+        As of BatchNorm2d.
+
+    Examples
+    --------
     >>> from mpiparallel import Tensor
     >>> BatchNorm1d(2).set_train()(Tensor([[1.0, 5.0], [3.0, 5.0]])).asnumpy().round(2).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
@@ -81,15 +90,38 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """``(x - mean) / sqrt(variance + eps) * gamma + beta`` by channel of images ``x`` (n, num_features, h, w).
 
-    In training the statistics are those of the whole batch, however it is cut, and ``moving_mean`` and
-    ``moving_variance`` keep ``momentum`` of what they were; the variance that goes into them is the unbiased one.
-    Otherwise the moving ones are used. ``use_batch_statistics`` says which, whatever the mode. Without ``affine``,
-    gamma and beta are not trained.
+    In training the statistics are those of the whole batch, however it is cut; otherwise ``moving_mean`` and
+    ``moving_variance`` are used.
 
     The operators are ``bn_train`` and ``bn_infer``. Strategies may cut every dim, vectors as the channels are:
     ``cell.bn_train.shard(((2, 4, 1, 1), (4,), (4,), (4,), (4,)))``.
 
     Source: Ioffe and Szegedy, "Batch Normalization", 2015.
+
+    Parameters
+    ----------
+    num_features : int
+        Channels.
+    eps : float
+        What is added to the variance.
+    momentum : float
+        The share of the moving statistics that stays in a step; the variance that goes into them is the unbiased one.
+    affine : bool
+        Whether gamma and beta are trained.
+    gamma_init, beta_init, moving_mean_init, moving_var_init : str, Initializer or Tensor
+        First values, all of shape (num_features,).
+    use_batch_statistics : bool, optional
+        Which statistics are used, whatever the mode.
+    data_format : str
+        "NCHW".
+    dtype : dtype
+        Of the parameters.
+
+    Examples
+    --------
+    >>> from mpiparallel import Tensor
+    >>> BatchNorm2d(1).set_train()(Tensor([[[[1.0, 3.0]]]])).asnumpy().round(2).tolist()
+    [[[[-1.0, 1.0]]]]
     """
 
     shapes = ("n, c, h, w",)

@@ -31,11 +31,6 @@ from mpiparallel.remark import no_effect
 class ParameterTuple(tuple[Parameter, ...]):
     """A tuple of parameters, such as those that an optimizer trains.
 
-    Parameters
-    ----------
-    iterable
-        The parameters.
-
     Examples
     --------
     >>> from mpiparallel import nn

@@ -10,9 +10,26 @@ from mpiparallel.ops import loss_functions as functions
 
 
 class NLLLoss(LossBase):
-    """``-weight[label] * logits[n, label]``, ``logits`` (n, classes, ...) being logarithms of shares.
+    """``-weight[label] * logits[n, label]``, ``logits`` (n, classes, ...) being logarithms of probabilities.
 
-    Where a label is ``ignore_index`` the loss is 0. The mean divides by the weights that took part.
+    Parameters
+    ----------
+    weight : Tensor or array, optional
+        (classes,).
+    ignore_index : int
+        The label where the loss is 0.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses; the mean divides by the weights that took part.
+
+    Raises
+    ------
+    ShapeError
+        When labels are not (n, ...).
+
+    Examples
+    --------
+    >>> float(NLLLoss()(Tensor([[-1.0, -2.0]]), Tensor([1])))
+    2.0
     """
 
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> None:
@@ -27,8 +44,15 @@ class NLLLoss(LossBase):
 class CrossEntropyLoss(LossBase):
     """The cross entropy of ``softmax(logits)``, ``logits`` being (n, classes, ...), and labels: classes or shares.
 
-    ``label_smoothing`` gives that share to all classes alike; the rest is as in NLLLoss.
+    Parameters
+    ----------
+    weight, ignore_index, reduction
+        As of NLLLoss.
+    label_smoothing : float
+        The share of each loss that is given to all classes alike.
 
+    Examples
+    --------
     >>> round(float(CrossEntropyLoss()(Tensor([[0.0, 0.0]]), Tensor([1]))), 4)
     0.6931
     """
@@ -46,7 +70,20 @@ class CrossEntropyLoss(LossBase):
 
 
 class BCELoss(LossBase):
-    """``-labels * log(logits) - (1 - labels) * log(1 - logits)`` of each element, times ``weight``."""
+    """``-labels * log(logits) - (1 - labels) * log(1 - logits)`` of each element, times ``weight``.
+
+    Parameters
+    ----------
+    weight : Tensor or array, optional
+        Of a shape that broadcasts.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Examples
+    --------
+    >>> round(float(BCELoss()(Tensor([0.5]), Tensor([1.0]))), 4)
+    0.6931
+    """
 
     def __init__(self, weight: Any = None, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -58,7 +95,18 @@ class BCELoss(LossBase):
 
 
 class KLDivLoss(LossBase):
-    """``labels * (log(labels) - logits)`` of each element, ``logits`` being logarithms; also "batchmean" of rows."""
+    """``labels * (log(labels) - logits)`` of each element, ``logits`` being logarithms.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none", "batchmean"}
+        What is made of the losses; "batchmean" is the sum divided by the number of rows.
+
+    Examples
+    --------
+    >>> float(KLDivLoss()(Tensor([0.0, 0.0]), Tensor([1.0, 0.0])))
+    0.0
+    """
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__("mean" if reduction == "batchmean" else reduction)

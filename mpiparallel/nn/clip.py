@@ -14,6 +14,13 @@ class ClipByNorm(Cell):
 
     The norm is that of the whole tensor, wherever it is cut. The bound, a number or a 0-d tensor, must be above 0.
 
+    Parameters
+    ----------
+    axis : int or tuple of int, optional
+        The dims.
+
+    Examples
+    --------
     >>> ClipByNorm()(Tensor([3.0, 4.0]), Tensor(2.5)).asnumpy().tolist()
     [1.5, 2.0]
     """

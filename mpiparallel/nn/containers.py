@@ -39,8 +39,15 @@ class _Ordered(Cell):
 
 
 class SequentialCell(_Ordered):
-    """Cells that are applied one after another: ``SequentialCell(a, b)``, or of a list, or of a dict with names.
+    """Cells that are applied one after another.
 
+    Parameters
+    ----------
+    *cells : Cell
+        Or one list of them, or one dict with names.
+
+    Examples
+    --------
     >>> len(SequentialCell(Cell(), Cell()))
     2
     """
@@ -61,6 +68,16 @@ class CellList(_Ordered):
     """A list of cells: ``CellList([a, b])``. Its parameters are named ``0.weight``, ``1.weight`` and so on.
 
     Assign it to a cell when it is filled, so that names are prefixed with its place.
+
+    Parameters
+    ----------
+    *cells : list of Cell
+        Or cells, one after another.
+
+    Examples
+    --------
+    >>> [name for name, _ in CellList([Cell(), Cell()]).cells_and_names()]
+    ['', '0', '1']
     """
 
     def __init__(self, *cells: Any) -> None:

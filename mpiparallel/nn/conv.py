@@ -20,12 +20,39 @@ Size = int | tuple[int, int]
 class Conv2d(Cell):
     """The cross-correlation of images (n, in_channels, h, w) with ``weight``, plus ``bias`` for each output channel.
 
-    ``weight`` has shape (out_channels, in_channels / group, kernel, kernel) and ``bias`` (out_channels,). ``pad_mode``
-    is ``same``, ``valid``, or ``pad`` by ``padding`` (top, bottom, left, right). The operators are ``conv2d`` and
-    ``bias_add``: ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2 ways and output channels 4 ways, and
-    ``cell.bias_add.shard(((2, 4, 1, 1), (4,)))`` fits to it; ``((1, 1, 2, 2), (1, 1, 1, 1))`` cuts height and
-    width. Raises ConfigurationError for bad options.
+    The operators are ``conv2d`` and ``bias_add``: ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2
+    ways and output channels 4 ways, and ``cell.bias_add.shard(((2, 4, 1, 1), (4,)))`` fits to it; ``((1, 1, 2, 2), (1,
+    1, 1, 1))`` cuts height and width.
 
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Channels of the images, and of the output.
+    kernel_size, stride, dilation : int or tuple of int
+        Height and width of a window, from one to the next, and from pixel to pixel in it.
+    pad_mode : {"same", "valid", "pad"}
+        Whether there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output, or windows lie within the image, or
+        ``padding`` counts.
+    padding : int or tuple of int
+        Zeros at the top, bottom, left and right, in pixels.
+    group : int
+        Channels are taken in as many groups, each on its own.
+    has_bias : bool
+        Whether a bias is added.
+    weight_init, bias_init : str, Initializer or Tensor
+        First values of ``weight`` (out_channels, in_channels / group, height, width) and ``bias`` (out_channels,).
+    data_format : str
+        "NCHW".
+    dtype : dtype
+        Of the parameters.
+
+    Raises
+    ------
+    ConfigurationError
+        For options that do not fit together.
+
+    Examples
+    --------
     >>> Conv2d(3, 5, 3, stride=2)(Tensor(np.ones((2, 3, 7, 8), np.float32))).shape
     (2, 5, 4, 4)
     """

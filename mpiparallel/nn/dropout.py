@@ -16,10 +16,25 @@ from mpiparallel.remark import no_effect
 class Dropout(Cell):
     """In training, ``x / keep_prob`` at each element with probability ``keep_prob`` and 0 elsewhere; otherwise ``x``.
 
-    ``p``, the probability of 0, can be given instead. The output has the dtype of ``x``, whatever ``dtype`` says. The
-    operator is ``dropout``, so that ``cell.dropout.shard(((2, 1),))`` cuts it. Raises ConfigurationError when a
-    probability is out of range.
+    The operator is ``dropout``, so that ``cell.dropout.shard(((2, 1),))`` cuts it. Which elements are kept depends on
+    seed, draw and place in the whole tensor, never on the cut.
 
+    Parameters
+    ----------
+    keep_prob : float
+        Above 0 and at most 1.
+    p : float, optional
+        The probability of 0, instead.
+    dtype : dtype
+        MindSpore's; the output has the dtype of ``x``.
+
+    Raises
+    ------
+    ConfigurationError
+        When a probability is out of range.
+
+    Examples
+    --------
     >>> Dropout(0.9)(Tensor([1.0, 2.0])).asnumpy().tolist()
     [1.0, 2.0]
     """

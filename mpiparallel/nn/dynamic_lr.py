@@ -21,6 +21,25 @@ def _by_epoch(total_step: int, step_per_epoch: int, rate: Callable[[int], float]
 def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[float]) -> list[float]:
     """Return ``learning_rates[i]`` for the steps before ``milestone[i]``.
 
+    Parameters
+    ----------
+    milestone : sequence of int
+        Steps, ascending.
+    learning_rates : sequence of float
+        As many.
+
+    Returns
+    -------
+    list of float
+        The learning rate of each step.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
     >>> piecewise_constant_lr([2, 5], [0.1, 0.05])
     [0.1, 0.1, 0.05, 0.05, 0.05]
     """
@@ -42,7 +61,34 @@ def exponential_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """Return ``learning_rate * decay_rate ** (epoch / decay_epoch)``; ``is_stair`` makes the exponent an integer."""
+    """Return ``learning_rate * decay_rate ** (epoch / decay_epoch)``; ``is_stair`` makes the exponent an integer.
+
+    Parameters
+    ----------
+    learning_rate, decay_rate : float
+        The first rate, and by what it is multiplied.
+    total_step, step_per_epoch : int
+        How many rates are returned, and the steps of an epoch.
+    decay_epoch : int
+        In how many epochs.
+    is_stair : bool
+        Whether it changes only once in so many epochs.
+
+    Returns
+    -------
+    list of float
+        The learning rate of each step.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
+    >>> exponential_decay_lr(1.0, 0.5, 3, 1, 1)
+    [1.0, 0.5, 0.25]
+    """
     _check("exponential_decay_lr", total_step=total_step, step_per_epoch=step_per_epoch, decay_epoch=decay_epoch)
 
     def rate(epoch: int) -> float:
@@ -57,6 +103,27 @@ def cosine_decay_lr(
 ) -> list[float]:
     """Return half a cosine from ``max_lr`` to ``min_lr`` over ``decay_epoch`` epochs, constant within each.
 
+    Parameters
+    ----------
+    min_lr, max_lr : float
+        The last rate, and the first.
+    total_step, step_per_epoch : int
+        How many rates are returned, and the steps of an epoch.
+    decay_epoch : int
+        In how many epochs.
+
+    Returns
+    -------
+    list of float
+        The learning rate of each step.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
     >>> cosine_decay_lr(0.0, 1.0, 3, 1, 2)
     [1.0, 0.5, 0.0]
     """
@@ -80,7 +147,33 @@ def polynomial_decay_lr(
 ) -> list[float]:
     """Return a decay from ``learning_rate`` to ``end_learning_rate`` along ``(1 - epoch / decay_epoch) ** power``.
 
-    With ``update_decay_epoch`` the ``decay_epoch`` is multiplied by the number of times that it has been begun.
+    Parameters
+    ----------
+    learning_rate, end_learning_rate : float
+        The first rate, and the last.
+    total_step, step_per_epoch : int
+        How many rates are returned, and the steps of an epoch.
+    decay_epoch : int
+        In how many epochs.
+    power : float
+        Above 0.
+    update_decay_epoch : bool
+        Whether ``decay_epoch`` is multiplied by the number of times that it has been begun.
+
+    Returns
+    -------
+    list of float
+        The learning rate of each step.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
+    >>> polynomial_decay_lr(1.0, 0.0, 3, 1, 2, 1.0)
+    [1.0, 0.5, 0.0]
     """
     _check("polynomial_decay_lr", total_step=total_step, step_per_epoch=step_per_epoch, decay_epoch=decay_epoch)
 
@@ -95,6 +188,27 @@ def polynomial_decay_lr(
 def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
     """Return a straight rise from 0 to ``learning_rate`` over ``warmup_epoch`` epochs, constant within each.
 
+    Parameters
+    ----------
+    learning_rate : float
+        The last rate.
+    total_step, step_per_epoch : int
+        How many rates are returned, and the steps of an epoch.
+    warmup_epoch : int
+        In how many epochs.
+
+    Returns
+    -------
+    list of float
+        The learning rate of each step.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
     >>> warmup_lr(0.1, 4, 2, 1)
     [0.0, 0.0, 0.1, 0.1]
     """

@@ -32,10 +32,29 @@ class ZeroRow:
 class Embedding(Cell):
     """The rows of ``embedding_table``, of shape (vocab_size, embedding_size), at integer ids of any shape.
 
-    Row ``padding_idx`` starts as 0. With ``use_one_hot`` the rows are picked by a product with one-hot vectors. The ids
-    are taken as one dim, so that strategies speak of one: ``embedding.gather.shard(((4, 1), (2,)))`` cuts rows 4 ways
-    and ids 2 ways. Raises ConfigurationError when ``padding_idx`` is out of range.
+    The ids are taken as one dim, so that strategies speak of one: ``embedding.gather.shard(((4, 1), (2,)))`` cuts rows
+    4 ways and ids 2 ways.
 
+    Parameters
+    ----------
+    vocab_size, embedding_size : int
+        Rows of the table, and elements of one.
+    use_one_hot : bool
+        Whether rows are picked by a product with one-hot vectors.
+    embedding_table : str, Initializer or Tensor
+        First values.
+    dtype : dtype
+        Of the parameters.
+    padding_idx : int, optional
+        The row that starts as 0.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``padding_idx`` is out of range.
+
+    Examples
+    --------
     >>> Embedding(10, 4)(Tensor([[1, 2, 3]])).shape
     (1, 3, 4)
     """

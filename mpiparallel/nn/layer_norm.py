@@ -19,6 +19,24 @@ class LayerNorm(Cell):
 
     ``gamma`` and ``beta`` have shape ``normalized_shape``, that of ``x`` from ``begin_params_axis`` on. The operator is
     ``layer_norm``; its strategy leaves the normalised dims whole, ``((2, 1), (1,), (1,))``.
+
+    Parameters
+    ----------
+    normalized_shape : sequence of int
+        The shape of ``gamma`` and ``beta``.
+    begin_norm_axis, begin_params_axis : int
+        The first dim that is normalised, and the first that ``gamma`` and ``beta`` have.
+    gamma_init, beta_init : str, Initializer or Tensor
+        Their first values.
+    epsilon : float
+        What is added to the variance.
+    dtype : dtype
+        Of the parameters.
+
+    Examples
+    --------
+    >>> [round(one, 4) for one in LayerNorm((2,))(Tensor([[1.0, 3.0]])).tolist()[0]]
+    [-1.0, 1.0]
     """
 
     keeps_float32 = True

@@ -21,8 +21,20 @@ from mpiparallel.tensor_spec import TensorSpec
 class LearningRateSchedule(Cell):
     """A learning rate for each step; a subclass says in ``construct(global_step)`` which.
 
+    It is given to an optimizer, or to a group of parameters, as learning rate.
+
+    Notes
+    -----
     ``global_step``, an integer tensor of one element, counts the steps made before: 0 in the first. What is returned
-    has one element. It is given to an optimizer, or to a group of parameters, as learning rate.
+    has one element.
+
+    Examples
+    --------
+    >>> class Halved(LearningRateSchedule):
+    ...     def construct(self, global_step):
+    ...         return 0.5 ** global_step
+    >>> float(Halved()(Tensor(2)))
+    0.25
     """
 
 
@@ -86,8 +98,19 @@ class _Decay(_Formula):
 
 
 class ExponentialDecayLR(_Decay):
-    """``learning_rate * decay_rate ** (step / decay_steps)``; ``is_stair`` makes the exponent an integer.
+    """``learning_rate * decay_rate ** (step / decay_steps)``.
 
+    Parameters
+    ----------
+    learning_rate, decay_rate : float
+        The first rate, and how it decays.
+    decay_steps : int
+        In how many steps.
+    is_stair : bool
+        Whether it changes only once in so many steps.
+
+    Examples
+    --------
     >>> float(ExponentialDecayLR(0.1, 0.5, 4)(Tensor(8)))
     0.02500000037252903
     """
@@ -97,7 +120,22 @@ class ExponentialDecayLR(_Decay):
 
 
 class NaturalExpDecayLR(_Decay):
-    """``learning_rate * exp(-decay_rate * step)``; with ``is_stair`` steps count in whole ``decay_steps``."""
+    """``learning_rate * exp(-decay_rate * step)``.
+
+    Parameters
+    ----------
+    learning_rate, decay_rate : float
+        At least 0.
+    decay_steps : int
+        With ``is_stair``: the steps after which the rate changes.
+    is_stair : bool
+        Whether steps count in whole ``decay_steps``.
+
+    Examples
+    --------
+    >>> round(float(NaturalExpDecayLR(1.0, 0.5, 4)(Tensor(2))), 4)
+    0.3679
+    """
 
     def rate(self, step: int) -> float:
         count = self.decays(step) * self.decay_steps
@@ -105,14 +143,47 @@ class NaturalExpDecayLR(_Decay):
 
 
 class InverseDecayLR(_Decay):
-    """``learning_rate / (1 + decay_rate * step / decay_steps)``; ``is_stair`` makes the quotient an integer."""
+    """``learning_rate / (1 + decay_rate * step / decay_steps)``.
+
+    Parameters
+    ----------
+    learning_rate, decay_rate : float
+        The first rate, and how it decays.
+    decay_steps : int
+        In how many steps.
+    is_stair : bool
+        Whether it changes only once in so many steps.
+
+    Examples
+    --------
+    >>> float(InverseDecayLR(1.0, 1.0, 1)(Tensor(3)))
+    0.25
+    """
 
     def rate(self, step: int) -> float:
         return float(self.learning_rate / (1.0 + self.decay_rate * self.decays(step)))
 
 
 class CosineDecayLR(_Formula):
-    """Half a cosine from ``max_lr`` down to ``min_lr`` over ``decay_steps`` steps, and ``min_lr`` from there on."""
+    """Half a cosine from ``max_lr`` down to ``min_lr`` over ``decay_steps`` steps, and ``min_lr`` from there on.
+
+    Parameters
+    ----------
+    min_lr, max_lr : float
+        The last rate, and the first.
+    decay_steps : int
+        In how many steps.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
+    >>> float(CosineDecayLR(0.0, 1.0, 2)(Tensor(1)))
+    0.5
+    """
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
@@ -130,7 +201,21 @@ class CosineDecayLR(_Formula):
 class PolynomialDecayLR(_Formula):
     """``(learning_rate - end) * (1 - step / decay_steps) ** power + end`` down to ``end_learning_rate``.
 
-    With ``update_decay_steps`` the ``decay_steps`` are multiplied by the number of times that they have been begun.
+    Parameters
+    ----------
+    learning_rate, end_learning_rate : float
+        The first rate, and the last.
+    decay_steps : int
+        In how many steps.
+    power : float
+        Above 0.
+    update_decay_steps : bool
+        Whether ``decay_steps`` are multiplied by the number of times that they have been begun.
+
+    Examples
+    --------
+    >>> float(PolynomialDecayLR(1.0, 0.0, 2, 1.0)(Tensor(1)))
+    0.5
     """
 
     def __init__(
@@ -157,7 +242,20 @@ class PolynomialDecayLR(_Formula):
 
 
 class WarmUpLR(_Formula):
-    """A straight rise from 0 to ``learning_rate`` over ``warmup_steps`` steps, and ``learning_rate`` from there on."""
+    """A straight rise from 0 to ``learning_rate`` over ``warmup_steps`` steps, and ``learning_rate`` from there on.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The last rate.
+    warmup_steps : int
+        In how many steps.
+
+    Examples
+    --------
+    >>> float(WarmUpLR(1.0, 4)(Tensor(1)))
+    0.25
+    """
 
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()

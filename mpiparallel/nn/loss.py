@@ -17,9 +17,22 @@ __path__: list[str] = []
 
 
 class LossBase(Cell):
-    """What losses share: ``reduction`` "mean", "sum" or "none" of the losses of all elements.
+    """What losses share: the reduction of the losses of all elements. A subclass returns ``self.get_loss(losses)``.
 
-    Raises ConfigurationError for another reduction.
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Raises
+    ------
+    ConfigurationError
+        For another reduction.
+
+    Examples
+    --------
+    >>> float(LossBase("sum").get_loss(Tensor([1.0, 2.0]), 2.0))
+    6.0
     """
 
     keeps_float32 = True
@@ -46,6 +59,13 @@ class LossBase(Cell):
 class MSELoss(LossBase):
     """``(logits - labels) ** 2``.
 
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Examples
+    --------
     >>> float(MSELoss()(Tensor([1.0, 3.0]), Tensor([1.0, 1.0])))
     2.0
     """
@@ -56,7 +76,18 @@ class MSELoss(LossBase):
 
 
 class L1Loss(LossBase):
-    """``abs(logits - labels)``."""
+    """``abs(logits - labels)``.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Examples
+    --------
+    >>> float(L1Loss()(Tensor([1.0, 2.0]), Tensor([1.0, 4.0])))
+    1.0
+    """
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the elements."""
@@ -68,6 +99,19 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
 
     ``labels`` are probabilities (n, classes), or with ``sparse`` the classes (n,). The operators are
     ``softmax_cross_entropy``, ``sparse_softmax_cross_entropy`` (sparse and "mean") and ``one_hot``.
+
+    Parameters
+    ----------
+    sparse : bool
+        Whether labels are classes.
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+
+    Examples
+    --------
+    >>> loss = SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    >>> round(float(loss(Tensor([[0.0, 0.0]]), Tensor([1]))), 4)
+    0.6931
     """
 
     def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
@@ -93,6 +137,15 @@ class BCEWithLogitsLoss(LossBase):
 
     Times ``weight``, and the first term times ``pos_weight``. Without them the operator is ``sigmoid_cross_entropy``.
 
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What is made of the losses.
+    weight, pos_weight : Tensor or array, optional
+        Of shapes that broadcast.
+
+    Examples
+    --------
     >>> round(float(BCEWithLogitsLoss()(Tensor([0.0]), Tensor([1.0]))), 4)
     0.6931
     """

@@ -11,11 +11,22 @@ from mpiparallel.nn.cell import Cell
 
 
 class Pad(Cell):
-    """The tensor with ``paddings[d]``, as (before, after), zeros around it in each dim ``d``.
+    """The tensor with zeros around it. The operator is ``pad``; its strategy cuts dims without padding.
 
-    The operator is ``pad``; its strategy cuts dims without padding. Raises ConfigurationError for a ``mode`` other than
-    "CONSTANT".
+    Parameters
+    ----------
+    paddings : sequence of (int, int)
+        Zeros before and after, for each dim.
+    mode : str
+        "CONSTANT".
 
+    Raises
+    ------
+    ConfigurationError
+        For another ``mode``.
+
+    Examples
+    --------
     >>> Pad(((0, 0), (1, 2)))(Tensor([[5.0]])).asnumpy().tolist()
     [[0.0, 5.0, 0.0, 0.0]]
     """

@@ -16,8 +16,28 @@ _PADDED = "pad_mode='same' gives as many windows as strides fit"
 class MaxPool2d(Cell):
     """The largest element of each window of images (n, c, h, w).
 
-    The operator is ``max_pool``; ``cell.max_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height. Raises
-    ConfigurationError for what is not supported: padding by numbers, dilation, indices and partial windows.
+    The operator is ``max_pool``; ``cell.max_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height.
+
+    Parameters
+    ----------
+    kernel_size, stride : int or tuple of int
+        Height and width of a window, and from one to the next, in pixels.
+    pad_mode : {"valid", "same"}
+        Whether windows lie within the image, or there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output.
+    padding, dilation, return_indices, ceil_mode
+        Only their defaults: there is no padding by numbers, no dilation, no indices and no partial windows.
+    data_format : str
+        "NCHW".
+
+    Raises
+    ------
+    ConfigurationError
+        For what is not supported.
+
+    Examples
+    --------
+    >>> MaxPool2d(2, 2)(Tensor([[[[1.0, 4.0], [3.0, 2.0]]]])).asnumpy().tolist()
+    [[[[4.0]]]]
     """
 
     def __init__(
@@ -47,8 +67,28 @@ class MaxPool2d(Cell):
 class AvgPool2d(Cell):
     """The mean of each window of images (n, c, h, w), over the elements in it that are not padding.
 
-    The operator is ``avg_pool``; ``cell.avg_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height. Raises
-    ConfigurationError for what is not supported: padding by numbers, partial windows and other divisors.
+    The operator is ``avg_pool``; ``cell.avg_pool.shard(((2, 4, 2, 1),))`` cuts images, channels and height.
+
+    Parameters
+    ----------
+    kernel_size, stride : int or tuple of int
+        Height and width of a window, and from one to the next, in pixels.
+    pad_mode : {"valid", "same"}
+        Whether windows lie within the image, or there is ``ceil(h / stride)`` by ``ceil(w / stride)`` output.
+    padding, ceil_mode, count_include_pad, divisor_override
+        Only their defaults: there is no padding by numbers, no partial windows and no other divisor.
+    data_format : str
+        "NCHW".
+
+    Raises
+    ------
+    ConfigurationError
+        For what is not supported.
+
+    Examples
+    --------
+    >>> AvgPool2d(2, 2)(Tensor([[[[1.0, 4.0], [3.0, 2.0]]]])).asnumpy().tolist()
+    [[[[2.5]]]]
     """
 
     def __init__(
@@ -78,6 +118,13 @@ class AvgPool2d(Cell):
 class Flatten(Cell):
     """Dims ``start_dim`` to ``end_dim`` as one; by default the tensor (n, ...) as n rows.
 
+    Parameters
+    ----------
+    start_dim, end_dim : int
+        The dims.
+
+    Examples
+    --------
     >>> Flatten(start_dim=0, end_dim=1)(Tensor([[[1.0, 2.0]], [[3.0, 4.0]]])).shape
     (2, 2)
     """

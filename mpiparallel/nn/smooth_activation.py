@@ -15,7 +15,18 @@ from mpiparallel.ops import activation_functions as functions
 
 
 class Identity(Cell):
-    """Its input; arguments are taken and not used, as by the cells that it stands for."""
+    """Its input; arguments are taken and not used, as by the cells that it stands for.
+
+    Parameters
+    ----------
+    *arguments, **named
+        Taken, and not used.
+
+    Examples
+    --------
+    >>> Identity(3, factor=2)(Tensor([1.0])).asnumpy().tolist()
+    [1.0]
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__()
@@ -28,6 +39,13 @@ class Identity(Cell):
 class LeakyReLU(Cell):
     """``x`` where it is positive, ``alpha * x`` elsewhere.
 
+    Parameters
+    ----------
+    alpha : float
+        The slope where it is negative.
+
+    Examples
+    --------
     >>> LeakyReLU(0.5)(Tensor([-2.0, 2.0])).asnumpy().tolist()
     [-1.0, 2.0]
     """
@@ -45,6 +63,18 @@ class PReLU(Cell):
     """``x`` (n, c, ...) where it is positive, elsewhere times ``w``, which is trained: one number, or one a channel.
 
     The first values are ``w``, a number or a tensor of ``channel`` elements.
+
+    Parameters
+    ----------
+    channel : int
+        Elements of ``w``: 1 or c.
+    w : float or Tensor
+        First values.
+
+    Examples
+    --------
+    >>> PReLU(2, Tensor([0.5, 0.25]))(Tensor([[-1.0, -1.0]])).asnumpy().tolist()
+    [[-0.5, -0.25]]
     """
 
     def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
@@ -57,7 +87,18 @@ class PReLU(Cell):
 
 
 class ELU(Cell):
-    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere; the operator is ``elu``."""
+    """``x`` where it is positive, ``alpha * (exp(x) - 1)`` elsewhere; the operator is ``elu``.
+
+    Parameters
+    ----------
+    alpha : float
+        The limit on the left is ``-alpha``.
+
+    Examples
+    --------
+    >>> ELU()(Tensor([0.0, 2.0])).asnumpy().tolist()
+    [0.0, 2.0]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
@@ -70,7 +111,13 @@ class ELU(Cell):
 
 
 class SeLU(Cell):
-    """1.0507 times ``x`` where it is positive, times ``1.6733 * (exp(x) - 1)`` elsewhere; the operator is ``selu``."""
+    """1.0507 times ``x`` where it is positive, times ``1.6733 * (exp(x) - 1)`` elsewhere; the operator is ``selu``.
+
+    Examples
+    --------
+    >>> round(float(SeLU()(Tensor(1.0))), 4)
+    1.0507
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +130,13 @@ class SeLU(Cell):
 
 
 class ReLU6(Cell):
-    """``min(max(x, 0), 6)``."""
+    """``min(max(x, 0), 6)``.
+
+    Examples
+    --------
+    >>> ReLU6()(Tensor([-1.0, 2.0, 7.0])).asnumpy().tolist()
+    [0.0, 2.0, 6.0]
+    """
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
@@ -91,7 +144,13 @@ class ReLU6(Cell):
 
 
 class SiLU(Cell):
-    """``x * sigmoid(x)``; the operator is ``silu``."""
+    """``x * sigmoid(x)``; the operator is ``silu``.
+
+    Examples
+    --------
+    >>> round(float(SiLU()(Tensor(1.0))), 4)
+    0.7311
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +163,13 @@ class SiLU(Cell):
 
 
 class Mish(Cell):
-    """``x * tanh(log(1 + exp(x)))``; the operator is ``mish``."""
+    """``x * tanh(log(1 + exp(x)))``; the operator is ``mish``.
+
+    Examples
+    --------
+    >>> round(float(Mish()(Tensor(1.0))), 4)
+    0.8651
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +182,13 @@ class Mish(Cell):
 
 
 class LogSigmoid(Cell):
-    """``log(sigmoid(x))``."""
+    """``log(sigmoid(x))``.
+
+    Examples
+    --------
+    >>> round(float(LogSigmoid()(Tensor(0.0))), 4)
+    -0.6931
+    """
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
@@ -125,7 +196,13 @@ class LogSigmoid(Cell):
 
 
 class Softsign(Cell):
-    """``x / (1 + abs(x))``; the operator is ``softsign``."""
+    """``x / (1 + abs(x))``; the operator is ``softsign``.
+
+    Examples
+    --------
+    >>> Softsign()(Tensor([-1.0, 3.0])).asnumpy().tolist()
+    [-0.5, 0.75]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +215,13 @@ class Softsign(Cell):
 
 
 class HSigmoid(Cell):
-    """``min(max(x + 3, 0), 6) / 6``; the operator is ``hsigmoid``."""
+    """``min(max(x + 3, 0), 6) / 6``; the operator is ``hsigmoid``.
+
+    Examples
+    --------
+    >>> HSigmoid()(Tensor([-3.0, 0.0])).asnumpy().tolist()
+    [0.0, 0.5]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +234,13 @@ class HSigmoid(Cell):
 
 
 class HSwish(Cell):
-    """``x * min(max(x + 3, 0), 6) / 6``; the operator is ``hswish``."""
+    """``x * min(max(x + 3, 0), 6) / 6``; the operator is ``hswish``.
+
+    Examples
+    --------
+    >>> HSwish()(Tensor([0.0, 4.0])).asnumpy().tolist()
+    [0.0, 4.0]
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +253,18 @@ class HSwish(Cell):
 
 
 class LogSoftmax(Cell):
-    """The logarithm of softmax along dim ``axis``; the operator is ``log_softmax``."""
+    """The logarithm of softmax along dim ``axis``; the operator is ``log_softmax``.
+
+    Parameters
+    ----------
+    axis : int
+        The dim, which is never cut.
+
+    Examples
+    --------
+    >>> [round(one, 4) for one in LogSoftmax()(Tensor([0.0, 0.0])).tolist()]
+    [-0.6931, -0.6931]
+    """
 
     def __init__(self, axis: int = -1) -> None:
         super().__init__()

@@ -11,7 +11,19 @@ from mpiparallel.nn.initializer.rule import Initializer, Values
 
 
 class Constant(Initializer):
-    """Every element is ``value``, a number or an array that is broadcast to the tensor's shape."""
+    """Every element is ``value``.
+
+    Parameters
+    ----------
+    value : number or array
+        It is broadcast to the tensor's shape.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> initializer(Constant(3), [2]).asnumpy().tolist()
+    [3.0, 3.0]
+    """
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -24,7 +36,14 @@ class Constant(Initializer):
 
 
 class Zero(Constant):
-    """Every element is 0."""
+    """Every element is 0.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> initializer(Zero(), [2]).asnumpy().tolist()
+    [0.0, 0.0]
+    """
 
     aliases = ("zeros",)
 
@@ -33,7 +52,14 @@ class Zero(Constant):
 
 
 class One(Constant):
-    """Every element is 1."""
+    """Every element is 1.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> initializer(One(), [2]).asnumpy().tolist()
+    [1.0, 1.0]
+    """
 
     aliases = ("ones",)
 

@@ -21,10 +21,30 @@ from mpiparallel.nn.initializer.rule import INITIALIZERS, Initializer
 def initializer(init: Any, shape: int | Sequence[int] | None = None, dtype: Any = np.float32) -> Tensor:
     """Return a tensor that is filled when its parameter is placed; each rank fills only its slice.
 
-    ``init`` is an Initializer, the name of one ("XavierUniform", "normal", "zeros", "he_normal", ..., in any case), a
-    number, or a tensor of ``shape``, which is returned. Raises ConfigurationError for an unknown name,
-    for an extent below 1, and for a tensor of another shape.
+    Its values depend on the seed, the tensor's name and an element's index, never on the cut.
 
+    Parameters
+    ----------
+    init : str, Initializer, number or Tensor
+        An Initializer, the name of one ("XavierUniform", "normal", "zeros", "he_normal", ..., in any case), a number,
+        or a tensor of ``shape``, which is returned.
+    shape : int or sequence of int, optional
+        In elements.
+    dtype : dtype
+        Of the tensor.
+
+    Returns
+    -------
+    Tensor
+        ``has_init`` until its values are needed.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, for an extent below 1, and for a tensor of another shape.
+
+    Examples
+    --------
     >>> initializer("ones", [2, 2]).asnumpy().tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """

@@ -18,7 +18,19 @@ def _matrix(kind: str, shape: tuple[int, ...]) -> None:
 
 
 class Identity(Initializer):
-    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    """Ones on the diagonal of a matrix, zeros elsewhere.
+
+    Parameters
+    ----------
+    **attributes
+        What a subclass is configured by.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> initializer(Identity(), [2, 2]).asnumpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
         _matrix("Identity", shape)
@@ -27,7 +39,24 @@ class Identity(Initializer):
 
 
 class Dirac(Initializer):
-    """A convolution's weight (out, in, ...) by which channels pass unchanged; alike in each of ``groups``."""
+    """A convolution's weight (out, in, ...) by which channels pass unchanged; alike in each of ``groups``.
+
+    Parameters
+    ----------
+    groups : int
+        Of the convolution.
+
+    Raises
+    ------
+    ConfigurationError
+        When a tensor of another kind is filled.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> initializer(Dirac(), [1, 1, 3]).asnumpy().tolist()
+    [[[0.0, 1.0, 0.0]]]
+    """
 
     def __init__(self, groups: int = 1) -> None:
         super().__init__()
@@ -47,7 +76,21 @@ class Dirac(Initializer):
 
 
 class Sparse(Initializer):
-    """Normal numbers of ``sigma``; in each column of a matrix ``ceil(sparsity * rows)`` of them are 0."""
+    """Normal numbers of ``sigma``; in each column of a matrix ``ceil(sparsity * rows)`` of them are 0.
+
+    Parameters
+    ----------
+    sparsity : float
+        The share of zeros.
+    sigma : float
+        The standard deviation of the others.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> (initializer(Sparse(0.5), [4, 3]).asnumpy() == 0).sum(0).tolist()
+    [2, 2, 2]
+    """
 
     def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
         super().__init__()
@@ -67,6 +110,18 @@ class Orthogonal(Initializer):
     """A random rotation times ``gain``: rows, or columns if there are fewer, are orthogonal and ``gain`` long.
 
     Dims after the first count as one. Every rank makes the whole, because each element depends on all others.
+
+    Parameters
+    ----------
+    gain : float
+        The length of a row.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> rows = initializer(Orthogonal(), [2, 3]).asnumpy()
+    >>> (abs(rows @ rows.T) > 1e-6).tolist()
+    [[True, False], [False, True]]
     """
 
     def __init__(self, gain: float = 1.0) -> None:

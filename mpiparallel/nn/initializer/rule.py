@@ -20,6 +20,20 @@ class Initializer:
 
     A subclass defines ``part``; or, as MindSpore's do, ``_initialize(array)``, which fills the whole array and for
     which NumPy's own generator is seeded by the seed and the tensor's name.
+
+    Parameters
+    ----------
+    **attributes
+        What a subclass is configured by.
+
+    Examples
+    --------
+    >>> from mpiparallel.nn.initializer import initializer
+    >>> class Counted(Initializer):
+    ...     def _initialize(self, array):
+    ...         array[:] = range(len(array))
+    >>> initializer(Counted(), [3]).asnumpy().tolist()
+    [0.0, 1.0, 2.0]
     """
 
     aliases: ClassVar[tuple[str, ...]] = ()

@@ -36,8 +36,27 @@ def names() -> list[str]:
 
 
 def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Metric:
-    """Return a new metric by its name; raise ConfigurationError for a name that is not known.
+    """Return a new metric by its name.
 
+    Parameters
+    ----------
+    name : str
+        Such as "acc", "loss", "mae", "mse", "topk".
+    *args, **kwargs
+        What its class takes.
+
+    Returns
+    -------
+    Metric
+        As ``Model(metrics=...)`` makes it.
+
+    Raises
+    ------
+    ConfigurationError
+        For a name that is not known.
+
+    Examples
+    --------
     >>> type(get_metric_fn("topk", 3)).__name__
     'TopKCategoricalAccuracy'
     """

@@ -14,8 +14,20 @@ class TopKCategoricalAccuracy(Ratio):
     """The share of samples whose label is among the ``k`` classes of the largest scores.
 
     Of equal scores the class of the lower index comes first. A score of NaN is above all others, and a label with such
-    a score is never right. Raises ConfigurationError unless ``k`` is an integer of at least 1.
+    a score is never right.
 
+    Parameters
+    ----------
+    k : int
+        At least 1.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``k`` is no such integer.
+
+    Examples
+    --------
     >>> metric = TopKCategoricalAccuracy(2)
     >>> metric.update(np.array([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), np.array([2, 2]))
     >>> metric.eval()
@@ -58,14 +70,30 @@ class TopKCategoricalAccuracy(Ratio):
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
-    """The share of samples whose label has the largest score."""
+    """The share of samples whose label has the largest score.
+
+    Examples
+    --------
+    >>> metric = Top1CategoricalAccuracy()
+    >>> metric.update(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 1]))
+    >>> metric.eval()
+    0.5
+    """
 
     def __init__(self) -> None:
         super().__init__(1)
 
 
 class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
-    """The share of samples whose label is among the five largest scores."""
+    """The share of samples whose label is among the five largest scores.
+
+    Examples
+    --------
+    >>> metric = Top5CategoricalAccuracy()
+    >>> metric.update(np.array([[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]] * 2), np.array([4, 5]))
+    >>> metric.eval()
+    0.5
+    """
 
     def __init__(self) -> None:
         super().__init__(5)
@@ -75,8 +103,20 @@ class Accuracy(TopKCategoricalAccuracy):
     """The share of samples that are right.
 
     With ``eval_type`` "classification" the label must have the largest score; with "multilabel", predictions and labels
-    (n, classes, ...) of 0 and 1 must be equal in all classes. Raises ConfigurationError for another ``eval_type``.
+    (n, classes, ...) of 0 and 1 must be equal in all classes.
 
+    Parameters
+    ----------
+    eval_type : {"classification", "multilabel"}
+        What is right.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``eval_type``.
+
+    Examples
+    --------
     >>> metric = Accuracy()
     >>> metric.update(np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), np.array([1, 0, 0]))
     >>> round(metric.eval(), 4)

@@ -29,6 +29,8 @@ class Deviation(Ratio):
 class MAE(Deviation):
     """The absolute error.
 
+    Examples
+    --------
     >>> metric = MAE()
     >>> metric.update(np.array([1.0, 4.0]), np.array([2.0, 2.0]))
     >>> metric.eval()
@@ -43,6 +45,8 @@ class MAE(Deviation):
 class MSE(Deviation):
     """The squared error.
 
+    Examples
+    --------
     >>> metric = MSE()
     >>> metric.update(np.array([1.0, 4.0]), np.array([2.0, 2.0]))
     >>> metric.eval()

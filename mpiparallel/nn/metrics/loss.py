@@ -10,6 +10,8 @@ from mpiparallel.nn.metrics.metric import Ratio, as_array
 class Loss(Ratio):
     """The mean loss of all samples.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> metric = Loss()
     >>> metric.update(np.array(2.0), 4)

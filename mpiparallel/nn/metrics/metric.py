@@ -18,6 +18,12 @@ class Metric(ABC):
 
     ``totals`` are the numbers that ``eval`` computes from, where those of several batches, and of several ranks with
     batches of their own, are added up. A metric without totals (None) cannot be evaluated over such ranks.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> issubclass(nn.Accuracy, Metric)
+    True
     """
 
     totals: Array | None = None

@@ -20,6 +20,40 @@ class Adam(Optimizer):
     ``parameter -= learning_rate * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * moment1 / (sqrt(moment2) + eps)`` in step t
     = 1, 2, ...; weight decay is added to the gradient. The state is "moment1.<parameter>", "moment2.<parameter>", and
     the powers of the betas, "beta1_power" and "beta2_power".
+
+    Parameters
+    ----------
+    params : list of Parameter, or of dict
+        What is trained, or groups of it: see ``Optimizer``.
+    learning_rate : float, sequence of float or LearningRateSchedule
+        Of each step.
+    beta1, beta2 : float
+        Of the running means; at least 0 and below 1.
+    eps : float
+        Above 0.
+    use_locking : bool
+        MindSpore's; changes nothing, as a remark says.
+    use_nesterov : bool
+        Whether it steps by what the first moment will be.
+    weight_decay : float
+        The share of the parameters that is added to the gradient.
+    loss_scale : float
+        By which gradients are divided.
+    use_amsgrad : bool
+        False.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range and malformed groups.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1, weight_init="ones", has_bias=False)
+    >>> _ = Adam(network.trainable_params(), learning_rate=0.5)([Tensor([[2.0, -3.0]])])
+    >>> network.weight.asnumpy().round(4).tolist()
+    [[0.5, 1.5]]
     """
 
     def __init__(

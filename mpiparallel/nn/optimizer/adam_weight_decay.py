@@ -16,6 +16,32 @@ class AdamWeightDecay(Optimizer):
     ``m = beta1 * m + (1 - beta1) * gradient``, ``v = beta2 * v + (1 - beta2) * gradient ** 2``,
     ``parameter -= learning_rate * (m / (sqrt(v) + eps) + weight_decay * parameter)``. The state is "adam_m.<parameter>"
     and "adam_v.<parameter>".
+
+    Parameters
+    ----------
+    params : list of Parameter, or of dict
+        What is trained, or groups of it: see ``Optimizer``.
+    learning_rate : float, sequence of float or LearningRateSchedule
+        Of each step.
+    beta1, beta2 : float
+        Of the running means; at least 0 and below 1.
+    eps : float
+        Above 0.
+    weight_decay : float
+        By which the parameters themselves decay.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range and malformed groups.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1, weight_init="ones", has_bias=False)
+    >>> _ = AdamWeightDecay(network.trainable_params(), 0.5, weight_decay=0.5)([Tensor([[0.0, 0.0]])])
+    >>> network.weight.asnumpy().tolist()
+    [[0.75, 0.75]]
     """
 
     def __init__(

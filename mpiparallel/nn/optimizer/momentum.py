@@ -15,6 +15,34 @@ class Momentum(Optimizer):
 
     With ``use_nesterov`` the step is ``learning_rate * (gradient + momentum * moment)``. The state is
     "moments.<parameter>".
+
+    Parameters
+    ----------
+    params : list of Parameter, or of dict
+        What is trained, or groups of it: see ``Optimizer``.
+    learning_rate : float, sequence of float or LearningRateSchedule
+        Of each step.
+    momentum : float
+        At least 0.
+    weight_decay : float
+        The share of the parameters that is added to the gradient.
+    loss_scale : float
+        By which gradients are divided.
+    use_nesterov : bool
+        Whether it steps by what the moment will be.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range and malformed groups.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1, weight_init="ones", has_bias=False)
+    >>> _ = Momentum(network.trainable_params(), 0.5, 0.9)([Tensor([[1.0, 2.0]])])
+    >>> network.weight.asnumpy().tolist()
+    [[0.5, 0.0]]
     """
 
     def __init__(

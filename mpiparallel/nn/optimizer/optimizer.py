@@ -20,14 +20,37 @@ from mpiparallel.nn.optimizer.parameter_groups import read_parameters
 class Optimizer(Cell):
     """A cell that overwrites ``parameters`` along their gradients; subclasses say how in ``construct(gradients)``.
 
-    ``parameters`` are parameters, or groups of them: dicts with ``params`` and perhaps ``lr`` and ``weight_decay``, and
-    one with ``order_params`` for the order of all. ``learning_rate`` is a number, or a table with one number for each
-    step, of which the last holds on, or a LearningRateSchedule of ``global_step``, which counts the steps. A number or
-    a table is the parameter "learning_rate", and that of group i with its own "learning_rate_group_i", so that both can
-    be changed between steps and are saved.
-    Gradients are divided by ``loss_scale``. ``weight_decay`` is not for parameters with "beta" or "gamma" in their
-    names, unless groups are given (MindSpore's rule). Raises ConfigurationError for values out of range and malformed
-    groups.
+    A number or a table of learning rates is the parameter "learning_rate", and that of group i with its own
+    "learning_rate_group_i", so that both can be changed between steps and are saved.
+
+    Parameters
+    ----------
+    learning_rate : float, sequence of float or LearningRateSchedule
+        A number; or one for each step, of which the last holds on; or what makes it of ``global_step``, which counts
+        the steps.
+    parameters : list of Parameter, or of dict
+        Parameters, or groups of them: dicts with ``params`` and perhaps ``lr`` and ``weight_decay``, and one with
+        ``order_params`` for the order of all.
+    weight_decay : float
+        It is not for parameters with "beta" or "gamma" in their names, unless groups are given (MindSpore's rule).
+    loss_scale : float
+        By which gradients are divided.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range and malformed groups.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1, weight_init="ones", has_bias=False)
+    >>> class Descent(Optimizer):
+    ...     def construct(self, gradients):
+    ...         for parameter, gradient, rate in zip(self.parameters, gradients, self.rates()):
+    ...             parameter -= rate * gradient
+    >>> Descent(0.5, network.trainable_params()).get_lr().item()
+    0.5
     """
 
     _whole_inputs = True

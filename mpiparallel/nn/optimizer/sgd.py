@@ -15,8 +15,35 @@ class SGD(Optimizer):
 
     The sum starts as the first step and goes on as ``momentum * sum + (1 - dampening) * step``; ``nesterov`` steps
     along ``step + momentum * sum``. All parameters are decayed, whatever their names. The state is "accum.<parameter>"
-    and "stat.<parameter>", which is 1 before the first step. Raises ConfigurationError for ``nesterov`` without
-    momentum or with dampening.
+    and "stat.<parameter>", which is 1 before the first step.
+
+    Parameters
+    ----------
+    params : list of Parameter, or of dict
+        What is trained, or groups of it: see ``Optimizer``.
+    learning_rate : float, sequence of float or LearningRateSchedule
+        Of each step.
+    momentum, dampening : float
+        At least 0.
+    weight_decay : float
+        The share of the parameters that is added to the gradient.
+    nesterov : bool
+        Whether it steps by what the sum will be.
+    loss_scale : float
+        By which gradients are divided.
+
+    Raises
+    ------
+    ConfigurationError
+        For ``nesterov`` without momentum or with dampening, for values out of range and malformed groups.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1, weight_init="ones", has_bias=False)
+    >>> _ = SGD(network.trainable_params(), 0.5)([Tensor([[1.0, 2.0]])])
+    >>> network.weight.asnumpy().tolist()
+    [[0.5, 0.0]]
     """
 
     def __init__(

@@ -9,7 +9,21 @@ from mpiparallel.nn.cell import Cell
 
 
 class WithLossCell(Cell):
-    """``loss_fn(backbone(data), label)``. The names of parameters stay as they are."""
+    """``loss_fn(backbone(data), label)``. The names of parameters stay as they are.
+
+    Parameters
+    ----------
+    backbone : Cell
+        The network.
+    loss_fn : Cell
+        It takes the outputs and the label.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> float(WithLossCell(nn.ReLU(), nn.MSELoss())(Tensor([-1.0]), Tensor([2.0])))
+    4.0
+    """
 
     def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
         super().__init__(auto_prefix=False)
@@ -28,7 +42,23 @@ class WithLossCell(Cell):
 
 
 class WithEvalCell(Cell):
-    """Loss, outputs and label of a network, as metrics need them; with ``add_cast_fp32`` floats are cast to float32."""
+    """Loss, outputs and label of a network, as metrics need them.
+
+    Parameters
+    ----------
+    network : Cell
+        The network.
+    loss_fn : Cell
+        It takes the outputs and the label.
+    add_cast_fp32 : bool
+        Whether floats are cast to float32.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> [one.tolist() for one in WithEvalCell(nn.ReLU(), nn.MSELoss())(Tensor([-1.0]), Tensor([2.0]))]
+    [4.0, [0.0], [2.0]]
+    """
 
     def __init__(self, network: Cell, loss_fn: Cell, add_cast_fp32: bool = False) -> None:
         super().__init__(auto_prefix=False)

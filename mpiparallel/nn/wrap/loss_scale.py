@@ -27,7 +27,23 @@ def _divided(scale: Tensor, gradient: Tensor) -> Tensor:
 
 
 class FixedLossScaleUpdateCell(Cell):
-    """A scale of the loss that stays as it is."""
+    """A scale of the loss that stays as it is.
+
+    Parameters
+    ----------
+    loss_scale_value : float
+        Above 0.
+
+    Raises
+    ------
+    ConfigurationError
+        For another value.
+
+    Examples
+    --------
+    >>> FixedLossScaleUpdateCell(1024.0).get_loss_scale()
+    1024.0
+    """
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__(auto_prefix=False)
@@ -43,10 +59,28 @@ class FixedLossScaleUpdateCell(Cell):
 
 
 class DynamicLossScaleUpdateCell(FixedLossScaleUpdateCell):
-    """A scale of the loss that an overflow divides by ``scale_factor``, to no less than 1, and that is multiplied by it
-    after ``scale_window`` steps without one.
+    """A scale of the loss that an overflow divides, and that steps without one multiply.
 
     What it counts are the parameters "current_iterator_step" and "last_overflow_iterator_step".
+
+    Parameters
+    ----------
+    loss_scale_value : float
+        The first scale.
+    scale_factor : int
+        By which it is divided, to no less than 1, and multiplied.
+    scale_window : int
+        After how many steps without overflow it is multiplied.
+
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
+    >>> DynamicLossScaleUpdateCell(2.0**16, 2, 1000).get_loss_scale()
+    65536.0
     """
 
     def __init__(self, loss_scale_value: float, scale_factor: int, scale_window: int) -> None:
@@ -78,9 +112,33 @@ def _checked(cell: Cell, name: str, value: Any, above: float = 0) -> float:
 class TrainOneStepWithLossScaleCell(TrainOneStepCell):
     """One step of training on a scaled loss; a step in which some rank's numbers overflow changes nothing on any rank.
 
-    ``scale_sense`` is the scale, or a cell that updates it: FixedLossScaleUpdateCell or DynamicLossScaleUpdateCell. The
-    scale is the parameter "scale_sense". It returns the loss, whether the step overflowed (0-d bool), and the scale
-    that it used. The gradients that the optimizer is given are those of the loss itself: its ``loss_scale`` stays 1.
+    It returns the loss, whether the step overflowed (0-d bool), and the scale that it used. The gradients that the
+    optimizer is given are those of the loss itself: its ``loss_scale`` stays 1.
+
+    Parameters
+    ----------
+    network : Cell
+        It returns the loss.
+    optimizer : Optimizer
+        Of the parameters of ``network``.
+    scale_sense : Tensor or Cell
+        The scale, which becomes the parameter "scale_sense"; or a cell that updates it: FixedLossScaleUpdateCell or
+        DynamicLossScaleUpdateCell.
+    accumulation_steps : int
+        As of TrainOneStepCell.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``scale_sense`` is neither.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.WithLossCell(nn.Dense(1, 1, weight_init="zeros"), nn.MSELoss())
+    >>> step = TrainOneStepWithLossScaleCell(network, nn.SGD(network.trainable_params(), 0.25), Tensor(8.0))
+    >>> [one.item() for one in step(Tensor([[1.0]]), Tensor([[2.0]]))]
+    [4.0, False, 8.0]
     """
 
     def __init__(self, network: Cell, optimizer: Optimizer, scale_sense: Any, accumulation_steps: int = 1) -> None:

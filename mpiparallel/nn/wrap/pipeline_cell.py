@@ -11,7 +11,24 @@ from mpiparallel.nn.cell import Cell
 class PipelineCell(Cell):
     """A network fed in ``micro_size`` pieces of a batch; pipelines are not offered yet.
 
-    Making one raises ConfigurationError, as ``pipeline_stages=2`` does.
+    Parameters
+    ----------
+    network, micro_size, stage_config, segment_config
+        MindSpore's.
+
+    Raises
+    ------
+    ConfigurationError
+        Always, as for ``pipeline_stages=2``.
+
+    Examples
+    --------
+    >>> from mpiparallel.errors import ConfigurationError
+    >>> try:
+    ...     PipelineCell(Cell(), 4)
+    ... except ConfigurationError:
+    ...     print("not yet")
+    not yet
     """
 
     def __init__(

@@ -31,6 +31,22 @@ class DistributedGradReducer:
     """The mean of the ranks' gradients where each has a batch of its own and ``gradients_mean`` asks for it.
 
     Elsewhere gradients stay as they are: the sum over ranks follows from their layouts.
+
+    Parameters
+    ----------
+    parameters : sequence of Parameter
+        Those that gradients are of.
+    mean : bool, optional
+        Whether it is the mean; by default what ``gradients_mean`` of the context says.
+
+    Examples
+    --------
+    Where each rank has the whole batch, gradients stay as they are:
+
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1)
+    >>> [one.tolist() for one in DistributedGradReducer([network.weight])([Tensor([[1.0, 2.0]])])]
+    [[[1.0, 2.0]]]
     """
 
     def __init__(self, parameters: Sequence[Parameter], mean: bool | None = None) -> None:
@@ -52,13 +68,38 @@ class DistributedGradReducer:
 class TrainOneStepCell(Cell):
     """One step of training: loss and gradients of ``network`` and the update of ``optimizer``, in one program.
 
-    It returns the loss, as ``network`` does. The gradients are those of ``sens`` times the loss, which an optimizer
-    with ``loss_scale=sens`` takes back. With ``accumulation_steps`` only every so manieth call updates, along the mean
-    of the gradients of these calls; ranks sum gradients then only. Called directly, dropout takes its masks from the
-    optimizer's count of steps, so that training goes on the same after a restart.
+    It returns the loss, as ``network`` does. Called directly, dropout takes its masks from the optimizer's count of
+    steps, so that training goes on the same after a restart.
 
     A subclass may do more to the gradients: in ``construct``, from ``self.grad(self.network, self.weights)(*inputs,
     sens)`` and ``self.grad_reducer`` on, as MindSpore's users write it, or in ``prepared``, which keeps all else.
+
+    Parameters
+    ----------
+    network : Cell
+        It returns the loss.
+    optimizer : Optimizer
+        Of the parameters of ``network``.
+    sens : float, optional
+        The gradients are those of so many times the loss, which an optimizer with ``loss_scale=sens`` takes back.
+    return_grad : bool
+        False.
+    accumulation_steps : int
+        Only every so manieth call updates, along the mean of the gradients of these calls; ranks sum gradients then
+        only.
+
+    Raises
+    ------
+    ConfigurationError
+        For what is not offered.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.WithLossCell(nn.Dense(1, 1, weight_init="zeros"), nn.MSELoss())
+    >>> step = TrainOneStepCell(network, nn.SGD(network.trainable_params(), 0.25))
+    >>> [float(step(Tensor([[1.0]]), Tensor([[2.0]]))) for _ in range(2)]
+    [4.0, 0.0]
     """
 
     def __init__(
