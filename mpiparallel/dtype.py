@@ -143,6 +143,18 @@ def type_of(dtype: Any) -> Type:
 def dtype_to_nptype(type_: Any) -> type[Any]:
     """Return the NumPy scalar type of a dtype.
 
+    Parameters
+    ----------
+    type_ : dtype
+        MindSpore's or NumPy's.
+
+    Returns
+    -------
+    type
+        Such as ``numpy.int32``.
+
+    Examples
+    --------
     >>> dtype_to_nptype(int32)
     <class 'numpy.int32'>
     """
@@ -153,6 +165,18 @@ def dtype_to_nptype(type_: Any) -> type[Any]:
 def dtype_to_pytype(type_: Any) -> type[Any]:
     """Return the Python type that holds an element of a dtype.
 
+    Parameters
+    ----------
+    type_ : dtype
+        MindSpore's or NumPy's.
+
+    Returns
+    -------
+    type
+        ``bool``, ``int``, ``float`` or ``complex``.
+
+    Examples
+    --------
     >>> dtype_to_pytype(float16)
     <class 'float'>
     """
@@ -160,8 +184,25 @@ def dtype_to_pytype(type_: Any) -> type[Any]:
 
 
 def pytype_to_dtype(obj: Any) -> Type | Kind:
-    """Return the type of a Python or NumPy type; a type of ours is returned. Raises ConfigurationError for others.
+    """Return the type of a Python or NumPy type; a type of ours is returned.
 
+    Parameters
+    ----------
+    obj : type
+        Such as ``float`` or ``numpy.int8``.
+
+    Returns
+    -------
+    Type or Kind
+        Such as ``float64``.
+
+    Raises
+    ------
+    ConfigurationError
+        For others.
+
+    Examples
+    --------
     >>> print(pytype_to_dtype(float), pytype_to_dtype(np.int8))
     Float64 Int8
     """
@@ -177,6 +218,18 @@ def pytype_to_dtype(obj: Any) -> Type | Kind:
 def get_py_obj_dtype(obj: Any) -> Type | Kind:
     """Return the type of a Python number, of another Python object, or of the elements of a tensor.
 
+    Parameters
+    ----------
+    obj : object
+        A number, another object, a tensor or an array.
+
+    Returns
+    -------
+    Type or Kind
+        Such as ``int64``.
+
+    Examples
+    --------
     >>> print(get_py_obj_dtype(True))
     Bool
     """

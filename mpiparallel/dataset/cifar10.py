@@ -21,20 +21,42 @@ _NAME = "Cifar10Dataset"
 class Cifar10Dataset(Dataset):
     """Reads CIFAR-10: column ``image``, (32, 32, 3) uint8 in the order red, green, blue, and ``label``, a uint32.
 
-    ``dataset_dir`` holds data_batch_1.bin to data_batch_5.bin and test_batch.bin (the binary archive), or the same
-    names without ``.bin`` (the Python archive), or a folder cifar-10-batches-bin or else cifar-10-batches-py with them.
-    ``usage`` "train" reads the five, "test" the one, "all" all six; None reads the half that is there, or both. A file
-    may have fewer samples than CIFAR-10's 10,000.
-
-    The samples are shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and
-    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change
-    nothing, as a remark says.
-
     Binary files are mapped, not loaded. Pickles are loaded by every rank, 31 MB each, and can name nothing but NumPy's
-    arrays.
+    arrays. A file may have fewer samples than CIFAR-10's 10,000.
 
-    Raises:
-        DatasetError: if a file is missing, of a wrong size or with a label above 9, or parameters contradict.
+    Parameters
+    ----------
+    dataset_dir : str or Path
+        It holds data_batch_1.bin to data_batch_5.bin and test_batch.bin (the binary archive), or the same names without
+        ``.bin`` (the Python archive), or a folder cifar-10-batches-bin or else cifar-10-batches-py with them.
+    usage : {"train", "test", "all"}, optional
+        The five files, the one, or all six; None reads the half that is there, or both.
+    num_samples : int, optional
+        What each shard reads at most.
+    num_parallel_workers : int, optional
+        MindSpore's; changes nothing, as a remark says.
+    shuffle : bool, optional
+        Whether the samples are shuffled in every epoch; they are, unless there is a ``sampler``.
+    sampler : iterable of int, optional
+        The indices that are read, in order.
+    num_shards, shard_id : int, optional
+        Into how many shards the samples are dealt, and which is read: see ``GeneratorDataset``.
+    cache : object, optional
+        MindSpore's; changes nothing, as a remark says.
+
+    Raises
+    ------
+    DatasetError
+        If a file is missing, of a wrong size or with a label above 9, or parameters contradict.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "test_batch.bin").write_bytes(bytes([7]) + bytes(3 * 32 * 32))
+    ...     [row["label"].item() for row in Cifar10Dataset(folder, usage="test").iterate()]
+    [7]
     """
 
     def __init__(

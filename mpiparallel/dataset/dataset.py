@@ -33,6 +33,13 @@ class Dataset:
     operation's place in the pipeline and the epoch; each epoch can be started at any batch. ``iterate`` gives arrays
     of NumPy, MindSpore's iterators give tensors.
 
+    Parameters
+    ----------
+    stage : Stage
+        The last step of the pipeline; users make datasets by the classes below this one.
+
+    Examples
+    --------
     >>> import mpiparallel.dataset as ds
     >>> numbers = ds.NumpySlicesDataset(np.arange(5), column_names="x", shuffle=False).batch(2)
     >>> [batch["x"].tolist() for batch in numbers.iterate(epoch=0, skip=1)]

@@ -28,20 +28,44 @@ Source = RandomAccess | Iterable[Any] | Callable[[], Iterable[Any]]
 
 
 class GeneratorDataset(Dataset):
-    """Reads rows from ``source``: an object with ``__getitem__`` and ``__len__``, an iterable, or a function of one.
+    """Reads rows from ``source``.
 
-    A row is a tuple of one value for each of ``column_names``. ``column_types`` are checked, not cast to.
+    Of ``num_shards`` shards, ``shard_id`` reads the positions shard_id, shard_id + num_shards, ... of the same order;
+    where the shards do not come out even, the first samples of the order are read again, so that each shard has
+    ceil(samples / num_shards). Sources without ``__getitem__`` are read in turn and cannot be shuffled or sharded here.
 
-    A source with ``__getitem__`` is shuffled as a whole in every epoch unless ``shuffle`` is False or there is a
-    ``sampler``, a list of indices. Of ``num_shards`` shards, ``shard_id`` reads the positions shard_id,
-    shard_id + num_shards, ... of the same order; where the shards do not come out even, the first samples of the order
-    are read again, so that each shard has ceil(samples / num_shards). ``num_samples`` limits what each shard reads.
-    Sources without ``__getitem__`` are read in turn and cannot be shuffled or sharded here.
+    Parameters
+    ----------
+    source : object, iterable or callable
+        Something with ``__getitem__`` and ``__len__``, an iterable, or a function that returns one. A row is a tuple of
+        one value for each column.
+    column_names : str or sequence of str, optional
+        The columns.
+    column_types : sequence of dtype, optional
+        They are checked, not cast to.
+    schema : object, optional
+        Refused.
+    num_samples : int, optional
+        What each shard reads at most.
+    num_parallel_workers, python_multiprocessing, max_rowsize
+        MindSpore's; they change nothing, as a remark says.
+    shuffle : bool, optional
+        Whether a source with ``__getitem__`` is shuffled in every epoch; it is, unless there is a ``sampler``.
+    sampler : iterable of int, optional
+        The indices that are read, in order.
+    num_shards, shard_id : int, optional
+        Into how many shards the samples are dealt, and which is read.
 
-    The other parameters are MindSpore's and change nothing, as a remark says; a ``schema`` is refused.
+    Raises
+    ------
+    DatasetError
+        If parameters contradict one another; while iterating, if a row does not fit the columns.
 
-    Raises:
-        DatasetError: if parameters contradict one another; while iterating, if a row does not fit the columns.
+    Examples
+    --------
+    >>> data = GeneratorDataset([(1, 2), (3, 4)], ["x", "y"], shuffle=False)
+    >>> [(row["x"].item(), row["y"].item()) for row in data.iterate()]
+    [(1, 2), (3, 4)]
     """
 
     def __init__(

@@ -26,18 +26,43 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class MnistDataset(Dataset):
-    """Reads MNIST: column ``image``, (28, 28, 1) uint8, and ``label``, a uint32.
+    """Reads MNIST: column ``image``, (28, 28, 1) uint8, and ``label``, a uint32. Images may be of another size.
 
-    ``dataset_dir`` holds train-images-idx3-ubyte and train-labels-idx1-ubyte, and t10k-images-idx3-ubyte and
-    t10k-labels-idx1-ubyte, unpacked. ``usage`` "train" reads the first two, "test" the others, "all" or None what is
-    there. Images may be of another size, and as many as there are.
+    Parameters
+    ----------
+    dataset_dir : str or Path
+        It holds train-images-idx3-ubyte and train-labels-idx1-ubyte, and t10k-images-idx3-ubyte and
+        t10k-labels-idx1-ubyte, unpacked.
+    usage : {"train", "test", "all"}, optional
+        The first two, the others, or both; None reads what is there.
+    num_samples : int, optional
+        What each shard reads at most.
+    num_parallel_workers : int, optional
+        MindSpore's; changes nothing, as a remark says.
+    shuffle : bool, optional
+        Whether the samples are shuffled in every epoch; they are, unless there is a ``sampler``.
+    sampler : iterable of int, optional
+        The indices that are read, in order.
+    num_shards, shard_id : int, optional
+        Into how many shards the samples are dealt, and which is read: see ``GeneratorDataset``.
+    cache : object, optional
+        MindSpore's; changes nothing, as a remark says.
 
-    The samples are shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and
-    ``num_samples`` are those of :class:`GeneratorDataset`. The other parameters are MindSpore's and change nothing,
-    as a remark says.
+    Raises
+    ------
+    DatasetError
+        If a file is missing, or is not what its name says, or parameters contradict.
 
-    Raises:
-        DatasetError: if a file is missing, or is not what its name says, or parameters contradict.
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     images, labels = (Path(folder) / f"t10k-{name}-ubyte" for name in ("images-idx3", "labels-idx1"))
+    ...     _ = images.write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28]) + bytes(28 * 28))
+    ...     _ = labels.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 1, 5]))
+    ...     [(row["image"].shape, row["label"].item()) for row in MnistDataset(folder).iterate()]
+    [((28, 28, 1), 5)]
     """
 
     def __init__(

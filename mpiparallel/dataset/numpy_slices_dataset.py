@@ -16,14 +16,35 @@ _NAME = "NumpySlicesDataset"
 
 
 class NumpySlicesDataset(Dataset):
-    """Reads rows along the first dim of arrays: a dict of name to array, a tuple of arrays, or one array or list.
+    """Reads rows along the first dim of arrays.
 
-    Columns without ``column_names`` are named by the dict's keys, or ``column_0``, ``column_1``, ... The rows are
-    shuffled in every epoch unless ``shuffle`` is False. ``sampler``, ``num_shards``, ``shard_id`` and ``num_samples``
-    are those of :class:`GeneratorDataset`.
+    Parameters
+    ----------
+    data : dict, tuple, array or list
+        A dict of name to array, a tuple of arrays, or one array or list; all equally long.
+    column_names : str or sequence of str, optional
+        The columns; without, the dict's keys, or ``column_0``, ``column_1``, ...
+    num_samples : int, optional
+        What each shard reads at most.
+    num_parallel_workers : int, optional
+        MindSpore's; changes nothing, as a remark says.
+    shuffle : bool, optional
+        Whether the samples are shuffled in every epoch; they are, unless there is a ``sampler``.
+    sampler : iterable of int, optional
+        The indices that are read, in order.
+    num_shards, shard_id : int, optional
+        Into how many shards the samples are dealt, and which is read: see ``GeneratorDataset``.
 
-    Raises:
-        DatasetError: if the arrays are not equally long, or parameters contradict one another.
+    Raises
+    ------
+    DatasetError
+        If the arrays are not equally long, or parameters contradict one another.
+
+    Examples
+    --------
+    >>> data = NumpySlicesDataset({"x": [1, 2, 3]}, shuffle=False).batch(2)
+    >>> [batch["x"].tolist() for batch in data.iterate()]
+    [[1, 2], [3]]
     """
 
     def __init__(

@@ -43,6 +43,18 @@ class Box:
 
     Two boxes with equal bounds hold the same elements. A box with an empty dim holds none; a 0-d box holds one.
 
+    Parameters
+    ----------
+    start, stop : tuple of int
+        The first element in each dim, and the one behind the last.
+
+    Raises
+    ------
+    LayoutError
+        When they are not equally long, or an element is negative or behind the stop.
+
+    Examples
+    --------
     >>> Box((0, 2), (4, 6)).shape
     (4, 4)
     """

@@ -18,12 +18,24 @@ _MOST_GROUPS = 16
 class DeviceMatrix(metaclass=Interned):
     """Ranks arranged on axes, the last axis fastest: ``first_rank`` to ``first_rank + size - 1``, or ``ranks``.
 
-    A pure value: it needs no devices and no MPI. ``ranks`` gives the rank at each place, distinct and in any order;
-    where they only count up they are left out, so equal matrices are equal values. ``first_rank`` is the rank at the
-    first place.
+    A pure value: it needs no devices and no MPI. Equal matrices are equal values.
 
-    Raises LayoutError for an axis without a device, a negative rank, and ``ranks`` that repeat or do not fill the axes.
+    Parameters
+    ----------
+    shape : tuple of int
+        Ranks on each axis.
+    first_rank : int
+        The rank at the first place.
+    ranks : tuple of int
+        The rank at each place, distinct and in any order; where they only count up they are left out.
 
+    Raises
+    ------
+    LayoutError
+        For an axis without a device, a negative rank, and ``ranks`` that repeat or do not fill the axes.
+
+    Examples
+    --------
     >>> DeviceMatrix((2, 4)).coordinates(6)
     (1, 2)
     >>> DeviceMatrix((2, 2), ranks=(3, 1, 0, 2)).coordinates(0)

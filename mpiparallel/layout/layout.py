@@ -34,17 +34,36 @@ def bounds_of(sizes: Sequence[int]) -> Bounds:
 
 @dataclass(frozen=True)
 class Layout(metaclass=Interned):
-    """How a tensor of ``global_shape`` is cut over a device matrix.
+    """How a tensor is cut over a device matrix. Equal layouts give every rank the same box.
 
-    ``tensor_map`` names for each dim the axes that cut it, major axis first; ``()`` is an uncut dim. Axes that cut no
-    dim hold replicas, except those in ``partial``: there each rank holds one term, and the tensor is their
-    ``reduction``. ``optimizer_axes`` cut each part of dim 0 once more, into the shards of the parallel optimizer: a
-    shard lies in the box that its rank would hold without them, however uneven the cuts. Equal layouts give every rank
-    the same box.
+    Axes that cut no dim hold replicas, except those in ``partial``.
 
-    ``bounds`` has, for each dim, ``()`` or the ``[start, stop)`` of each part where that is not the even rule's. Where
-    operators read parts may then overlap and leave elements out; where a value is, they lie side by side (``tiles``).
+    Parameters
+    ----------
+    global_shape : tuple of int
+        Of the whole tensor, in elements.
+    devices : DeviceMatrix
+        The ranks.
+    tensor_map : tuple of tuple of int
+        For each dim the axes that cut it, major axis first; ``()`` is an uncut dim.
+    partial : tuple of int
+        Axes on which each rank holds one term; the tensor is their ``reduction``.
+    reduction : {"sum", "max", "min", "prod"}
+        What the terms make.
+    optimizer_axes : tuple of int
+        They cut each part of dim 0 once more, into the shards of the parallel optimizer: a shard lies in the box that
+        its rank would hold without them, however uneven the cuts.
+    bounds : tuple
+        For each dim ``()``, or the ``[start, stop)`` of each part where that is not the even rule's. Where operators
+        read parts may then overlap and leave elements out; where a value is, they lie side by side (``tiles``).
 
+    Raises
+    ------
+    LayoutError
+        For axes that there are not or that are used twice, and for bounds that do not fit.
+
+    Examples
+    --------
     >>> layout = Layout((8, 6), DeviceMatrix((2, 2)), ((), (1,)))
     >>> layout.box(3)
     Box(start=(0, 3), stop=(8, 6))

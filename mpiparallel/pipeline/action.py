@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 class Kind(IntEnum):
     """What is done. A receive starts there; the computation that needs the message waits for it.
 
+    Examples
+    --------
     >>> Kind.INPUT_GRADIENT.words
     'input gradient'
     """
@@ -45,6 +47,17 @@ class Action(NamedTuple):
     A send names the computation whose result it takes, a receive the one that waits for it. Reduce and update are of
     the whole step, so both numbers stay 0.
 
+    Parameters
+    ----------
+    kind : Kind
+        What is done.
+    micro_batch, chunk : int
+        Of which; a chunk is one of the parts of a stage.
+    peer : int, optional
+        The other stage of a message.
+
+    Examples
+    --------
     >>> print(Action(Kind.FORWARD, 3), Action(Kind.SEND_ACTIVATIONS, 3, 1, peer=2), Action(Kind.UPDATE))
     F3 F3.1>2 U
     """

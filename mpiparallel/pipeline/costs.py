@@ -12,8 +12,20 @@ from mpiparallel.errors import ScheduleError
 class Costs:
     """Times of one micro-batch on each stage, in any unit: all chunks of a stage together, a message that it sends.
 
-    A chunk takes an equal share of its stage. Raises ScheduleError for times that are none, or not one for each stage.
+    A chunk takes an equal share of its stage.
 
+    Parameters
+    ----------
+    forward, input_gradient, weight_gradient, message : tuple of float
+        For each stage.
+
+    Raises
+    ------
+    ScheduleError
+        For times that are none, or not one for each stage.
+
+    Examples
+    --------
     >>> Costs.even(2, weight_gradient=0.5).work
     (2.5, 2.5)
     """

@@ -16,6 +16,19 @@ class Panel:
     """When each action of each stage began and ended, with a title, and a note beside it.
 
     Measured times are drawn like planned ones; give both in one unit, from the beginning of the step.
+
+    Parameters
+    ----------
+    title, note : str
+        Beside the picture.
+    actions : sequence of TimedAction
+        With their times.
+
+    Examples
+    --------
+    >>> from mpiparallel.pipeline import make_schedule
+    >>> Panel.planned("GPipe", make_schedule("gpipe", stages=2, micro_batches=2)).title
+    'GPipe'
     """
 
     title: str

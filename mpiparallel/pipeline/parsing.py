@@ -26,7 +26,32 @@ _HOW: Final = (
 
 
 def read_schedule(path: Path | str) -> Schedule:
-    """Return the schedule that a text file holds; see `parse`. Raises ScheduleError where it cannot be read."""
+    r"""Return the schedule that a text file holds; see `parse`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Schedule
+        Not checked yet.
+
+    Raises
+    ------
+    ScheduleError
+        Where it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "schedule.txt"
+    ...     _ = path.write_text("micro-batches 1\nparts 0\nstage 0: F0 I0 W0\n", encoding="utf-8")
+    ...     read_schedule(path).micro_batches
+    1
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -35,13 +60,31 @@ def read_schedule(path: Path | str) -> Schedule:
 
 
 def parse(text: str, source: str = "schedule") -> Schedule:
-    r"""Return the schedule that ``text`` describes; ``source`` is what errors call it.
+    r"""Return the schedule that a text describes.
 
     ``micro-batches N``, then ``parts`` with the stage of each part of the network in order, then a line ``stage N:``
     for each stage with its actions; several lines of one stage are one list. ``schedule NAME`` may come first. What
-    follows a ``#`` is not read. Where all lists only compute, messages, reduce and update are added. `check` says
-    whether it can run. Raises ScheduleError, which names line and field.
+    follows a ``#`` is not read. Where all lists only compute, messages, reduce and update are added.
 
+    Parameters
+    ----------
+    text : str
+        Lines.
+    source : str
+        What errors call it.
+
+    Returns
+    -------
+    Schedule
+        `check` says whether it can run.
+
+    Raises
+    ------
+    ScheduleError
+        For what cannot be read; it names line and field.
+
+    Examples
+    --------
     >>> print(parse("micro-batches 1\nparts 0 1\nstage 0: F0 I0 W0\nstage 1: F0 I0 W0").actions[1][0])
     F0<0
     """

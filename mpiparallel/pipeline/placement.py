@@ -12,9 +12,20 @@ from mpiparallel.errors import ScheduleError
 class Placement:
     """The stage of each part of the network, in the order in which a micro-batch passes the parts.
 
-    The parts of one stage are its chunks, numbered in that order. Each stage from 0 to the highest has one at least,
-    else ScheduleError is raised.
+    The parts of one stage are its chunks, numbered in that order.
 
+    Parameters
+    ----------
+    stages : tuple of int
+        The stage of each part.
+
+    Raises
+    ------
+    ScheduleError
+        Unless each stage from 0 to the highest has one at least.
+
+    Examples
+    --------
     >>> Placement.loops(4, 2).stages, Placement.v_shape(4).stages
     ((0, 1, 2, 3, 0, 1, 2, 3), (0, 1, 2, 3, 3, 2, 1, 0))
     """

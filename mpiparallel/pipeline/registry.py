@@ -80,10 +80,27 @@ _CHUNKS: Final = 2
 
 
 def schedule_name(scheduler: str, interleave: bool = False) -> str:
-    """Return our name of what MindSpore calls ``scheduler``, with or without ``interleave``; our own names stay.
+    """Return our name of what MindSpore calls ``scheduler``; our own names stay.
 
-    These are ``pipeline_scheduler`` and ``pipeline_interleave`` of ``pipeline_config``. Raises ScheduleError.
+    Parameters
+    ----------
+    scheduler : str
+        ``pipeline_scheduler`` of ``pipeline_config``.
+    interleave : bool
+        ``pipeline_interleave`` of it.
 
+    Returns
+    -------
+    str
+        A name for ``make_schedule``.
+
+    Raises
+    ------
+    ScheduleError
+        For an unknown name.
+
+    Examples
+    --------
     >>> schedule_name("1f1b", interleave=True), schedule_name("zero_bubble_v"), schedule_name("zb_h1")
     ('interleaved_1f1b', 'zb_v', 'zb_h1')
     """
@@ -115,11 +132,34 @@ def make_schedule(
 ) -> Schedule:
     """Return the schedule that ``SCHEDULES`` has under ``name``, with its messages.
 
-    ``chunks`` a stage can be chosen for interleaved_1f1b only, where it is 2 if not given. Input gradients are sent at
-    once; with ``merged_backward`` only after the weight gradient that follows, as where both are one program. The
-    messages are ordered for tagged sends that block nobody, with ``blocking`` for those that wait for their receives.
-    Raises ScheduleError for numbers that break a rule of the schedule, and names the rule.
+    Input gradients are sent at once.
 
+    Parameters
+    ----------
+    name : str
+        Such as "gpipe", "1f1b", "zb_h1".
+    stages, micro_batches : int
+        At least 1.
+    chunks : int, optional
+        Of a stage; it can be chosen for interleaved_1f1b only, where it is 2 if not given.
+    merged_backward : bool
+        Whether input gradients are sent only after the weight gradient that follows, as where both are one program.
+    blocking : bool
+        Whether the messages are ordered for sends that wait for their receives; else for tagged sends that block
+        nobody.
+
+    Returns
+    -------
+    Schedule
+        For one step.
+
+    Raises
+    ------
+    ScheduleError
+        For numbers that break a rule of the schedule, and names the rule.
+
+    Examples
+    --------
     >>> make_schedule("interleaved_1f1b", 4, 8, chunks=2).placement.stages
     (0, 1, 2, 3, 0, 1, 2, 3)
     """

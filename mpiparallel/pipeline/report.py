@@ -13,12 +13,28 @@ from mpiparallel.pipeline.timing import end_times
 
 @dataclass(frozen=True)
 class Report:
-    """What a schedule that can run costs; times are in the unit of the costs.
+    """What a schedule costs.
 
-    ``step`` is the time of a step that all stages begin together, ``bubble`` what it takes beyond the work of the
-    busiest stage, ``idle`` how long each stage does nothing. ``peaks`` are the most activations that each stage holds
-    at once, where 1 is those of one micro-batch through all its chunks. ``messages`` counts those between stages.
-    ``stuck_if_blocking`` says who would wait for ever if sends blocked; with tagged non-blocking ones none does.
+    Parameters
+    ----------
+    step : float
+        How long it takes where all stages begin together.
+    bubble : float
+        What it takes beyond the work of the busiest stage.
+    idle : tuple of float
+        How long each stage does nothing.
+    peaks : tuple of float
+        The most activations that each stage holds at once, where 1 is those of one micro-batch through all its chunks.
+    messages : int
+        Those between stages.
+    stuck_if_blocking : str
+        Who would wait for ever if sends blocked; with tagged non-blocking ones none does.
+
+    Examples
+    --------
+    >>> from mpiparallel.pipeline import check, make_schedule
+    >>> check(make_schedule("gpipe", stages=2, micro_batches=2)).bubble
+    2.0
     """
 
     step: float
@@ -42,11 +58,30 @@ class Report:
 
 
 def check(schedule: Schedule, costs: Costs | None = None) -> Report:
-    """Return what ``schedule`` costs; raise ScheduleError, with stage, action and rule, for one that must not run.
+    """Return what a schedule costs, if it can run.
 
     It must be complete, each action after those that it needs, and no stage may wait for ever with tagged non-blocking
-    messages. ``costs`` default to 1 for forward, input gradient and weight gradient each, and 0 for messages.
+    messages.
 
+    Parameters
+    ----------
+    schedule : Schedule
+        What is checked.
+    costs : Costs, optional
+        By default 1 for forward, input gradient and weight gradient each, and 0 for messages.
+
+    Returns
+    -------
+    Report
+        In the unit of ``costs``.
+
+    Raises
+    ------
+    ScheduleError
+        With stage, action and rule, for a schedule that must not run.
+
+    Examples
+    --------
     >>> from mpiparallel.pipeline import make_schedule
     >>> check(make_schedule("zb_h1", stages=4, micro_batches=8)).bubble
     3.0

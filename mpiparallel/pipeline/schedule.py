@@ -14,6 +14,19 @@ class Schedule:
 
     Its text is what `parse` reads. Nothing is checked here; `check` does.
 
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    micro_batches : int
+        Of a step.
+    placement : Placement
+        The stage of each part of the network.
+    actions : tuple of tuple of Action
+        Of each stage, in order.
+
+    Examples
+    --------
     >>> from mpiparallel.pipeline import make_schedule
     >>> print(make_schedule("1f1b", stages=2, micro_batches=2), end="")
     schedule 1f1b

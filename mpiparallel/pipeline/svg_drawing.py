@@ -43,6 +43,18 @@ _INK: Final = ("white", "#222222")
 def picture(panels: Sequence[Panel]) -> str:
     """Return an SVG of the panels, one below the other, on one scale of time.
 
+    Parameters
+    ----------
+    panels : sequence of Panel
+        From top to bottom.
+
+    Returns
+    -------
+    str
+        A whole SVG file.
+
+    Examples
+    --------
     >>> from mpiparallel.pipeline import make_schedule
     >>> drawn = picture([Panel.planned("GPipe", make_schedule("gpipe", stages=2, micro_batches=2))])
     >>> drawn.count("<rect"), "stage 1" in drawn

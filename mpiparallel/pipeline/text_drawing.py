@@ -19,6 +19,20 @@ def drawn_text(panel: Panel, width: int = _WIDTH) -> str:
 
     Letters are small for chunks of odd number. Messages are not shown; waiting for them is idle time.
 
+    Parameters
+    ----------
+    panel : Panel
+        What is drawn.
+    width : int
+        In characters.
+
+    Returns
+    -------
+    str
+        Lines, one for each stage.
+
+    Examples
+    --------
     >>> from mpiparallel.pipeline import Panel, make_schedule
     >>> print(drawn_text(Panel.planned("GPipe", make_schedule("gpipe", stages=2, micro_batches=2)), 60))
     GPipe: step 8, of which bubble 2; a stage holds activations of 2 micro-batches at most

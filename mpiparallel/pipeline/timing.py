@@ -18,7 +18,23 @@ _DIRECTIONS: Final = {Kind.FORWARD: -1, Kind.INPUT_GRADIENT: 1}
 
 
 class TimedAction(NamedTuple):
-    """An action of a stage with when it began and ended, planned or measured."""
+    """An action of a stage with when it began and ended, planned or measured.
+
+    Parameters
+    ----------
+    stage : int
+        Who does it.
+    action : Action
+        What is done.
+    begin, end : float
+        In one unit, from the beginning of the step.
+
+    Examples
+    --------
+    >>> from mpiparallel.pipeline import make_schedule
+    >>> print(time_line(make_schedule("gpipe", stages=1, micro_batches=1))[0].action)
+    F0
+    """
 
     stage: int
     action: Action
@@ -29,9 +45,30 @@ class TimedAction(NamedTuple):
 def time_line(schedule: Schedule, costs: Costs | None = None) -> list[TimedAction]:
     """Return when each action begins and ends, stage after stage; the step begins at 0.
 
-    Sends and receives only start a message, which takes its time from when both have been started; what needs it
-    waits. ``costs`` default to 1 for each of forward, input gradient and weight gradient, and 0 for messages. The lists
-    must have passed `check_lists`. Raises ScheduleError where stages wait for each other for ever.
+    Sends and receives only start a message, which takes its time from when both have been started; what needs it waits.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        It must have passed `check`.
+    costs : Costs, optional
+        By default 1 for forward, input gradient and weight gradient each, and 0 for messages.
+
+    Returns
+    -------
+    list of TimedAction
+        In the unit of ``costs``.
+
+    Raises
+    ------
+    ScheduleError
+        Where stages wait for each other for ever.
+
+    Examples
+    --------
+    >>> from mpiparallel.pipeline import make_schedule
+    >>> time_line(make_schedule("gpipe", stages=1, micro_batches=1))[0].end
+    1.0
     """
     return list(_actions(schedule, costs or Costs.even(schedule.stages)))
 

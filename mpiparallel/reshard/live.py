@@ -39,18 +39,38 @@ def reshard(
 def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options: Any) -> Any:
     """Return what this rank holds of each tensor after it went from its source to its target layout.
 
-    All ranks of ``communicator``, ours or one of mpi4py, call it together with equal layouts and options; it must have
-    all ranks of both. ``arrays`` has the box of this rank of each tensor that it holds by its source layout, and
-    nothing else. One tensor may be given as an array, None where a rank has none, and two layouts. The given arrays are
-    never written: a tensor whose box on this rank stays is returned as the very array that was given, every other one
-    as a new array. Elements move as bytes, of any dtype but objects and structures. With ``mode="bounded"`` the given
-    mapping is changed instead, wave by wave, and returned. The ``options`` are the fields of ``ReshardOptions``.
+    All ranks of ``communicator`` call it together with equal layouts and options. A tensor whose box on this rank stays
+    is returned as the very array that was given, every other one as a new array. Elements move as bytes, of any dtype
+    but objects and structures. ``Movement`` is for those who want to go on or back after an error in bounded mode.
 
-    Raises ReshardError on every rank when ranks disagree, an array does not fit its layout, a rank runs out of memory
-    or bytes arrive damaged; the given arrays are intact then. Raises ConfigurationError on every rank for an option
-    that is wrong on one, or what is no layout. ``Movement`` is for those who want to go on or back after an error in
-    bounded mode.
+    Parameters
+    ----------
+    arrays : dict of str to array, or array
+        This rank's box of each tensor that it holds by its source layout, and nothing else; never written. One tensor
+        may be given as an array, None where a rank has none. With ``mode="bounded"`` the mapping itself is changed,
+        wave by wave, and returned.
+    source, target : dict of str to Layout, or Layout
+        Where each tensor is, and where it is to be.
+    communicator : Communicator
+        Ours or one of mpi4py; it must have all ranks of both.
+    **options
+        The fields of ``ReshardOptions``.
 
+    Returns
+    -------
+    dict of str to array, or array or None
+        This rank's box of each tensor by its target layout: bit for bit the elements of the source.
+
+    Raises
+    ------
+    ReshardError
+        On every rank, when ranks disagree, an array does not fit its layout, a rank runs out of memory or bytes arrive
+        damaged; the given arrays are intact then.
+    ConfigurationError
+        On every rank, for an option that is wrong on one, or what is no layout.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from mpiparallel.communication.threads import run_world
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix

@@ -38,17 +38,45 @@ State = MutableMapping[str, NDArray[Any]]
 class Movement:
     """Live state on its way from one set of layouts to another; all ranks make it and call it together.
 
-    ``arrays`` has this rank's box of each tensor that it holds by ``source``, and nothing else; its arrays are never
-    written. ``arrays`` and ``layouts`` say at any time, also after an error, what this rank holds and where each tensor
-    is; what they say is the same state on all ranks. In safe mode that is the source or the target. In bounded mode the
-    mapping that was given is itself kept up to date, so that no reference keeps old arrays alive, and an error leaves
-    some tensors moved and the others not: ``forward`` goes on from there, ``back`` returns to the source.
+    ``arrays`` and ``layouts`` say at any time, also after an error, what this rank holds and where each tensor is; what
+    they say is the same state on all ranks. In safe mode that is the source or the target. In bounded mode the mapping
+    that was given is itself kept up to date, so that no reference keeps old arrays alive, and an error leaves some
+    tensors moved and the others not: ``forward`` goes on from there, ``back`` returns to the source.
 
-    Ranks of the source that are ``absent``, because they have died, are no members: who holds the same gives it. Then
-    there is no way back.
+    Parameters
+    ----------
+    arrays : dict of str to array
+        This rank's box of each tensor that it holds by ``source``, and nothing else; the arrays are never written.
+    source, target : dict of str to Layout
+        Where each tensor is, and where it is to be.
+    communicator : Communicator
+        It has all ranks of both.
+    options : ReshardOptions, optional
+        How it is carried out.
+    plans : optional
+        Plans are taken from there, and kept there.
+    absent : sequence of int
+        Ranks of the source that have died: who holds the same gives it, and there is no way back.
 
-    Raises ReshardError on every rank, before a byte moves, when ranks disagree on layouts, options or dtypes, or an
-    array does not fit its layout. Plans are taken from ``plans``, if given, and kept there.
+    Raises
+    ------
+    ReshardError
+        On every rank, before a byte moves, when ranks disagree on layouts, options or dtypes, or an array does not fit
+        its layout.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mpiparallel.communication.threads import run_world
+    >>> from mpiparallel.layout import DeviceMatrix, Layout
+    >>> here, there = (Layout((2,), DeviceMatrix((1,), rank), ((),)) for rank in (0, 1))
+    >>> def move(communicator):
+    ...     arrays = {"x": np.array([1, 2])} if communicator.rank == 0 else {}
+    ...     movement = Movement(arrays, {"x": here}, {"x": there}, communicator)
+    ...     _ = movement.forward()
+    ...     return {name: array.tolist() for name, array in movement.arrays.items()}
+    >>> run_world(2, move)
+    [{}, {'x': [1, 2]}]
     """
 
     def __init__(

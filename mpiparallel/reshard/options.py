@@ -17,14 +17,31 @@ LEAST_SCRATCH_BYTES: Final = 4096
 class ReshardOptions:
     """How a reshard is carried out, the same on every rank.
 
-    ``mode`` "safe" keeps all of the old state until every rank has verified the new: its peak is both. "bounded" moves
-    the tensors in waves of at most ``wave_bytes`` a rank, but at least one tensor, and gives back the old arrays of
-    each: its peak is the state, one wave and the scratch. ``scratch_bytes`` bounds what a rank needs beyond source and
-    target. ``verify`` compares a checksum of every window at both ends; ``digest`` also one of each whole tensor that
-    does not depend on its layout, before and after. ``executor`` "auto" takes the one that was the quickest in a short
-    calibration for this MPI library.
+    Parameters
+    ----------
+    mode : {"safe", "bounded"}
+        "safe" keeps all of the old state until every rank has verified the new: its peak is both. "bounded" moves the
+        tensors in waves and gives back the old arrays of each: its peak is the state, one wave and the scratch.
+    scratch_bytes : int
+        What a rank needs at most beyond source and target; at least 4096.
+    wave_bytes : int
+        Of a wave on a rank, but at least one tensor.
+    verify : bool
+        Whether a checksum of every window is compared at both ends.
+    digest : bool
+        Whether one of each whole tensor, that does not depend on its layout, is compared before and after.
+    executor : {"auto", "packed", "datatypes", "shared"}
+        "auto" takes the one that was the quickest in a short calibration for this MPI library. All give the same bytes.
 
-    Raises ConfigurationError for a value that is none of these.
+    Raises
+    ------
+    ConfigurationError
+        For a value that is none of these.
+
+    Examples
+    --------
+    >>> ReshardOptions(mode="bounded", wave_bytes=1 << 20).executor
+    'auto'
     """
 
     mode: Mode = "safe"

@@ -9,9 +9,24 @@ from dataclasses import dataclass
 class ReshardReport:
     """What one reshard did, the same on every rank.
 
-    ``bytes_moved`` were sent from rank to rank and ``bytes_kept`` stayed on their rank, both summed over the ranks:
-    together they are all that the ranks hold after. ``messages`` counts the pairs of ranks that exchanged something,
-    each way, in each wave. ``seconds`` is the time of the slowest rank. ``executors`` are those that moved something.
+    Parameters
+    ----------
+    bytes_moved, bytes_kept : int
+        What was sent from rank to rank, and what stayed on its rank, both summed over the ranks: together they are all
+        that the ranks hold after.
+    seconds : float
+        Of the slowest rank.
+    messages : int
+        The pairs of ranks that exchanged something, each way, in each wave.
+    waves : int
+        How many.
+    executors : tuple of str
+        Those that moved something.
+
+    Examples
+    --------
+    >>> ReshardReport(bytes_moved=6, bytes_kept=2, seconds=0.1, messages=2).waves
+    1
     """
 
     bytes_moved: int

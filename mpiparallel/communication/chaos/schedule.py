@@ -24,6 +24,19 @@ class FaultSchedule:
 
     ``strike`` is called right before each collective, ``left`` right after it. A fault *in* a collective strikes from a
     thread, a millisecond after the call has begun; a collective that is shorter is over by then.
+
+    Parameters
+    ----------
+    faults : sequence of PlannedFault
+        Of all ranks.
+    rank : int
+        Whose faults strike.
+    folder : Path
+        Where its checkpoints are.
+
+    Examples
+    --------
+    >>> FaultSchedule([], rank=0).left(1)
     """
 
     def __init__(self, faults: Sequence[PlannedFault], rank: int, folder: Path = Path()) -> None:

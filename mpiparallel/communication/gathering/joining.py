@@ -26,12 +26,22 @@ def join_hand_started() -> Tie | None:
     It waits until all processes of the job are there. Afterwards the environment is that of a rank under mpirun.
     Returns what ties it to mpirun, None where a launcher has started it or it is a rank alone.
 
+    Returns
+    -------
+    Tie or None
+        What ties it to mpirun; None where a launcher has started it or it is a rank alone.
+
     Raises
     ------
     LaunchError
         Some process did not come in time, two claim to be one rank, or mpirun could not start the job.
     ConfigurationError, RankTableError
         The variables do not name one rank of a job that can be.
+
+    Examples
+    --------
+    >>> join_hand_started() is None
+    True
     """
     started = HandStarted.of(os.environ)
     if started is None:

@@ -26,6 +26,21 @@ class Tie:
     """The connection to the stand-in of this rank; where that ends first, the job has ended, and so does this process.
 
     ``starter`` is there on rank 0, and says why.
+
+    Parameters
+    ----------
+    connection : socket.socket
+        To the stand-in.
+    rank : int
+        Of this process.
+    starter : Starter, optional
+        There on rank 0; says why the job has ended.
+
+    Examples
+    --------
+    >>> from mpiparallel.communication.gathering import join_hand_started
+    >>> isinstance(join_hand_started(), Tie)
+    False
     """
 
     def __init__(self, connection: socket.socket, rank: int, starter: Starter | None = None) -> None:

@@ -23,6 +23,30 @@ class ThreadCommunicator:
     """Threads that read each other's arrays. Reductions go in the order of the members, so all ranks get the same bits.
 
     A call that does not match that of the other members raises ``CommunicationError`` on all of them.
+
+    Parameters
+    ----------
+    world : ThreadWorld
+        What the threads share.
+    ranks : tuple of int
+        The world ranks of its members, ascending.
+    world_rank : int
+        Of this thread.
+    notice : Notice, optional
+        What a meeting passes on.
+
+    Examples
+    --------
+    ``run_world`` makes them:
+
+    >>> import numpy as np
+    >>> from mpiparallel.communication.threads import run_world
+    >>> def total(communicator):
+    ...     array = np.array([communicator.rank])
+    ...     communicator.all_reduce(array)
+    ...     return array.item()
+    >>> run_world(3, total)
+    [3, 3, 3]
     """
 
     def __init__(

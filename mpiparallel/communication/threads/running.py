@@ -23,6 +23,13 @@ _LEAST_SHARE = 0.01
 def alone() -> Communicator:
     """Return a world of one rank, which needs no MPI.
 
+    Returns
+    -------
+    Communicator
+        Its collectives return at once.
+
+    Examples
+    --------
     >>> alone().size
     1
     """
@@ -37,14 +44,38 @@ def run_world(
     overlaps: bool = False,
     hosts: Sequence[int] | None = None,
 ) -> list[Result]:
-    """Run ``function(communicator, *args)`` on ``size`` thread ranks and return what they return, in rank order.
+    """Run a function on thread ranks and return what they return, in rank order.
 
     The communicator is also the current world of its thread. If a rank raises, the others are released and the first
-    exception is raised again, with a note that names the rank. ``CommunicationError`` is raised if the ranks take more
-    than ``timeout`` seconds, not counting those for which a busy machine keeps them from computing. With ``overlaps``
-    programs start collectives early; their results then arrive as late as they may. ``hosts`` names the host that each
-    rank is to believe it runs on; ranks with equal numbers share one.
+    exception is raised again, with a note that names the rank.
 
+    Parameters
+    ----------
+    size : int
+        How many ranks.
+    function : callable
+        It is called as ``function(communicator, *args)``.
+    *args
+        What it is given besides.
+    timeout : float
+        Seconds that the ranks may take, not counting those for which a busy machine keeps them from computing.
+    overlaps : bool
+        Whether programs start collectives early; their results then arrive as late as they may.
+    hosts : sequence of int, optional
+        The host that each rank is to believe it runs on; ranks with equal numbers share one.
+
+    Returns
+    -------
+    list
+        A result for each rank.
+
+    Raises
+    ------
+    CommunicationError
+        If the ranks take longer.
+
+    Examples
+    --------
     >>> run_world(3, lambda communicator: communicator.rank)
     [0, 1, 2]
     >>> run_world(3, lambda communicator: communicator.host_ranks, hosts=[7, 8, 7])

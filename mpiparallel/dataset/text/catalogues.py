@@ -30,8 +30,29 @@ def catalogue_pairs(packages: Sequence[str] = CATALOGUE_PACKAGES) -> list[Pair]:
     than their translation, and those equal to their translation. An English text occurs once, with its translation in
     the first package that has it. The pairs are sorted: equal package versions give equal pairs. Nothing is imported.
 
-    Raises:
-        DatasetError: if none of the packages is installed with French catalogues.
+    Parameters
+    ----------
+    packages : sequence of str
+        Names of Python packages.
+
+    Returns
+    -------
+    list of (str, str)
+        Sorted.
+
+    Raises
+    ------
+    DatasetError
+        If none of the packages is installed with French catalogues.
+
+    Examples
+    --------
+    >>> from mpiparallel.errors import DatasetError
+    >>> try:
+    ...     catalogue_pairs(["no_such_package"])
+    ... except DatasetError:
+    ...     print("none of them is installed")
+    none of them is installed
     """
     chosen: dict[str, str] = {}
     for package in packages:

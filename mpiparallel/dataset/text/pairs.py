@@ -21,12 +21,33 @@ _LANGUAGES = ("en", "fr")
 
 
 def load_pairs(path: FilePath) -> list[Pair]:
-    """Return the (English, French) pairs of a text file, of a folder with both .sgm files, or of one .sgm file.
+    r"""Return the (English, French) pairs of a text file, of a folder with both .sgm files, or of one .sgm file.
 
     The file beside ``x.en.sgm`` is ``x.fr.sgm``, and the other way round.
 
-    Raises:
-        DatasetError: if the files are missing or malformed.
+    Parameters
+    ----------
+    path : str or Path
+        The file, or the folder.
+
+    Returns
+    -------
+    list of (str, str)
+        In the order of the file.
+
+    Raises
+    ------
+    DatasetError
+        If the files are missing or malformed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "pairs.txt"
+    ...     _ = path.write_text("the cat\tle chat\n", encoding="utf-8")
+    ...     load_pairs(path)
+    [('the cat', 'le chat')]
     """
     path = Path(path)
     if path.is_dir():
@@ -42,10 +63,31 @@ def load_pairs(path: FilePath) -> list[Pair]:
 
 
 def read_pairs(path: FilePath) -> list[Pair]:
-    """Return the pairs of a UTF-8 file with one ``source<TAB>target`` a line; empty lines are passed over.
+    r"""Return the pairs of a UTF-8 file with one ``source<TAB>target`` a line; empty lines are passed over.
 
-    Raises:
-        DatasetError: if the file cannot be read, or a line is not two texts with one tab between them.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    list of (str, str)
+        Source and target, in the order of the file.
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be read, or a line is not two texts with one tab between them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "pairs.txt"
+    ...     _ = path.write_text("the cat\tle chat\n", encoding="utf-8")
+    ...     read_pairs(path)
+    [('the cat', 'le chat')]
     """
     path = Path(path)
     pairs = []
@@ -70,8 +112,30 @@ def read_sgm_pairs(source_path: FilePath, target_path: FilePath) -> list[Pair]:
 
     Entities such as ``&amp;`` become characters. Pairs with an empty text are left out.
 
-    Raises:
-        DatasetError: if a file cannot be read, a segment has no end, or the ids differ.
+    Parameters
+    ----------
+    source_path, target_path : str or Path
+        The two files.
+
+    Returns
+    -------
+    list of (str, str)
+        In the order of the files.
+
+    Raises
+    ------
+    DatasetError
+        If a file cannot be read, a segment has no end, or the ids differ.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = [Path(folder) / name for name in ("x.en.sgm", "x.fr.sgm")]
+    ...     for path, text in zip(paths, ("the cat", "le chat")):
+    ...         _ = path.write_text(f'<doc docid="a"><seg id="1">{text}</seg></doc>', encoding="utf-8")
+    ...     read_sgm_pairs(*paths)
+    [('the cat', 'le chat')]
     """
     sources, targets = _segments(Path(source_path)), _segments(Path(target_path))
     if len(sources) != len(targets):

@@ -20,7 +20,21 @@ COLUMNS = ("src_ids", "src_position", "attention_mask", "tgt_ids", "tgt_position
 
 
 class TranslationDataset(Dataset):
-    """A dataset with the two vocabularies that its ids come from."""
+    """A dataset with the two vocabularies that its ids come from.
+
+    Parameters
+    ----------
+    stage : Stage
+        The last step of the pipeline; ``translation_dataset`` makes it.
+    source_vocabulary, target_vocabulary : Vocabulary
+        Of the ids.
+
+    Examples
+    --------
+    >>> pairs = [("the cat", "le chat"), ("the dog", "le chien")]
+    >>> translation_dataset(pairs, 2, 2, 6, 2, seed=1).source_vocabulary.encode(["the"])
+    [3]
+    """
 
     def __init__(self, stage: Stage, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> None:
         super().__init__(stage)
@@ -50,14 +64,46 @@ def translation_dataset(
     - ``tgt_ids`` (B, T), ``tgt_position`` (B, T), ``memory_mask`` (B, T, S);
     - ``label`` (B, T): ``tgt_ids`` one word to the left, then EOT, then PAD.
 
-    ``keep_short`` pads short sources with PAD and sets their columns of both masks to 0. Without it only sources of
-    more than S + 1 words are kept, as in the tutorial, and the masks are 1. Longer texts are cut. ``start_token`` puts
-    EOT before the target, so that the first word is learnt too. The vocabularies are made of the kept pairs, with at
-    most ``vocab_size`` words each, unless ``vocabularies`` of another dataset are given. A smaller last batch is
-    dropped.
+    Parameters
+    ----------
+    pairs : sequence of (str, str)
+        Source and target. Longer texts are cut.
+    source_length, target_length : int
+        In words.
+    vocab_size : int
+        Words of each vocabulary at most, which is made of the kept pairs.
+    batch_size : int
+        Pairs of a batch; a smaller last batch is dropped.
+    seed : int
+        Of the order.
+    float_type : dtype
+        Of the masks.
+    keep_short : bool
+        Whether short sources are padded with PAD, their columns of both masks being 0; without it only sources of more
+        than S + 1 words are kept, as in the tutorial, and the masks are 1.
+    start_token : bool
+        Whether EOT is put before the target, so that the first word is learnt too.
+    shuffle : bool
+        Whether the order is another in each epoch.
+    vocabularies : tuple of Vocabulary, optional
+        Those of another dataset.
 
-    Raises:
-        DatasetError: if a size is not positive, or the kept pairs do not fill one batch.
+    Returns
+    -------
+    TranslationDataset
+        With the two vocabularies.
+
+    Raises
+    ------
+    DatasetError
+        If a size is not positive, or the kept pairs do not fill one batch.
+
+    Examples
+    --------
+    >>> pairs = [("the cat", "le chat"), ("the dog", "le chien")]
+    >>> batch = next(iter(translation_dataset(pairs, 2, 3, 6, 2, seed=1).iterate()))
+    >>> batch["src_ids"].shape, batch["label"].shape
+    ((2, 2), (2, 3))
     """
     for name, value in (("source_length", source_length), ("target_length", target_length)):
         check_count(_NAME, name, value, 1)

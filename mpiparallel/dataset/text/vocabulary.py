@@ -14,14 +14,23 @@ _SPECIAL = ("UNK", "PAD", "EOT")
 class Vocabulary:
     """Gives each word an id: UNK 0, PAD 1, EOT 2, then the words.
 
+    Parameters
+    ----------
+    words : sequence of str
+        In the order of their ids, from 3 on.
+
+    Raises
+    ------
+    DatasetError
+        If a word occurs twice, or is named as one of the three.
+
+    Examples
+    --------
     >>> words = Vocabulary.from_texts(["the cat", "the dog"], max_size=5)
     >>> words.encode("the dog sleeps".split())
     [3, 0, 0]
     >>> words.decode([3, 4, 2])
     ['the', 'cat', 'EOT']
-
-    Raises:
-        DatasetError: if a word occurs twice, or is named as one of the three.
     """
 
     def __init__(self, words: Sequence[str]) -> None:

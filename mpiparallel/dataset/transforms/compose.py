@@ -19,11 +19,20 @@ class Compose:
     depends only on the seed, the epoch and the sample. So augmentation is the same for any number of ranks and after a
     resume.
 
+    Parameters
+    ----------
+    transforms : sequence of callable
+        In order.
+
+    Raises
+    ------
+    DatasetError
+        If there is no operation, or one cannot be called.
+
+    Examples
+    --------
     >>> Compose([abs, lambda value: value + 1])(-3)
     4
-
-    Raises:
-        DatasetError: if there is no operation, or one cannot be called.
     """
 
     def __init__(self, transforms: Sequence[Operation]) -> None:

@@ -11,13 +11,22 @@ from mpiparallel.errors import DatasetError
 
 
 class TypeCast:
-    """Casts an array to ``dtype``, which is anything that ``numpy.dtype`` accepts.
+    """Casts an array.
 
+    Parameters
+    ----------
+    dtype : dtype
+        Anything that ``numpy.dtype`` accepts.
+
+    Raises
+    ------
+    DatasetError
+        If there is no such dtype.
+
+    Examples
+    --------
     >>> TypeCast("int32")(np.array([1.0, 2.0]))
     array([1, 2], dtype=int32)
-
-    Raises:
-        DatasetError: if there is no such dtype.
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:

@@ -15,6 +15,8 @@ from mpiparallel.errors import DatasetError
 class HWC2CHW:
     """Turns an image (H, W, C) to (C, H, W); the dtype stays.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> HWC2CHW()(np.zeros((32, 64, 3))).shape
     (3, 32, 64)
@@ -32,12 +34,21 @@ class HWC2CHW:
 class ToTensor:
     """Turns an image (H, W, C) or (H, W) of 0 to 255 to (C, H, W) of 0.0 to 1.0 in ``output_type``.
 
+    Parameters
+    ----------
+    output_type : dtype
+        Of floating point.
+
+    Raises
+    ------
+    DatasetError
+        If ``output_type`` is no float dtype.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> ToTensor()(np.full((1, 2), 255, dtype=np.uint8))
     array([[[1., 1.]]], dtype=float32)
-
-    Raises:
-        DatasetError: if ``output_type`` is no float dtype.
     """
 
     def __init__(self, output_type: npt.DTypeLike = np.float32) -> None:

@@ -13,19 +13,30 @@ from mpiparallel.errors import DatasetError
 
 
 class RandomCrop:
-    """Cuts a part of ``size`` out of an image (H, W, C) or (H, W) at a random place; the dtype stays.
+    """Cuts a part out of an image (H, W, C) or (H, W) at a random place; the dtype stays.
 
-    ``size`` is (height, width), or the edge of a square. First the image gets ``padding`` pixels of ``fill_value``: on
-    all sides, (left and right, top and bottom), or (left, top, right, bottom). With ``pad_if_needed`` an image that is
-    smaller than ``size`` is padded on both sides by what it lacks. ``fill_value`` is 0 to 255, or one for each channel.
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width in pixels, or the edge of a square.
+    padding : int or sequence of int, optional
+        Pixels that the image gets first: on all sides, (left and right, top and bottom), or (left, top, right, bottom).
+    pad_if_needed : bool
+        Whether an image that is smaller than ``size`` is padded on both sides by what it lacks.
+    fill_value : int or tuple of int
+        Of those pixels: 0 to 255, or one for each channel.
 
+    Raises
+    ------
+    DatasetError
+        If a parameter has no meaning; when called, if the image is smaller than ``size``.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> RandomCrop(2)(np.arange(9).reshape(3, 3), generator=np.random.default_rng(1))
     array([[1, 2],
            [4, 5]])
-
-    Raises:
-        DatasetError: if a parameter has no meaning; when called, if the image is smaller than ``size``.
     """
 
     random = True
@@ -68,17 +79,26 @@ class RandomCrop:
 
 
 class CenterCrop:
-    """Cuts the middle of ``size`` out of an image (H, W, C) or (H, W); the dtype stays.
+    """Cuts the middle out of an image (H, W, C) or (H, W); the dtype stays.
 
-    ``size`` is (height, width), or the edge of a square. An image that is smaller is padded with 0 on both sides. Of an
-    odd number of pixels the one more is padded at the top or left, and cut off at the bottom or right.
+    An image that is smaller is padded with 0 on both sides. Of an odd number of pixels the one more is padded at the
+    top or left, and cut off at the bottom or right.
 
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width in pixels, or the edge of a square.
+
+    Raises
+    ------
+    DatasetError
+        If ``size`` is not positive.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> CenterCrop((1, 2))(np.arange(12).reshape(3, 4))
     array([[5, 6]])
-
-    Raises:
-        DatasetError: if ``size`` is not positive.
     """
 
     def __init__(self, size: int | Sequence[int]) -> None:

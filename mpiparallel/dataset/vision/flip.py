@@ -11,14 +11,23 @@ from mpiparallel.errors import DatasetError
 
 
 class RandomHorizontalFlip:
-    """Swaps left and right of an image (H, W, C) or (H, W) with probability ``prob``.
+    """Swaps left and right of an image (H, W, C) or (H, W) at random.
 
+    Parameters
+    ----------
+    prob : float
+        The probability, 0 to 1.
+
+    Raises
+    ------
+    DatasetError
+        If it is not from 0 to 1.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> RandomHorizontalFlip(prob=1.0)(np.array([[1, 2, 3]]), generator=np.random.default_rng(1))
     array([[3, 2, 1]])
-
-    Raises:
-        DatasetError: if ``prob`` is not from 0 to 1.
     """
 
     random = True

@@ -13,7 +13,13 @@ from mpiparallel.errors import DatasetError
 
 
 class Inter(IntEnum):
-    """MindSpore's names of interpolations; LINEAR is BILINEAR, CUBIC is BICUBIC."""
+    """MindSpore's names of interpolations; LINEAR is BILINEAR, CUBIC is BICUBIC.
+
+    Examples
+    --------
+    >>> Inter.LINEAR is Inter.BILINEAR
+    True
+    """
 
     NEAREST = 0
     ANTIALIAS = 1

@@ -13,20 +13,30 @@ from mpiparallel.dataset.vision.interpolation import Inter, checked_interpolatio
 
 
 class Resize:
-    """Interpolates an image (H, W, C) or (H, W) to ``size``, bilinearly unless told otherwise; the dtype stays.
+    """Interpolates an image (H, W, C) or (H, W); the dtype stays.
 
-    ``size`` is (height, width); one integer is the length of the shorter edge, and the longer one keeps the ratio,
-    rounded down. Pixels are areas, as in OpenCV's INTER_LINEAR, which MindSpore uses: pixel x of n is centred at (x +
-    0.5) / n of the edge, and beyond the outermost centres the outermost pixels go on. There is no smoothing before an
-    image is made smaller. ``interpolation`` is ``Inter.LINEAR``, ``NEAREST`` or ``CUBIC``. Integers are rounded to the
-    nearest; OpenCV's fixed-point arithmetic may give one less or more.
+    Pixels are areas, as in OpenCV's INTER_LINEAR, which MindSpore uses: pixel x of n is centred at (x + 0.5) / n of the
+    edge, and beyond the outermost centres the outermost pixels go on. There is no smoothing before an image is made
+    smaller. Integers are rounded to the nearest; OpenCV's fixed-point arithmetic may give one less or more.
 
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width in pixels; one integer is the length of the shorter edge, and the longer one keeps the ratio,
+        rounded down.
+    interpolation : Inter
+        ``Inter.LINEAR``, ``NEAREST`` or ``CUBIC``.
+
+    Raises
+    ------
+    DatasetError
+        If ``size`` is not positive, or for an interpolation that is not offered.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Resize((1, 4))(np.array([[0, 100]], dtype=np.uint8))
     array([[  0,  25,  75, 100]], dtype=uint8)
-
-    Raises:
-        DatasetError: if ``size`` is not positive, or for an interpolation that is not offered.
     """
 
     def __init__(self, size: int | Sequence[int], interpolation: Inter = Inter.LINEAR) -> None:

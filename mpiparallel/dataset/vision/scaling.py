@@ -16,12 +16,21 @@ FloatImage = npt.NDArray[np.float32]
 class Rescale:
     """Gives ``image * rescale + shift`` as float32, for an array of any shape.
 
+    Parameters
+    ----------
+    rescale, shift : float
+        Finite numbers.
+
+    Raises
+    ------
+    DatasetError
+        If a parameter is not a finite number.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Rescale(1 / 2, -1.0)(np.array([0, 3], dtype=np.uint8))
     array([-1. ,  0.5], dtype=float32)
-
-    Raises:
-        DatasetError: if a parameter is not a finite number.
     """
 
     def __init__(self, rescale: float, shift: float) -> None:
@@ -42,16 +51,24 @@ class Rescale:
 class Normalize:
     """Gives ``(image - mean) / std`` of each channel as float32, for an image (H, W, C).
 
-    With ``is_hwc=False`` the image is (C, H, W). ``mean`` and ``std`` have one value for each channel, in the units of
-    the image: after ``Rescale(1 / 255, 0)`` these are fractions of 1.
+    Parameters
+    ----------
+    mean, std : sequence of float
+        One for each channel, in the units of the image: after ``Rescale(1 / 255, 0)`` these are fractions of 1.
+    is_hwc : bool
+        False for an image (C, H, W).
 
+    Raises
+    ------
+    DatasetError
+        If a ``std`` is not positive, or the numbers of values differ; when called, if the image has another number of
+        channels.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Normalize([1.0, 2.0], [2.0, 4.0])(np.array([[[3, 4]]]))
     array([[[1. , 0.5]]], dtype=float32)
-
-    Raises:
-        DatasetError: if a ``std`` is not positive, or the numbers of values differ; when called, if the image has
-            another number of channels.
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], is_hwc: bool = True) -> None:

@@ -14,19 +14,40 @@ from mpiparallel.errors import DatasetError
 
 
 class SliceMode(IntEnum):
-    """What becomes of pixels that do not fill a patch: PAD fills it, DROP leaves them out."""
+    """What becomes of pixels that do not fill a patch: PAD fills it, DROP leaves them out.
+
+    Examples
+    --------
+    >>> SliceMode.PAD.name
+    'PAD'
+    """
 
     PAD = 0
     DROP = 1
 
 
 class SlicePatches:
-    """Cuts an image (H, W, C) or (H, W) into ``num_height`` x ``num_width`` equal patches, row by row.
+    """Cuts an image (H, W, C) or (H, W) into equal patches, row by row.
 
-    Where they do not come out even, ``slice_mode`` PAD makes the image larger at the bottom and right with pixels of
-    ``fill_value``, 0 to 255, and DROP cuts off what is over there. ``map`` with as many ``output_columns`` makes
-    columns of them. Raises DatasetError for a parameter without meaning, and for an image that is too small.
+    ``map`` with as many ``output_columns`` makes columns of them.
 
+    Parameters
+    ----------
+    num_height, num_width : int
+        How many.
+    slice_mode : SliceMode
+        Where they do not come out even, PAD makes the image larger at the bottom and right, and DROP cuts off what is
+        over.
+    fill_value : int
+        Of the new pixels, 0 to 255.
+
+    Raises
+    ------
+    DatasetError
+        For a parameter without meaning, and for an image that is too small.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> [patch.tolist() for patch in SlicePatches(1, 2)(np.arange(3).reshape(1, 3))]
     [[[0, 1]], [[2, 0]]]

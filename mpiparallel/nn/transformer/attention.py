@@ -26,10 +26,39 @@ class MultiHeadAttention(Cell):
     """``softmax(query @ key.T / sqrt(size_per_head)) @ value`` in each head, between linear layers.
 
     The batch is cut by data_parallel; heads, the columns of the first layers (``dense1``, ``dense2``, ``dense3``) and
-    the rows of the last (``projection``) by model_parallel (Shoeybi and others, "Megatron-LM", 2019). Shapes are read
-    from the inputs; where ``batch_size`` and the lengths say otherwise, a remark tells so. Softmax computes in
-    ``softmax_compute_type`` at least. Raises ConfigurationError when ``num_heads`` does not divide ``hidden_size``, and
-    for a value that an argument cannot have.
+    the rows of the last (``projection``) by model_parallel (Shoeybi and others, "Megatron-LM", 2019).
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        Only compared with the inputs: a remark tells where they say otherwise.
+    src_seq_length, tgt_seq_length : int
+        Likewise.
+    hidden_size : int
+        Elements of the vector of a position.
+    num_heads : int
+        Heads of attention; it divides ``hidden_size``.
+    hidden_dropout_rate, attention_dropout_rate : float
+        Probabilities, at least 0 and below 1, of the output and of attention.
+    softmax_compute_type : dtype
+        In which softmax computes at least.
+    param_init_type : dtype
+        Of the parameters.
+    parallel_config : OpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``num_heads`` does not divide ``hidden_size``, and for a value that an argument cannot have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mpiparallel import Tensor
+    >>> x, mask = Tensor(np.ones((2, 3, 8), np.float32)), Tensor(np.ones((2, 3, 3), np.float32))
+    >>> MultiHeadAttention(2, 3, 3, 8, 2)(x, x, x, mask)[0].shape
+    (2, 3, 8)
     """
 
     @checked

@@ -16,6 +16,15 @@ class AttentionMask(Cell):
 
     It is 1 where both positions are valid and the second is not after the first, 0 elsewhere.
 
+    Parameters
+    ----------
+    seq_length : int
+        Positions.
+    parallel_config : OpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Examples
+    --------
     >>> AttentionMask(3)(Tensor([[1.0, 1.0, 0.0]])).asnumpy()[0].tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """

@@ -21,6 +21,27 @@ class TransformerDecoderLayer(TransformerBlock):
 
     Everything is computed in the dtype of the inputs or ``param_init_type``, whichever is wider; layer norm and softmax
     in their compute types at least.
+
+    Parameters
+    ----------
+    hidden_size, ffn_hidden_size, num_heads, attention_dropout_rate, hidden_dropout_rate, post_layernorm_residual
+        As of TransformerEncoderLayer.
+    layernorm_compute_type, softmax_compute_type, param_init_type, hidden_act, parallel_config
+        As of TransformerEncoderLayer.
+    batch_size, src_seq_length, tgt_seq_length : int
+        Only compared with the inputs: a remark tells where they say otherwise.
+
+    Raises
+    ------
+    ConfigurationError
+        For a value that an argument cannot have.
+
+    Examples
+    --------
+    >>> from mpiparallel import Tensor
+    >>> x, mask = Tensor(np.ones((2, 3, 8), np.float32)), Tensor(np.ones((2, 3, 3), np.float32))
+    >>> TransformerDecoderLayer(8, 16, 2, 2, 3, 3)(x, mask, x, mask)[0].shape
+    (2, 3, 8)
     """
 
     @checked
@@ -90,8 +111,37 @@ class TransformerDecoderLayer(TransformerBlock):
 class TransformerDecoder(Cell):
     """``num_layers`` decoder layers, the cells of ``blocks``.
 
-    ``lambda_func(network, layer_id, offset, parallel_config, layers)`` is called on each layer and may set its pipeline
-    stage and fusion.
+    ``lambda_func(network, layer_id, offset, parallel_config, layers)`` may set the pipeline stage and fusion of a
+    layer.
+
+    Parameters
+    ----------
+    num_layers : int
+        How many.
+    batch_size, hidden_size, ffn_hidden_size, src_seq_length, tgt_seq_length, num_heads, attention_dropout_rate
+        As of TransformerDecoderLayer.
+    hidden_dropout_rate, post_layernorm_residual, layernorm_compute_type, softmax_compute_type, param_init_type
+        As of TransformerDecoderLayer.
+    hidden_act : str
+        As of TransformerDecoderLayer.
+    lambda_func : callable, optional
+        It is called on each layer.
+    offset : int
+        What it is told of the layers before.
+    parallel_config : TransformerOpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        For a value that an argument cannot have.
+
+    Examples
+    --------
+    >>> from mpiparallel import Tensor
+    >>> x, mask = Tensor(np.ones((2, 3, 8), np.float32)), Tensor(np.ones((2, 3, 3), np.float32))
+    >>> TransformerDecoder(2, 2, 8, 16, 3, 3, 2)(x, mask, x, mask)[0].shape
+    (2, 3, 8)
     """
 
     @checked

@@ -21,6 +21,43 @@ class TransformerEncoderLayer(TransformerBlock):
 
     Everything is computed in the dtype of the inputs or ``param_init_type``, whichever is wider; layer norm and softmax
     in their compute types at least.
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        Only compared with the inputs: a remark tells where they say otherwise.
+    hidden_size : int
+        Elements of the vector of a position.
+    ffn_hidden_size : int
+        Elements between the two layers of the feed-forward network.
+    num_heads : int
+        Heads of attention; it divides ``hidden_size``.
+    seq_length : int
+        Likewise only compared.
+    attention_dropout_rate, hidden_dropout_rate : float
+        Probabilities, at least 0 and below 1, of attention and of what is added to the residual.
+    post_layernorm_residual : bool
+        Whether the residual is what comes out of the layer norm.
+    layernorm_compute_type, softmax_compute_type : dtype
+        In which these compute at least.
+    param_init_type : dtype
+        Of the parameters.
+    hidden_act : str
+        A name for ``get_activation``.
+    parallel_config : OpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        For a value that an argument cannot have.
+
+    Examples
+    --------
+    >>> from mpiparallel import Tensor
+    >>> x, mask = Tensor(np.ones((2, 3, 8), np.float32)), Tensor(np.ones((2, 3, 3), np.float32))
+    >>> TransformerEncoderLayer(2, 8, 16, 2, 3)(x, mask)[0].shape
+    (2, 3, 8)
     """
 
     @checked
@@ -76,8 +113,35 @@ class TransformerEncoderLayer(TransformerBlock):
 class TransformerEncoder(Cell):
     """``num_layers`` encoder layers, the cells of ``blocks``.
 
-    ``lambda_func(network, layer_id, offset, parallel_config, layers)`` is called on each layer and may set its pipeline
-    stage and fusion.
+    ``lambda_func(network, layer_id, offset, parallel_config, layers)`` may set the pipeline stage and fusion of a
+    layer.
+
+    Parameters
+    ----------
+    num_layers : int
+        How many.
+    batch_size, hidden_size, ffn_hidden_size, seq_length, num_heads, attention_dropout_rate, hidden_dropout_rate
+        As of TransformerEncoderLayer.
+    hidden_act, post_layernorm_residual, layernorm_compute_type, softmax_compute_type, param_init_type
+        As of TransformerEncoderLayer.
+    lambda_func : callable, optional
+        It is called on each layer.
+    offset : int
+        What it is told of the layers before.
+    parallel_config : TransformerOpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        For a value that an argument cannot have.
+
+    Examples
+    --------
+    >>> from mpiparallel import Tensor
+    >>> x, mask = Tensor(np.ones((2, 3, 8), np.float32)), Tensor(np.ones((2, 3, 3), np.float32))
+    >>> TransformerEncoder(2, 2, 8, 16, 3, 2)(x, mask)[0].shape
+    (2, 3, 8)
     """
 
     @checked

@@ -19,6 +19,26 @@ class FeedForward(Cell):
 
     The rows of ``x`` are cut by data_parallel; the columns of ``mapping`` and the rows of ``projection`` by
     model_parallel, so that one AllReduce is needed forward and one backward.
+
+    Parameters
+    ----------
+    hidden_size : int
+        Elements of the vector of a position.
+    ffn_hidden_size : int
+        Elements between the two layers of the feed-forward network.
+    dropout_rate : float
+        Probability, at least 0 and below 1.
+    hidden_act : str
+        A name for ``get_activation``.
+    param_init_type : dtype
+        Of the parameters.
+    parallel_config : OpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Examples
+    --------
+    >>> FeedForward(8, 16, 0.1)(Tensor(np.ones((2, 3, 8), np.float32))).shape
+    (2, 3, 8)
     """
 
     @checked

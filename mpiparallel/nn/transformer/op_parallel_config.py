@@ -73,6 +73,18 @@ class CheckedConfig:
 class OpParallelConfig(CheckedConfig):
     """Cuts of one layer: its batch into ``data_parallel`` parts, its weights into ``model_parallel``.
 
+    Parameters
+    ----------
+    data_parallel, model_parallel : int
+        At least 1.
+
+    Raises
+    ------
+    ConfigurationError
+        For a wrong value, and for a name that it does not have, also when set later.
+
+    Examples
+    --------
     >>> OpParallelConfig(2, 4)
     OpParallelConfig(data_parallel=2, model_parallel=4)
     """
@@ -85,7 +97,20 @@ class OpParallelConfig(CheckedConfig):
 
 @dataclass
 class EmbeddingOpParallelConfig(OpParallelConfig):
-    """Cuts of an embedding: its table is whole with ``vocab_emb_dp``, else its rows are cut by ``model_parallel``."""
+    """Cuts of an embedding: its table is whole with ``vocab_emb_dp``, else its rows are cut by ``model_parallel``.
+
+    Parameters
+    ----------
+    data_parallel, model_parallel : int
+        At least 1.
+    vocab_emb_dp : bool
+        Whether the table is whole on every rank.
+
+    Examples
+    --------
+    >>> EmbeddingOpParallelConfig(2, 4, vocab_emb_dp=False).dp_mp_config
+    OpParallelConfig(data_parallel=2, model_parallel=4)
+    """
 
     checks: ClassVar[Mapping[str, Check]] = {**OpParallelConfig.checks, "vocab_emb_dp": _check_flag}
 
@@ -101,7 +126,17 @@ class EmbeddingOpParallelConfig(OpParallelConfig):
 class TransformerRecomputeConfig(CheckedConfig):
     """Whether layers compute again in the backward pass what they would else keep, as ``Cell.recompute`` says.
 
-    ``recompute_slice_activation`` changes nothing: of what is computed again, each rank does its part.
+    Parameters
+    ----------
+    recompute, parallel_optimizer_comm_recompute, mp_comm_recompute : bool
+        As for ``Cell.recompute``.
+    recompute_slice_activation : bool
+        It changes nothing: of what is computed again, each rank does its part.
+
+    Examples
+    --------
+    >>> TransformerRecomputeConfig(recompute=True).recompute
+    True
     """
 
     checks: ClassVar[Mapping[str, Check]] = {
@@ -121,11 +156,32 @@ class TransformerRecomputeConfig(CheckedConfig):
 class TransformerOpParallelConfig(CheckedConfig):
     """Cuts of a whole transformer.
 
-    ``optimizer_shard`` turns the parallel optimizer on, as
-    ``set_auto_parallel_context(enable_parallel_optimizer=True)``; ``gradient_aggregation_group`` is into how many
-    groups the layers are put whose gradients may be fused; ``recompute`` is for each layer of encoder and decoder.
-    Raises ConfigurationError for wrong values, given or assigned later, and for what is not implemented yet: more than
-    one ``pipeline_stage`` or ``expert_parallel`` way.
+    Parameters
+    ----------
+    data_parallel, model_parallel : int
+        Into how many parts the batch is cut, and the weights.
+    expert_parallel, pipeline_stage : int
+        1: more are not implemented yet.
+    micro_batch_num : int
+        At least 1.
+    recompute : TransformerRecomputeConfig or bool
+        For each layer of encoder and decoder.
+    optimizer_shard : bool
+        Turns the parallel optimizer on, as ``set_auto_parallel_context(enable_parallel_optimizer=True)``.
+    gradient_aggregation_group : int
+        Into how many groups the layers are put whose gradients may be fused.
+    vocab_emb_dp : bool
+        Whether tables of embeddings are whole on every rank.
+
+    Raises
+    ------
+    ConfigurationError
+        For wrong values, given or set later, and for what is not implemented yet.
+
+    Examples
+    --------
+    >>> TransformerOpParallelConfig(data_parallel=2, model_parallel=4).dp_mp_config
+    OpParallelConfig(data_parallel=2, model_parallel=4)
     """
 
     checks: ClassVar[Mapping[str, Check]] = {

@@ -23,8 +23,37 @@ class Transformer(Cell):
 
     The batch is cut by ``parallel_config.data_parallel``, heads and hidden layers by ``model_parallel``; neither has to
     divide what it cuts. Everything is computed in the dtype of the inputs or ``param_init_type``, whichever is wider.
-    Without encoder layers there must be no decoder layers: use TransformerDecoder. Raises ConfigurationError for that
-    and for ``use_past``, which is not implemented yet.
+
+    Parameters
+    ----------
+    hidden_size, batch_size, ffn_hidden_size, src_seq_length, tgt_seq_length, num_heads, attention_dropout_rate
+        As of TransformerDecoderLayer.
+    hidden_dropout_rate, hidden_act, post_layernorm_residual, layernorm_compute_type, softmax_compute_type
+        As of TransformerDecoderLayer.
+    param_init_type : dtype
+        As of TransformerDecoderLayer.
+    encoder_layers, decoder_layers : int
+        How many; without encoder layers there must be no decoder layers: use TransformerDecoder.
+    lambda_func : callable, optional
+        As of TransformerEncoder.
+    use_past : bool
+        False: keeping keys and values is not implemented yet.
+    parallel_config : TransformerOpParallelConfig, optional
+        The cuts; by default there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        For what cannot be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mpiparallel import Tensor
+    >>> x, mask = Tensor(np.ones((2, 3, 8), np.float32)), Tensor(np.ones((2, 3, 3), np.float32))
+    >>> network = Transformer(8, 2, 16, 3, 3, encoder_layers=1, decoder_layers=1)
+    >>> network(x, mask, x, mask, mask)[0].shape
+    (2, 3, 8)
     """
 
     @checked

@@ -16,9 +16,22 @@ from mpiparallel.nn.transformer.op_parallel_config import EmbeddingOpParallelCon
 class VocabEmbedding(Cell):
     """The rows of ``embedding_table`` at ids (batch, length), and the table itself.
 
-    The ids are cut by ``data_parallel``. The table, of shape (vocab_size, embedding_size), is whole on every rank with
-    ``vocab_emb_dp``; else its rows are cut by ``model_parallel``. ``param_init`` may be a tensor of ``initializer``,
-    whose dtype the table then has.
+    The ids are cut by ``data_parallel``.
+
+    Parameters
+    ----------
+    vocab_size, embedding_size : int
+        Rows of the table, and elements of one.
+    parallel_config : EmbeddingOpParallelConfig, optional
+        The table is whole on every rank with ``vocab_emb_dp``; else its rows are cut by ``model_parallel``.
+    param_init : str, Initializer or Tensor
+        First values; of a tensor of ``initializer`` the table has the dtype.
+
+    Examples
+    --------
+    >>> vectors, table = VocabEmbedding(10, 4)(Tensor([[1, 2, 3]]))
+    >>> vectors.shape, table.shape
+    ((1, 3, 4), (10, 4))
     """
 
     @checked
