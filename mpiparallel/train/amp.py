@@ -63,8 +63,40 @@ def build_train_network(
 ) -> TrainOneStepCell:
     """Return the cell that trains ``network``, in the precision of ``level``, on the loss of ``loss_fn`` in float32.
 
-    Without a manager the loss is scaled for "O2" only, dynamically (MindSpore's rule). Raises ConfigurationError for an
-    unknown level, and for an optimizer whose ``loss_scale`` does not fit the manager.
+    Parameters
+    ----------
+    network : Cell
+        It returns the loss where there is no ``loss_fn``.
+    optimizer : Optimizer
+        Of its parameters.
+    loss_fn : Cell, optional
+        It takes the outputs and the label.
+    level, keep_batchnorm_fp32
+        As for ``auto_mixed_precision``.
+    boost_level : str
+        "O0".
+    loss_scale_manager : LossScaleManager, optional
+        Without one the loss is scaled for "O2" only, dynamically (MindSpore's rule).
+    accumulation_steps : int
+        As of ``TrainOneStepCell``.
+
+    Returns
+    -------
+    TrainOneStepCell
+        Called on a batch it returns the loss.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown level, and for an optimizer whose ``loss_scale`` does not fit the manager.
+
+    Examples
+    --------
+    >>> from mpiparallel import Tensor, nn
+    >>> network = nn.Dense(1, 1, weight_init="zeros")
+    >>> step = build_train_network(network, nn.SGD(network.trainable_params(), 0.25), nn.MSELoss())
+    >>> float(step(Tensor([[1.0]]), Tensor([[2.0]])))
+    4.0
     """
     if boost_level != "O0":
         raise ConfigurationError(f"boost_level {boost_level!r} is not implemented; use 'O0'")

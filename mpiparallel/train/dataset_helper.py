@@ -20,11 +20,25 @@ Batch = tuple[Tensor, ...]
 class DatasetHelper:
     """The batches of a dataset, an epoch in each ``for`` loop.
 
-    Without ``dataset_sink_mode`` a loop yields each batch, a tuple of tensors. With it, it yields ``()`` for each of
-    ``sink_size`` batches, -1 for all of an epoch, and the network of ``connect_network_with_dataset`` takes the batches
-    itself, from epoch to epoch. ``epoch_num`` is MindSpore's, and limits nothing, as a remark says. Raises
-    ConfigurationError for what is no dataset or no size.
+    Parameters
+    ----------
+    dataset : Dataset
+        Batched.
+    dataset_sink_mode : bool
+        Without it a loop yields each batch, a tuple of tensors. With it, it yields ``()`` for each of ``sink_size``
+        batches, and the network of ``connect_network_with_dataset`` takes the batches itself, from epoch to epoch.
+    sink_size : int
+        -1 for all of an epoch.
+    epoch_num : int
+        MindSpore's; limits nothing, as a remark says.
 
+    Raises
+    ------
+    ConfigurationError
+        For what is no dataset or no size.
+
+    Examples
+    --------
     >>> from mpiparallel.dataset import NumpySlicesDataset
     >>> data = NumpySlicesDataset(np.arange(4.0), ["x"], shuffle=False).batch(2)
     >>> [batch.asnumpy().tolist() for batch, in DatasetHelper(data, dataset_sink_mode=False)]
@@ -103,10 +117,27 @@ class _Connected(Cell):
 
 
 def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -> Cell:
-    """Return a cell that, called without inputs, runs ``network`` on the next batch of the helper's dataset.
+    """Return a cell that, called without inputs, runs a network on the next batch of a dataset.
 
-    It has the parameters of ``network``. Raises ConfigurationError unless the helper is in sink mode.
+    Parameters
+    ----------
+    network : Cell
+        Its parameters are those of the cell.
+    dataset_helper : DatasetHelper
+        In sink mode.
 
+    Returns
+    -------
+    Cell
+        It returns what ``network`` returns.
+
+    Raises
+    ------
+    ConfigurationError
+        Unless the helper is in sink mode.
+
+    Examples
+    --------
     >>> from mpiparallel import nn
     >>> from mpiparallel.dataset import NumpySlicesDataset
     >>> helper = DatasetHelper(NumpySlicesDataset(np.arange(4.0), ["x"], shuffle=False).batch(2))

@@ -45,17 +45,48 @@ def load_distributed_checkpoint(
 ) -> tuple[list[str], list[str]]:
     """Load the files of all ranks of a training into a network that is cut otherwise, or not at all.
 
-    ``checkpoint_filenames`` are those of rank 0, 1, ... of the training, of any format; ``train_strategy_filename``,
-    or ``strategy_ckpt_load_file`` of the context, is its strategy file. What ``ModelCheckpoint`` has saved needs none:
-    its folder may be given, of which the newest checkpoint is taken, or ``<folder>/<prefix>-<epoch>_<step>``. This rank
-    reads only what it needs: of a compiled network the slices that it holds, of another whole parameters; of what was
-    each rank's own, that of rank 0. ``predict_strategy`` is what ``Model.infer_train_layout`` or
-    ``infer_predict_layout`` has returned, which compile; the network must be cut as it says. A missing or damaged file
-    is replaced by that of a rank with the same slices.
+    This rank reads only what it needs: of a compiled network the slices that it holds, of another whole parameters; of
+    what was each rank's own, that of rank 0. A missing or damaged file is replaced by that of a rank with the same
+    slices.
 
-    Returns the names that only the network has, and those that only the files have. Raises CheckpointError,
-    StrategyFileError or ConfigurationError, with nothing changed, where files, strategy and network do not fit, and
-    where a slice is lost; where a parameter that no strategy names is not the same whole tensor on all ranks, too.
+    Parameters
+    ----------
+    network : Cell
+        What the parameters are loaded into.
+    checkpoint_filenames : list of str or Path, or one
+        The files of rank 0, 1, ... of the training, of any format. Or the folder of a ``ModelCheckpoint``, of which the
+        newest checkpoint is taken, or ``<folder>/<prefix>-<epoch>_<step>``.
+    predict_strategy : dict, optional
+        What ``Model.infer_train_layout`` or ``infer_predict_layout`` has returned, which compile; the network must be
+        cut as it says.
+    train_strategy_filename : str or Path, optional
+        The strategy file of the training; without it ``strategy_ckpt_load_file`` of the context. What
+        ``ModelCheckpoint`` has saved needs none.
+    strict_load : bool
+        Whether dtypes must be equal; else floats may differ.
+    dec_key, dec_mode
+        Encryption is refused.
+
+    Returns
+    -------
+    tuple of list of str
+        The names that only the network has, and those that only the files have.
+
+    Raises
+    ------
+    CheckpointError, StrategyFileError, ConfigurationError
+        With nothing changed, where files, strategy and network do not fit, and where a slice is lost; where a parameter
+        that no strategy names is not the same whole tensor on all ranks, too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mpiparallel import nn
+    >>> from mpiparallel.train.serialization import save_checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_checkpoint(nn.Dense(2, 1), f"{folder}/net.ckpt")
+    ...     load_distributed_checkpoint(nn.Dense(2, 1), [f"{folder}/net.ckpt"])
+    ([], [])
     """
     check_protection("load_distributed_checkpoint", dec_key, dec_mode=dec_mode)
     known = {parameter.name: parameter for parameter in network.get_parameters() if not parameter.transient}
@@ -120,14 +151,34 @@ def _slice_of(state: StoredState, parameter: Parameter, is_own: bool, strict: bo
 
 
 def merge_sliced_parameter(sliced_parameters: Sequence[Any], strategy: Mapping[str, Any] | None = None) -> Parameter:
-    """Return the whole parameter of which each rank holds one of the slices, given in the order of the ranks.
+    """Return the whole parameter of which each rank holds one of the slices.
 
-    ``strategy`` is what ``build_searched_strategy`` returns; without it the slices follow one another along dim 0.
-    Shards of the parallel optimizer are merged too. The parameter has the name and the kind of the first slice. Raises
-    KeyError where the strategy does not name it, CheckpointError or StrategyFileError, ValueErrors both, where the
-    slices do not fit the strategy or copies differ, and ConfigurationError where ranks are given the same memory: a
-    network into which one file after another was loaded holds only the last.
+    Shards of the parallel optimizer are merged too. The parameter has the name and the kind of the first slice.
 
+    Parameters
+    ----------
+    sliced_parameters : list of Parameter
+        In the order of the ranks.
+    strategy : dict, optional
+        What ``build_searched_strategy`` returns; without it the slices follow one another along dim 0.
+
+    Returns
+    -------
+    Parameter
+        Of the global shape.
+
+    Raises
+    ------
+    KeyError
+        Where the strategy does not name it.
+    CheckpointError, StrategyFileError
+        ValueErrors both, where the slices do not fit the strategy or copies differ.
+    ConfigurationError
+        Where ranks are given the same memory: a network into which one file after another was loaded holds only the
+        last.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> slices = [Parameter(np.array([[1.0, 2.0]]), "w"), Parameter(np.array([[3.0, 4.0]]), "w")]
     >>> merge_sliced_parameter(slices).asnumpy().tolist()

@@ -16,12 +16,39 @@ FORMATS: Final = ("AIR", "MINDIR", "ONNX")
 
 
 def export(net: Cell, *inputs: Any, file_name: str | Path, file_format: str, **kwargs: Any) -> NoReturn:
-    """Save the whole parameters of ``net`` as ``<file_name>.ckpt``, and raise: models for others are not written.
+    """Save the whole parameters of a network as ``<file_name>.ckpt``, and raise: models for others are not written.
 
-    ``inputs`` are what the network would be exported for; they are run through it first, so that a wrong shape shows
-    here. MindSpore reads the file, and its own ``export`` writes "MINDIR", "ONNX" or "AIR" from it and the same network
-    there. Where the network is cut all ranks call it together. Always raises ConfigurationError, which names the file,
-    or what is wrong with the arguments.
+    MindSpore reads the file, and its own ``export`` writes the model from it and the same network there. Where the
+    network is cut all ranks call it together.
+
+    Parameters
+    ----------
+    net : Cell
+        The network.
+    *inputs : Tensor or array
+        What it would be exported for; they are run through it first, so that a wrong shape shows here.
+    file_name : str or Path
+        Without suffix.
+    file_format : {"MINDIR", "ONNX", "AIR"}
+        Of the model.
+    **kwargs
+        MindSpore's.
+
+    Raises
+    ------
+    ConfigurationError
+        Always: it names the file, or what is wrong with the arguments.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mpiparallel import nn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         export(nn.Dense(2, 1), file_name=f"{folder}/net", file_format="MINDIR")
+    ...     except ConfigurationError:
+    ...         [path.name for path in Path(folder).iterdir()]
+    ['net.ckpt']
     """
     if file_format not in FORMATS:
         raise ConfigurationError(f"export: file_format {file_format!r} is not one of {', '.join(FORMATS)}")

@@ -22,20 +22,45 @@ from mpiparallel.train.saved_slice import SavedSlice
 def load_param_into_net(
     net: Any, parameter_dict: Mapping[str, Any], strict_load: bool = False, remove_redundancy: bool = False
 ) -> tuple[list[str], list[str]]:
-    """Overwrite the parameters of a network or optimizer; return the names that only it has, and only the dict.
+    """Overwrite the parameters of a network or optimizer; nothing is changed unless everything fits.
 
-    The dict has parameters, tensors or arrays; texts are left alone. Each is a rank's slice or a whole tensor, of which
-    the rank takes its slice; for a slice of a checkpoint that is another one than the rank's, the rank's is read from
-    the shards. A network that is cut must be compiled first (``Model.build``) where it is given slices that come from
-    elsewhere, so that its own are known. Nothing is changed unless everything fits: raises CheckpointError, naming
-    parameter, shapes and dtypes, for another shape, and for another dtype unless both are floats and ``strict_load`` is
-    not set.
+    A network that is cut must be compiled first (``Model.build``) where it is given slices that come from elsewhere, so
+    that its own are known. With the "random_draws" of ``save_checkpoint`` random operators go on as if as many draws
+    had been made here.
 
-    With ``remove_redundancy`` each rank gives only some of the slices that it shares with others, as it has loaded them
-    from a checkpoint of ``CheckpointConfig(remove_redundancy=True)``, and gets the rest from the ranks that hold the
-    same; all ranks call it together.
+    Parameters
+    ----------
+    net : Cell or Optimizer
+        Its parameters are overwritten.
+    parameter_dict : dict
+        Parameters, tensors or arrays by name; texts are left alone. Each is a rank's slice or a whole tensor, of which
+        the rank takes its slice; for a slice of a checkpoint that is another one than the rank's, the rank's is read
+        from the shards.
+    strict_load : bool
+        Whether dtypes must be equal; else floats may differ.
+    remove_redundancy : bool
+        Whether each rank gives only some of the slices that it shares with others, as it has loaded them from a
+        checkpoint of ``CheckpointConfig(remove_redundancy=True)``, and gets the rest from the ranks that hold the same;
+        all ranks call it together.
 
-    With the "random_draws" of ``save_checkpoint`` random operators go on as if as many draws had been made here.
+    Returns
+    -------
+    tuple of list of str
+        The names that only ``net`` has, and those that only the dict has.
+
+    Raises
+    ------
+    CheckpointError
+        For another shape, and for another dtype: it names parameter, shapes and dtypes.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> network = nn.Dense(2, 1)
+    >>> load_param_into_net(network, {"weight": np.ones((1, 2), np.float32), "other": np.ones(1)})
+    (['bias'], ['other'])
+    >>> network.weight.asnumpy().tolist()
+    [[1.0, 1.0]]
     """
     known = {parameter.name: parameter for parameter in net.get_parameters() if not parameter.transient}
     given = {name: value for name, value in parameter_dict.items() if not isinstance(value, str)}

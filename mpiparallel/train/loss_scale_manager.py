@@ -7,7 +7,16 @@ from mpiparallel.nn.wrap.loss_scale import DynamicLossScaleUpdateCell, FixedLoss
 
 
 class LossScaleManager:
-    """What says the scale of the loss; a subclass says how it changes."""
+    """What says the scale of the loss; a subclass says how it changes.
+
+    Examples
+    --------
+    >>> class Doubled(LossScaleManager):
+    ...     def get_loss_scale(self):
+    ...         return 2.0
+    >>> Doubled().get_loss_scale()
+    2.0
+    """
 
     def get_loss_scale(self) -> float:
         """Return the first scale."""
@@ -21,10 +30,21 @@ class LossScaleManager:
 class FixedLossScaleManager(LossScaleManager):
     """A scale that stays as it is.
 
-    With ``drop_overflow_update`` a step that overflows changes nothing. Without it overflow is not looked for, and the
-    optimizer must be given ``loss_scale`` too, to take the scale back. Raises ConfigurationError unless ``loss_scale``
-    is a number above 0.
+    Parameters
+    ----------
+    loss_scale : float
+        Above 0.
+    drop_overflow_update : bool
+        Whether a step that overflows changes nothing. Without it overflow is not looked for, and the optimizer must be
+        given ``loss_scale`` too, to take the scale back.
 
+    Raises
+    ------
+    ConfigurationError
+        When the scale is not above 0.
+
+    Examples
+    --------
     >>> FixedLossScaleManager(1024.0).get_loss_scale()
     1024.0
     """
@@ -47,10 +67,24 @@ class FixedLossScaleManager(LossScaleManager):
 
 
 class DynamicLossScaleManager(LossScaleManager):
-    """A scale that an overflow divides by ``scale_factor``, and ``scale_window`` steps without one multiply by it.
+    """A scale that an overflow divides, and that steps without one multiply.
 
-    Raises ConfigurationError unless ``init_loss_scale`` and ``scale_window`` are above 0 and ``scale_factor`` above 1.
+    Parameters
+    ----------
+    init_loss_scale : float
+        The first, above 0.
+    scale_factor : int
+        By which it is divided and multiplied, above 1.
+    scale_window : int
+        After how many steps without overflow it is multiplied, above 0.
 
+    Raises
+    ------
+    ConfigurationError
+        For values out of range.
+
+    Examples
+    --------
     >>> DynamicLossScaleManager(2.0**16, 2, 1000).get_loss_scale()
     65536.0
     """

@@ -176,6 +176,14 @@ def load_checkpoint(
     ------
     CheckpointError
         When the file is missing or damaged, and for a shard that lacks slices without ``remove_redundancy``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_checkpoint({"weight": np.ones(2), "bias": np.zeros(1)}, f"{folder}/net.ckpt")
+    ...     sorted(load_checkpoint(f"{folder}/net.ckpt", filter_prefix="bias"))
+    ['weight']
     """
     check_protection("load_checkpoint", dec_key, crc_check, dec_mode=dec_mode)
     path = existing_file(ckpt_file_name) if format is None else Path(ckpt_file_name)

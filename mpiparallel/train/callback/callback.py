@@ -47,7 +47,20 @@ class CallbackParameters:
 
 
 class RunContext:
-    """What a callback is handed: the parameters of the run, and the way to end it."""
+    """What a callback is handed: the parameters of the run, and the way to end it.
+
+    Parameters
+    ----------
+    original_args : CallbackParameters
+        What a callback may look at.
+
+    Examples
+    --------
+    >>> context = RunContext(CallbackParameters(cur_step_num=3))
+    >>> context.request_stop()
+    >>> context.original_args().cur_step_num, context.get_stop_requested()
+    (3, True)
+    """
 
     def __init__(self, original_args: CallbackParameters) -> None:
         self._parameters = original_args
@@ -91,6 +104,20 @@ class Callback:
     """Something to do at the moments of a training; a subclass overrides the moments that it wants.
 
     One whose moments call collectives sets ``on_all_ranks``: a training in which some rank lacks it is refused.
+
+    Examples
+    --------
+    >>> from mpiparallel import Model, nn
+    >>> from mpiparallel.dataset import NumpySlicesDataset
+    >>> data = NumpySlicesDataset(([[1.0]] * 2, [[2.0]] * 2), ["x", "y"], shuffle=False).batch(1)
+    >>> network = nn.Dense(1, 1, weight_init="zeros").to_float("float64")
+    >>> model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.25))
+    >>> class Count(Callback):
+    ...     def step_end(self, run_context):
+    ...         print(run_context.original_args().cur_step_num)
+    >>> model.train(1, data, Count(), dataset_sink_mode=False)
+    1
+    2
     """
 
     on_all_ranks = False

@@ -30,18 +30,44 @@ class ModelCheckpoint(Callback):
     """Save the state of the training as one HDF5 shard a rank: ``<directory>/rank_<r>/<prefix>-<epoch>_<step>.h5``.
 
     ``step`` is that in the epoch. A checkpoint counts once ``<directory>/<prefix>-<epoch>_<step>.manifest.json`` is
-    written, after all shards. All ranks name the same directory, "checkpoints" unless given; one that ends in
-    ``rank_<r>``, with the rank's number, means the folder above. Or each names its own, like ``ckpt_<r>``, or works in
-    a folder of its own: then its shards are in that folder itself, and the manifest in the one above them all. Where
-    the folder has checkpoints of the prefix from an earlier run, the prefix becomes ``<prefix>_1`` and so on, on all
-    ranks alike; but a training that ``Model.resume`` has taken from there goes on under the prefix that it had, after
-    deleting its shards that were never committed. Rank 0's strategy and group files, where the context asks for them,
-    are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``, so that a later training that is cut otherwise
-    leaves them alone. ``last_checkpoint`` is the file with this rank's slices in the newest checkpoint,
-    ``last_manifest`` its manifest. What is not committed when an error ends the training is deleted.
+    written, after all shards. Where the folder has checkpoints of the prefix from an earlier run, the prefix becomes
+    ``<prefix>_1`` and so on, on all ranks alike; but a training that ``Model.resume`` has taken from there goes on
+    under the prefix that it had, after deleting its shards that were never committed. Rank 0's strategy and group
+    files, where the context asks for them, are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``, so
+    that a later training that is cut otherwise leaves them alone. ``last_checkpoint`` is the file with this rank's
+    slices in the newest checkpoint, ``last_manifest`` its manifest. What is not committed when an error ends the
+    training is deleted.
 
-    Raises CheckpointError on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
-    ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.
+    Parameters
+    ----------
+    prefix : str
+        With which names of files begin.
+    directory : str or Path, optional
+        The same for all ranks, "checkpoints" unless given; one that ends in ``rank_<r>``, with the rank's number, means
+        the folder above. Or each rank names its own, like ``ckpt_<r>``, or works in a folder of its own: then its
+        shards are in that folder itself, and the manifest in the one above them all.
+    config : CheckpointConfig, optional
+        When it saves, and what.
+
+    Raises
+    ------
+    CheckpointError
+        In a training, on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
+        ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.
+
+    Examples
+    --------
+    >>> from mpiparallel import Model, nn
+    >>> from mpiparallel.dataset import NumpySlicesDataset
+    >>> data = NumpySlicesDataset(([[1.0]] * 2, [[2.0]] * 2), ["x", "y"], shuffle=False).batch(1)
+    >>> network = nn.Dense(1, 1, weight_init="zeros").to_float("float64")
+    >>> model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.25))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = ModelCheckpoint("line", folder)
+    ...     model.train(1, data, checkpoint, dataset_sink_mode=False)
+    ...     checkpoint.last_checkpoint.name
+    'line-1_2.h5'
     """
 
     on_all_ranks = True

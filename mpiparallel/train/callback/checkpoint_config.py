@@ -18,26 +18,54 @@ _INFORMATION: Final = ("epoch_num", "step_num")
 class CheckpointConfig:
     """When ``ModelCheckpoint`` saves, and what; names and places are those of MindSpore's class.
 
-    It saves every ``save_checkpoint_steps`` steps, or every ``save_checkpoint_seconds`` where these are set, and at the
-    end of a training. ``keep_checkpoint_max`` are kept, the newest always; with ``keep_checkpoint_per_n_minutes`` one
-    is kept instead of each so many minutes, and the newest. Whole checkpoints are deleted, manifest first.
+    It saves at the end of a training too. By default, unlike in MindSpore, each rank writes its slices: a checkpoint of
+    slices loads on any number of ranks too. Whole checkpoints are deleted, manifest first.
 
-    With ``integrated_save`` rank 0 gathers whole tensors and writes the only file, for programs of one device; it must
-    have memory for all of them, and of what is each rank's own, such as moving averages of its own batches, there is
-    rank 0's. By default, unlike in MindSpore, each rank writes its slices: a checkpoint of slices loads on any number
-    of ranks too. With ``remove_redundancy`` a slice that several ranks hold is written by one of them, so that there is
-    no replica to recover it from. With ``async_save`` a step waits only until its slices are copied; a thread writes
-    them, and the checkpoint is committed at the end of a later step.
+    Parameters
+    ----------
+    save_checkpoint_steps : int
+        Every how many steps.
+    save_checkpoint_seconds : int
+        Every how many seconds, instead, where it is set.
+    keep_checkpoint_max : int
+        How many are kept, the newest always.
+    keep_checkpoint_per_n_minutes : int
+        Where it is set, one is kept instead of each so many minutes, and the newest.
+    integrated_save : bool
+        Whether rank 0 gathers whole tensors and writes the only file, for programs of one device; it must have memory
+        for all of them, and of what is each rank's own, such as moving averages of its own batches, there is rank 0's.
+    async_save : bool or str
+        Whether a step waits only until its slices are copied; a thread writes them, and the checkpoint is committed at
+        the end of a later step.
+    saved_network : Cell, optional
+        A part of the network, of which alone the parameters are saved; no training can be resumed from it.
+    append_info : sequence, optional
+        "epoch_num", "step_num" and dicts by name of numbers and tensors, which each file then has besides, and of
+        texts, which only the manifest has.
+    enc_key, enc_mode
+        Encryption is refused.
+    exception_save : bool
+        False.
+    crc_check : bool
+        Digests are always written, whatever it says.
+    remove_redundancy : bool
+        Whether a slice that several ranks hold is written by one of them, so that there is no replica to recover it
+        from.
+    format : {"h5", "ckpt", "safetensors"}
+        Of the shards: "h5", whose every MiB has a digest, "ckpt" as MindSpore's files are; a training resumes from any.
+    on_error : {"raise", "warn"}
+        Where a save fails, for example because the disk is full: "warn" says so and trains on, "raise" raises
+        CheckpointError on all ranks.
+    save_ckpt_steps, keep_ckpt_max : int, optional
+        ``save_checkpoint_steps`` and ``keep_checkpoint_max``, as one of the tutorials has them.
 
-    ``saved_network`` is a part of the network, of which alone the parameters are saved; no training can be resumed from
-    it. ``append_info`` lists "epoch_num", "step_num" and dicts by name of numbers and tensors, which each file then has
-    besides, and of texts, which only the manifest has. ``on_error`` "warn" says so when a save fails, for example
-    because the disk is full, and trains on; "raise" raises CheckpointError on all ranks. Digests are always written,
-    whatever ``crc_check`` says. ``format`` is that of the shards: "h5", whose every MiB has a digest, or "ckpt" as
-    MindSpore's files are, or "safetensors"; a training resumes from any. ``save_ckpt_steps`` and ``keep_ckpt_max``, as
-    one of the tutorials has them, are ``save_checkpoint_steps`` and ``keep_checkpoint_max``. Raises ConfigurationError
-    for what cannot be.
+    Raises
+    ------
+    ConfigurationError
+        For what cannot be.
 
+    Examples
+    --------
     >>> CheckpointConfig(save_checkpoint_steps=32, keep_checkpoint_max=2, async_save=True).async_save
     True
     >>> CheckpointConfig(format="npz")

@@ -35,14 +35,10 @@ class _Findings:
 
 
 class LossGuard(Callback):
-    """Look at loss and gradients in each step, and act by ``policy`` where some rank's are infinite or no number.
+    """Look at loss and gradients in each step, and act where some rank's are infinite or no number.
 
-    "stop" raises NonFiniteError on all ranks; weights, optimizer states and moving averages are those from before the
-    step, and checkpoints stay as they are. "skip" leaves the update out, says so, and goes on; after ``limit`` such
-    steps in a row it stops. "rollback" goes back to the state that a ModelCheckpoint has committed last, and on with
-    the batches that follow, likewise up to ``limit`` times in a row; it stops where nothing is committed. "warn" makes
-    the update and says so. "off" does not look. The message names step, ranks, and the first weight whose gradient is
-    concerned. All ranks decide alike, by one small AllReduce in the program.
+    The message names step, ranks, and the first weight whose gradient is concerned. All ranks decide alike, by one
+    small AllReduce in the program.
 
     A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
     "rollback" and "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of
@@ -50,11 +46,27 @@ class LossGuard(Callback):
     step, moving averages are not held back. ``skipped_steps`` are the steps found unsound and left out. A training
     whose loss is scaled has a guard that skips, with a limit of 100, unless it is given one.
 
-    >>> LossGuard("ignore")
-    Traceback (most recent call last):
-    ...
-    mpiparallel.errors.ConfigurationError: LossGuard: policy 'ignore' is not one of 'stop', 'skip', \
-'rollback', 'warn', 'off'
+    Parameters
+    ----------
+    policy : {"stop", "skip", "rollback", "warn", "off"}
+        "stop" raises NonFiniteError on all ranks; weights, optimizer states and moving averages are those from before
+        the step, and checkpoints stay as they are. "skip" leaves the update out, says so, and goes on. "rollback" goes
+        back to the state that a ModelCheckpoint has committed last, and on with the batches that follow; it stops where
+        nothing is committed. "warn" makes the update and says so. "off" does not look.
+    limit : int
+        After how many such steps in a row "skip" and "rollback" stop; at least 1.
+    stream : file, optional
+        Where it writes; by default stdout.
+
+    Raises
+    ------
+    ConfigurationError
+        For another ``policy`` or ``limit``.
+
+    Examples
+    --------
+    >>> LossGuard("skip", limit=3).policy
+    'skip'
     """
 
     on_all_ranks = True

@@ -15,8 +15,30 @@ from mpiparallel.train.callback.loss_guard import LossGuard
 class LossMonitor(Callback):
     """Print the loss every ``per_print_times`` steps: ``epoch: 1 step: 77, loss is 7.187697``.
 
-    In sink mode a step is as many as are sunk at once, so a line is printed for each epoch. Raises NonFiniteError for a
-    loss that is infinite or no number, unless there is a LossGuard, which looks in time and decides.
+    In sink mode a step is as many as are sunk at once, so a line is printed for each epoch. In a training
+    NonFiniteError is raised for a loss that is infinite or no number, unless there is a LossGuard, which looks in time
+    and decides.
+
+    Parameters
+    ----------
+    per_print_times : int
+        0 for never.
+
+    Raises
+    ------
+    ConfigurationError
+        When it is below 0.
+
+    Examples
+    --------
+    >>> from mpiparallel import Model, nn
+    >>> from mpiparallel.dataset import NumpySlicesDataset
+    >>> data = NumpySlicesDataset(([[1.0]] * 2, [[2.0]] * 2), ["x", "y"], shuffle=False).batch(1)
+    >>> network = nn.Dense(1, 1, weight_init="zeros").to_float("float64")
+    >>> model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.25))
+    >>> model.train(1, data, LossMonitor(), dataset_sink_mode=False)
+    epoch: 1 step: 1, loss is 4.0
+    epoch: 1 step: 2, loss is 0.0
     """
 
     def __init__(self, per_print_times: int = 1) -> None:
@@ -48,10 +70,28 @@ def _refuse_if_not_finite(parameters: CallbackParameters) -> None:
 class TimeMonitor(Callback):
     """Print the time of each epoch and of each of its steps, in milliseconds.
 
-    An epoch has the steps that the training counts; ``data_size`` is taken where it does not count them. With
-    ``data_time`` there is also the mean time from the end of a step, or the begin of the epoch, to the next step: that
-    of waiting for data and of callbacks. Where several steps are sunk at once it cannot be told, as a remark says.
-    Raises ConfigurationError when ``data_size`` is not an integer of at least 1, or ``data_time`` is not bool.
+    An epoch has the steps that the training counts.
+
+    Parameters
+    ----------
+    data_size : int, optional
+        Its steps, where the training does not count them; at least 1.
+    data_time : bool
+        Whether there is also the mean time from the end of a step, or the begin of the epoch, to the next step: that of
+        waiting for data and of callbacks. Where several steps are sunk at once it cannot be told, as a remark says.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``data_size`` is no such integer, or ``data_time`` is not bool.
+
+    Examples
+    --------
+    >>> from mpiparallel.train.callback.callback import CallbackParameters
+    >>> monitor, context = TimeMonitor(), RunContext(CallbackParameters(batch_num=2))
+    >>> monitor.epoch_begin(context)
+    >>> monitor.epoch_end(context)  # doctest: +ELLIPSIS
+    epoch time: ... ms, per step time: ... ms
     """
 
     def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:

@@ -36,6 +36,18 @@ class ProgressMonitor(Callback):
 
     On a terminal one line is kept up to date (by rich, where the extra ``ui`` is installed); elsewhere a plain line is
     printed every ``seconds``, and after the last step.
+
+    Parameters
+    ----------
+    seconds : float
+        Between two lines.
+    stream : file, optional
+        Where it writes; by default stdout.
+
+    Examples
+    --------
+    >>> from mpiparallel.train.callback import LossMonitor
+    >>> callbacks = [ProgressMonitor(seconds=60.0), LossMonitor(0)]
     """
 
     def __init__(self, seconds: float = 5.0, stream: Any = None) -> None:
