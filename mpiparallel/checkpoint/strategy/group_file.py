@@ -88,8 +88,30 @@ def read_group_info(path: str | Path) -> GroupRecord:
 def restore_group_info_list(group_info_file_name: str) -> list[int]:
     """Return the ranks whose checkpoints can replace that of the rank that wrote the file.
 
-    As MindSpore's function of that name; the list is empty for a file of inference. Raises ``StrategyFileError``, a
-    ``ValueError``, if ``group_info_file_name`` is not a path or not that of a group file.
+    As MindSpore's function of that name.
+
+    Parameters
+    ----------
+    group_info_file_name : str
+        A group file, as training writes it where ``GROUP_INFO_FILE`` or ``group_ckpt_save_file`` says.
+
+    Returns
+    -------
+    list of int
+        Empty for a file of inference.
+
+    Raises
+    ------
+    StrategyFileError
+        A ValueError, if it is not a path or not that of a group file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_group_info(f"{folder}/group_info.pb", [(0, 2)], [0, 2])
+    ...     restore_group_info_list(f"{folder}/group_info.pb")
+    [0, 2]
     """
     return list(read_group_info(path_of(group_info_file_name, "group_info_file_name", _NOUN)).restore_ranks)
 

@@ -41,12 +41,37 @@ class Stage:
 
 
 def merge_pipeline_strategys(src_strategy_dirs: str | Path, dst_strategy_file: str | Path) -> None:
-    """Merge the strategy files of all stages, all ``.ckpt`` or all ``.json`` of a folder, into one file.
+    """Merge the strategy files of all stages into one file.
 
-    As MindSpore's function of that name. Ranks of one stage may each have written a file, which must say the same;
-    what an operator that occurs in several stages has for a strategy is told for the lowest. Raises
-    ``StrategyFileError``, a ``ValueError``, if the folder has no strategy file or both kinds, if a stage below the
-    highest is missing, and if two files of one stage contradict each other.
+    As MindSpore's function of that name. Ranks of one stage may each have written a file, which must say the same; what
+    an operator that occurs in several stages has for a strategy is told for the lowest.
+
+    Parameters
+    ----------
+    src_strategy_dirs : str or Path
+        A folder of files, all ``.ckpt`` or all ``.json``.
+    dst_strategy_file : str or Path
+        The file that is written.
+
+    Raises
+    ------
+    StrategyFileError
+        A ValueError, if the folder has no strategy file or both kinds, if a stage below the highest is missing, and if
+        two files of one stage contradict each other.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mpiparallel.checkpoint.strategy.strategy_file import read_strategy, write_strategy
+    >>> from mpiparallel.checkpoint.strategy.strategy_record import StrategyItem
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for stage, name in enumerate("ab"):
+    ...         operators = {f"MatMul-{name}": StrategyItem(((1, 1), (1, 1)), stage)}
+    ...         item = LayoutItem((1,), ((), ()))
+    ...         write_strategy(f"{folder}/stage{stage}.ckpt", StrategyRecord({name: item}, operators))
+    ...     merge_pipeline_strategys(folder, f"{folder}/merged.ckpt")
+    ...     sorted(read_strategy(f"{folder}/merged.ckpt").layouts)
+    ['0-a', '1-b']
     """
     folder = path_of(src_strategy_dirs, "src_strategy_dirs", "folder of strategy files")
     target = path_of(dst_strategy_file, "dst_strategy_file", "strategy file")

@@ -67,8 +67,28 @@ def write_replica_groups(group_info_file_name: str | Path, rank: int, groups: Gr
 def restore_parameter_group_info(group_info_file_name: str | Path) -> dict[str, list[int]]:
     """Return, for each parameter, the ranks whose checkpoints have the slice that the rank of the file has.
 
-    ``group_info_file_name`` is the name of the group file, as for ``restore_group_info_list``, or of the file beside
-    it. Raises ``StrategyFileError``, a ``ValueError``, if it is not a path or not that of a sound file.
+    Parameters
+    ----------
+    group_info_file_name : str or Path
+        The group file, as for ``restore_group_info_list``, or the file beside it.
+
+    Returns
+    -------
+    dict of str to list of int
+        By the parameter's name.
+
+    Raises
+    ------
+    StrategyFileError
+        A ValueError, if it is not a path or not that of a sound file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_replica_groups(f"{folder}/group_info.pb", 1, {"w": (1, 3)})
+    ...     restore_parameter_group_info(f"{folder}/group_info.pb")
+    {'w': [1, 3]}
     """
     source = replica_group_file(group_info_file_name)
     text = read_content(source, "file of replica groups, which training writes where GROUP_INFO_FILE says")

@@ -50,8 +50,30 @@ def read_strategy(path: str | Path) -> StrategyRecord:
 def build_searched_strategy(strategy_filename: str) -> dict[str, LayoutItem]:
     """Return how each parameter is cut, from a strategy file.
 
-    As MindSpore's function of that name, with ``LayoutItem`` for its protobuf message. Raises ``StrategyFileError``, a
-    ``ValueError``, if ``strategy_filename`` is not a path or not that of a strategy file.
+    As MindSpore's function of that name, with ``LayoutItem`` for its protobuf message.
+
+    Parameters
+    ----------
+    strategy_filename : str
+        The file, ``.ckpt`` or ``.json``.
+
+    Returns
+    -------
+    dict of str to LayoutItem
+        By the parameter's name.
+
+    Raises
+    ------
+    StrategyFileError
+        A ValueError, if it is not a path or not that of a strategy file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_strategy(f"{folder}/strategy.ckpt", StrategyRecord({"w": LayoutItem((2, 2), ((1,), ()))}, {}))
+    ...     build_searched_strategy(f"{folder}/strategy.ckpt")["w"].device_matrix
+    (2, 2)
     """
     return dict(read_strategy(path_of(strategy_filename, "strategy_filename", _NOUN)).layouts)
 

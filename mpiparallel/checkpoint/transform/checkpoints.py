@@ -39,22 +39,64 @@ def transform_checkpoints(
     """Convert the files ``rank_<r>/*`` of all source ranks to ``rank_<r>/<ckpt_prefix><r>.*`` of all target ranks.
 
     As MindSpore's function of that name, from any number of ranks to any other, cut evenly or not; shards of the
-    parallel optimizer are merged and cut like all else. ``None`` for a strategy is a single device that has all whole;
-    of our own checkpoints the manifest says how the source is cut. A merged strategy file tells of pipeline stages.
+    parallel optimizer are merged and cut like all else. The newest checkpoint is taken, that of the highest epoch and
+    step in the file's name; ranks whose newest differ are refused. Where the file of a rank is missing or damaged a
+    replica stands in. A parameter that no source strategy names must be the same in all files; one that no target
+    strategy names goes to every rank if it is not cut or has one element. Each process needs memory for one slice. A
+    target file is there whole or not at all.
 
-    The newest checkpoint is taken, that of the highest epoch and step in the file's name; ranks whose newest differ are
-    refused. Where the file of a rank is missing or damaged a replica stands in, and the report says so; with
-    ``compare_replicas`` all copies of a slice must be equal. A parameter that no source strategy names must be the same
-    in all files; one that no target strategy names goes to every rank if it is not cut or has one element. Others
-    ``missing`` refuses, or gives whole to every rank (``"replicated"``; also where copies differ: the first is taken),
-    or leaves out (``"omitted"``).
+    Parameters
+    ----------
+    src_checkpoints_dir, dst_checkpoints_dir : str or Path
+        The folders.
+    ckpt_prefix : str
+        With which names of target files begin.
+    src_strategy_file, dst_strategy_file : str or Path, optional
+        None for a single device that has all whole; of our own checkpoints the manifest says how the source is cut. A
+        merged strategy file tells of pipeline stages.
+    process_num : int
+        How many processes share the targets.
+    output_format : str, optional
+        A name of ``FORMATS``, by default that of the source.
+    missing : {"refuse", "replicated", "omitted"}
+        What becomes of a cut parameter that no target strategy names: it is refused, given whole to every rank (also
+        where copies differ: the first is taken), or left out.
+    compare_replicas : bool
+        Whether all copies of a slice must be equal.
+    communicator : Communicator, optional
+        Ours or one of mpi4py: its ranks share the targets, call it together, and have a report each of what they made.
 
-    ``output_format`` is a name of ``FORMATS``, by default that of the source. ``process_num`` processes share the
-    targets, or the ranks of ``communicator``, ours or one of mpi4py, which then call it together and have a report each
-    of what they made. Each needs memory for one slice. A target file is there whole or not at all.
+    Returns
+    -------
+    TransformReport
+        The files that were written, and what was done for want of something better.
 
-    Raises ``StrategyFileError``, ``ConfigurationError`` or ``TransformError``, a ``ValueError`` each, for what does not
-    fit, before a file is written; ``CheckpointError`` where reading or writing fails later on.
+    Raises
+    ------
+    StrategyFileError, ConfigurationError, TransformError
+        ValueErrors each, for what does not fit, before a file is written.
+    CheckpointError
+        Where reading or writing fails later on.
+
+    Notes
+    -----
+    The elements of the targets are bit for bit those of the sources.
+
+    Examples
+    --------
+    One file of a single device, for two ranks that cut ``w`` along dim 0:
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+    >>> from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+    >>> from mpiparallel.train.serialization import load_checkpoint, save_checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_strategy(f"{folder}/two.ckpt", StrategyRecord({"w": LayoutItem((2,), ((0,),))}, {}))
+    ...     save_checkpoint({"w": np.arange(4.0)}, f"{folder}/from/rank_0/net-1_1.ckpt")
+    ...     _ = transform_checkpoints(f"{folder}/from", f"{folder}/to", "part", dst_strategy_file=f"{folder}/two.ckpt")
+    ...     load_checkpoint(f"{folder}/to/rank_1/part1.ckpt")["w"].asnumpy().tolist()
+    [2.0, 3.0]
     """
     request = FolderRequest(
         _text(src_checkpoints_dir, "src_checkpoints_dir"),
@@ -84,13 +126,48 @@ def transform_checkpoint_by_rank(
     missing: Missing = "refuse",
     compare_replicas: bool = False,
 ) -> TransformReport:
-    """Make the file of target rank ``rank_id`` from the files of source ranks, as ``transform_checkpoints`` would.
+    """Make the file of one target rank from the files of source ranks, as ``transform_checkpoints`` would.
 
-    As MindSpore's function of that name. ``checkpoint_files_map`` has the file of each rank that
-    ``rank_list_for_transform`` names, or of others with the same slices. The suffix of ``save_checkpoint_file_name``
-    is its format; without one it gets that of the sources. Where not all parts of a dim are given, and neither a
-    ``.json`` strategy file nor a manifest beside the files says how long it is, they are taken to be equally long.
-    Raises as ``transform_checkpoints`` does; what is missing is told by parameter and rank.
+    As MindSpore's function of that name.
+
+    Parameters
+    ----------
+    rank_id : int
+        The target rank.
+    checkpoint_files_map : dict of int to str or Path
+        The file of each rank that ``rank_list_for_transform`` names, or of others with the same slices. Where not all
+        parts of a dim are given, and neither a ``.json`` strategy file nor a manifest beside the files says how long it
+        is, they are taken to be equally long.
+    save_checkpoint_file_name : str or Path
+        The suffix is its format; without one it gets that of the sources.
+    src_strategy_file, dst_strategy_file, missing, compare_replicas
+        As for ``transform_checkpoints``.
+
+    Returns
+    -------
+    TransformReport
+        The file that was written, and what was done for want of something better.
+
+    Raises
+    ------
+    StrategyFileError, ConfigurationError, TransformError, CheckpointError
+        As ``transform_checkpoints`` does; what is missing is told by parameter and rank.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+    >>> from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+    >>> from mpiparallel.train.serialization import load_checkpoint, save_checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_strategy(f"{folder}/two.ckpt", StrategyRecord({"w": LayoutItem((2,), ((0,),))}, {}))
+    ...     for rank in range(2):
+    ...         save_checkpoint({"w": np.full(2, float(rank))}, f"{folder}/{rank}.ckpt")
+    ...     files = {rank: f"{folder}/{rank}.ckpt" for rank in range(2)}
+    ...     _ = transform_checkpoint_by_rank(0, files, f"{folder}/whole.ckpt", f"{folder}/two.ckpt")
+    ...     load_checkpoint(f"{folder}/whole.ckpt")["w"].asnumpy().tolist()
+    [0.0, 0.0, 1.0, 1.0]
     """
     target = Target(strategy_stages(dst_strategy_file), missing)
     check_rank(rank_id, target)

@@ -23,13 +23,40 @@ def rank_list_for_transform(
     *,
     missing: Missing = "refuse",
 ) -> list[int]:
-    """Return the source ranks, descending, from whose files that of target rank ``rank_id`` can be made.
+    """Return the source ranks from whose files that of a target rank can be made.
 
-    As MindSpore's function of that name. ``None`` for a strategy is a single device that has all whole. Where a slice
-    is on several ranks one of them is named, so the list is short; each pipeline stage of the source has a rank in it.
-    Protobuf files do not say how long dims are: there they are taken to be cut evenly; ``.json`` files say it.
-    ``missing`` is as for ``transform_checkpoints``. Raises ``StrategyFileError`` for a file that cannot be read,
-    ``ConfigurationError`` for a rank that is not in the target, both ``ValueError``.
+    As MindSpore's function of that name. Where a slice is on several ranks one of them is named, so the list is short;
+    each pipeline stage of the source has a rank in it. Protobuf files do not say how long dims are: there they are
+    taken to be cut evenly; ``.json`` files say it.
+
+    Parameters
+    ----------
+    rank_id : int
+        The target rank.
+    src_strategy_file, dst_strategy_file : str or Path, optional
+        None for a single device that has all whole.
+    missing
+        As for ``transform_checkpoints``.
+
+    Returns
+    -------
+    list of int
+        Descending.
+
+    Raises
+    ------
+    StrategyFileError, ConfigurationError
+        ValueErrors both, for a file that cannot be read, and for a rank that is not in the target.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+    >>> from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_strategy(f"{folder}/strategy.ckpt", StrategyRecord({"w": LayoutItem((2,), ((0,), ()))}, {}))
+    ...     rank_list_for_transform(0, f"{folder}/strategy.ckpt")
+    [1, 0]
     """
     source, target = strategy_stages(src_strategy_file), Target(strategy_stages(dst_strategy_file), missing)
     check_rank(rank_id, target)
