@@ -16,6 +16,16 @@ Ending = Callable[[], None]
 """What ends a collective that was started: it waits until the result is there."""
 
 
+class Message(Protocol):
+    """A message that was started; its array must be left alone until it has ended."""
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended, without waiting. Raises as ``end`` does."""
+
+    def end(self) -> None:
+        """Wait until it has ended; ``CommunicationError`` is raised where the two arrays are unlike."""
+
+
 class StridedExchange(Protocol):
     """Views of arrays that are to travel between members, once or many times; it keeps the arrays alive."""
 
@@ -172,6 +182,12 @@ class Communicator(Protocol):
 
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         """Fill ``array`` with what member ``source`` sends under ``tag``."""
+
+    def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
+        """Start to send ``array`` to member ``target``; it ends at the latest when that has received it."""
+
+    def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
+        """Start to fill ``array`` with what member ``source`` sends under ``tag``; receives are filled in order."""
 
     def group(self, ranks: Sequence[int]) -> Communicator:
         """Return the communicator of some members, given by their world ranks, this one among them.

@@ -18,10 +18,11 @@ from mpiparallel.communication.mpi.call_log import CallLog
 from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
 from mpiparallel.communication.mpi.messages import exchange
 from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.mpi.started_message import StartedMessage
 from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
 from mpiparallel.communication.mpi.waiting import NAP, already_ended, ending, wait_napping
 from mpiparallel.communication.notice import Notice
-from mpiparallel.communication.protocol import Communicator, Ending, Reduction, StridedExchange
+from mpiparallel.communication.protocol import Communicator, Ending, Message, Reduction, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
@@ -263,6 +264,28 @@ class MpiCommunicator:
                 self._receive_piece(piece, source, tag)
 
     @reporting
+    def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
+        view = arguments.flat("start_send", array)
+        arguments.refuse(arguments.peer_problem("start_send", target, self._rank, self.size, tag))
+        passage = self._log.message("start_send", target, view.size)
+        pieces = large_messages.pieces(self._world, arguments.as_bytes(view))
+        requests = [self.comm.Isend([piece, MPI.BYTE], target, tag) for piece in pieces]
+        return StartedMessage(view, passage, requests, self._world.wait, lambda index, status: None)
+
+    @reporting
+    def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
+        view = arguments.writable("start_receive", array)
+        arguments.refuse(arguments.peer_problem("start_receive", source, self._rank, self.size, tag))
+        passage = self._log.message("start_receive", source, view.size)
+        pieces = list(large_messages.pieces(self._world, arguments.as_bytes(view)))
+        requests = [self.comm.Irecv([piece, MPI.BYTE], source, tag) for piece in pieces]
+
+        def check(index: int, status: MPI.Status) -> None:
+            self._check_count(pieces[index], source, status)
+
+        return StartedMessage(view, passage, requests, self._world.wait, check)
+
+    @reporting
     def group(self, ranks: Sequence[int]) -> Communicator:
         own = self._ranks[self._rank]
         members = arguments.group_members(ranks, self._ranks, own)
@@ -319,6 +342,9 @@ class MpiCommunicator:
     def _receive_piece(self, piece: NDArray[np.uint8], source: int, tag: int) -> None:
         status = MPI.Status()
         self.comm.Recv([piece, MPI.BYTE], source, tag, status)
+        self._check_count(piece, source, status)
+
+    def _check_count(self, piece: NDArray[np.uint8], source: int, status: MPI.Status) -> None:
         if status.Get_count(MPI.BYTE) != piece.size:
             raise CommunicationError(
                 f"receive: member {source} sent {status.Get_count(MPI.BYTE)} bytes where member {self._rank} "

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.notice import Notice
-from mpiparallel.communication.protocol import Communicator, Ending, Reduction, StridedExchange
+from mpiparallel.communication.protocol import Communicator, Ending, Message, Reduction, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
-from mpiparallel.communication.threads.rendezvous import Call, ThreadWorld
+from mpiparallel.communication.threads.rendezvous import Call, Letter, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
 
 
@@ -229,16 +229,28 @@ class ThreadCommunicator:
             decode(result, view, wire)
 
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
-        view = arguments.flat("send", array)
-        arguments.refuse(arguments.peer_problem("send", target, self._rank, self.size, tag))
-        mailbox = self._world.mailbox(self._world_rank, self._ranks[target], self._ranks, tag)
-        arguments.refuse(mailbox.deliver(view))
+        self._sent("send", array, target, tag).end()
 
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
-        view = arguments.writable("receive", array)
-        arguments.refuse(arguments.peer_problem("receive", source, self._rank, self.size, tag))
+        self._wanted("receive", array, source, tag).end()
+
+    def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
+        return self._sent("start_send", array, target, tag)
+
+    def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
+        return self._wanted("start_receive", array, source, tag)
+
+    def _sent(self, call: str, array: NDArray[Any], target: int, tag: int) -> Message:
+        view = arguments.flat(call, array)
+        arguments.refuse(arguments.peer_problem(call, target, self._rank, self.size, tag))
+        mailbox = self._world.mailbox(self._world_rank, self._ranks[target], self._ranks, tag)
+        return ThreadMessage(mailbox.send(view), mailbox.wait_sent)
+
+    def _wanted(self, call: str, array: NDArray[Any], source: int, tag: int) -> Message:
+        view = arguments.writable(call, array)
+        arguments.refuse(arguments.peer_problem(call, source, self._rank, self.size, tag))
         mailbox = self._world.mailbox(self._ranks[source], self._world_rank, self._ranks, tag)
-        arguments.refuse(mailbox.collect(view))
+        return ThreadMessage(mailbox.want(view), mailbox.wait_received)
 
     def group(self, ranks: Sequence[int]) -> Communicator:
         members = arguments.group_members(ranks, self._ranks, self._world_rank)
@@ -289,6 +301,22 @@ class ThreadCommunicator:
             if call.problem:
                 return f"rank {self._ranks[member]}: {call.problem}"
         return None
+
+
+class ThreadMessage:
+    """A message between two threads, seen from one of its ends."""
+
+    def __init__(self, letter: Letter, wait: Callable[[Letter], str | None]) -> None:
+        self._letter = letter
+        self._wait = wait
+
+    def has_ended(self) -> bool:
+        if self._letter.has_ended:
+            self.end()
+        return self._letter.has_ended
+
+    def end(self) -> None:
+        arguments.refuse(self._wait(self._letter))
 
 
 def _arrive(result: NDArray[Any], array: NDArray[Any]) -> None:

@@ -21,11 +21,11 @@ class Call(NamedTuple):
 
 
 class Letter:
-    """An array on its way from one thread to another."""
+    """One end of a message between two threads: the array that is sent, or the one that is filled."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
-        self.is_taken = False
+        self.has_ended = False
         self.problem: str | None = None
 
 
@@ -78,40 +78,55 @@ class Meeting(Waiting):
 
 
 class Mailbox(Waiting):
-    """The letters from one rank to another under one tag, in the order they were sent."""
+    """The messages from one rank to another under one tag: what was sent first fills what was wanted first."""
 
     def __init__(self, source: int, target: int, ended: dict[int, str], waits: dict[int, str]) -> None:
         super().__init__(ended, waits)
         self._source = source
         self._target = target
-        self._letters: deque[Letter] = deque()
+        self._sent: deque[Letter] = deque()
+        self._wanted: deque[Letter] = deque()
 
-    def deliver(self, array: NDArray[Any]) -> str | None:
-        """Offer an array, wait until it is taken, and return what was wrong with it."""
+    def send(self, array: NDArray[Any]) -> Letter:
+        """Offer an array, and return at once."""
+        return self._put(self._sent, array)
+
+    def want(self, array: NDArray[Any]) -> Letter:
+        """Have an array filled by what is sent, and return at once."""
+        return self._put(self._wanted, array)
+
+    def wait_sent(self, letter: Letter) -> str | None:
+        """Wait until what was sent has been received, and return what was wrong with it."""
+        return self._wait(letter, self._source, f"send to rank {self._target}", self._target)
+
+    def wait_received(self, letter: Letter) -> str | None:
+        """Wait until what was wanted has been sent, and return what was wrong with it."""
+        return self._wait(letter, self._target, f"receive from rank {self._source}", self._source)
+
+    def _put(self, letters: deque[Letter], array: NDArray[Any]) -> Letter:
         letter = Letter(array)
         with self.condition:
-            self._letters.append(letter)
+            letters.append(letter)
+            if self._sent and self._wanted:
+                self._pass_on(self._sent.popleft(), self._wanted.popleft())
             self.condition.notify_all()
-            while not letter.is_taken:
-                self.sleep(self._source, f"send to rank {self._target}", (self._target,))
-        return letter.problem
+        return letter
 
-    def collect(self, array: NDArray[Any]) -> str | None:
-        """Wait for an array, copy it into ``array``, and return what was wrong with it."""
+    def _pass_on(self, sent: Letter, wanted: Letter) -> None:
+        source, target = sent.array, wanted.array
+        if source.dtype == target.dtype and source.size == target.size:
+            target[:] = source
+        else:
+            sent.problem = wanted.problem = (
+                f"rank {self._source} sends {source.size} elements of {source.dtype} "
+                f"where rank {self._target} receives {target.size} of {target.dtype}"
+            )
+        sent.has_ended = wanted.has_ended = True
+
+    def _wait(self, letter: Letter, rank: int, activity: str, peer: int) -> str | None:
         with self.condition:
-            while not self._letters:
-                self.sleep(self._target, f"receive from rank {self._source}", (self._source,))
-            letter = self._letters.popleft()
-            sent = letter.array
-            if sent.dtype == array.dtype and sent.size == array.size:
-                array[:] = sent
-            else:
-                letter.problem = (
-                    f"rank {self._source} sends {sent.size} elements of {sent.dtype} "
-                    f"where rank {self._target} receives {array.size} of {array.dtype}"
-                )
-            letter.is_taken = True
-            self.condition.notify_all()
+            while not letter.has_ended:
+                self.sleep(rank, activity, (peer,))
         return letter.problem
 
 
