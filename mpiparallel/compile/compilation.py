@@ -16,7 +16,6 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function
 from mpiparallel.graph.graph import Graph
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fed_pieces import global_shapes

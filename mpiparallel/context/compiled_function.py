@@ -20,8 +20,8 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.fed_pieces import fed_shapes
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.search.together import find_strategies
+from mpiparallel.tensor_spec import TensorSpec
 
 Arrays = list[np.ndarray[Any, Any]]
 

@@ -12,8 +12,6 @@ from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.remark import no_effect
 from mpiparallel.tensor_spec import TensorSpec
 

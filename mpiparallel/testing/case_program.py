@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.compile.differentiate import differentiate
-from mpiparallel.graph.graph import Value
 from mpiparallel.graph.program import Program
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
@@ -38,7 +37,9 @@ class CaseProgram:
         tensors = [Tensor(array) for array in case.inputs]
         inputs = [trace.graph.add_input(f"input{index}", tensor.spec) for index, tensor in enumerate(tensors)]
         with recording(trace):
-            outputs = [value_of(one) for one in case.apply(case.build(), [Tensor.of_value(value) for value in inputs])]
+            outputs = [
+                trace.value_of(one) for one in case.apply(case.build(), [Tensor.of_value(value) for value in inputs])
+            ]
         weights, gradients = [], []
         if case.differentiable:
             chosen = [outputs[index] for index in case.outputs]
@@ -64,13 +65,6 @@ class CaseProgram:
             float((outputs[index] * weight).sum())
             for index, weight in zip(self.case.outputs, self.weights, strict=True)
         )
-
-
-def value_of(tensor: Tensor) -> Value:
-    """Return the value of a traced tensor. Raises TypeError for one that is not."""
-    if tensor.value is None:
-        raise TypeError("this is no traced tensor")
-    return tensor.value
 
 
 def check_gradient_of(case: OperatorCase, step: float, rtol: float, atol: float) -> None:

@@ -29,7 +29,6 @@ from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMo
 from mpiparallel.parallel.legal_strategies import legal_strategies
 from mpiparallel.parallel.placement import read_strategy
 from mpiparallel.tensor_spec import TensorSpec
-from mpiparallel.testing.case_program import value_of
 from mpiparallel.testing.operator_case import OperatorCase
 
 RANK_COUNTS = (1, 2, 3, 4, 6, 8)
@@ -89,13 +88,13 @@ def _apply(trace: Trace, fed: list[Array], case: OperatorCase, strategy: Strateg
         else:
             tensors.append(Tensor.of_value(add_input(f"x{index}", array)))
     with recording(trace):
-        outputs = [value_of(one) for one in case.apply(operator, tensors) if isinstance(one, Tensor)]
+        outputs = [trace.value_of(one) for one in case.apply(operator, tensors) if isinstance(one, Tensor)]
         node = next(one for one in reversed(trace.graph.nodes) if one.operator.name == operator.name)
         if case.differentiable:
             roots = [outputs[index] for index in case.outputs]
             for index, root in zip(case.outputs, roots, strict=True):
                 seeds[index] = add_input(f"seed{index}", _weights(root.spec.shape))
-            wanted = [value_of(tensors[index]) for index in case.differentiable]
+            wanted = [trace.value_of(tensors[index]) for index in case.differentiable]
             outputs += differentiate(trace, roots, list(seeds.values()), wanted)
     return Application(node, inputs, [one for one in tensors if isinstance(one, Parameter)], seeds, outputs)
 

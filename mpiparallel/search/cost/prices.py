@@ -8,7 +8,6 @@ from math import prod
 
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Operator
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.placement import Placement
@@ -22,6 +21,7 @@ from mpiparallel.search.cost.collectives import (
     reduce_scatter_time,
 )
 from mpiparallel.search.machine.machine import Machine
+from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass

@@ -11,8 +11,8 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import GradientError, ShapeError, StrategyError
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.tensor_spec import TensorSpec
 
 SIZES = (1, 2, 3, 4)
 
