@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-FOLDERS = ("docs", "examples", "hostfiles", "launchers", "rank_tables")
+FOLDERS = ("clusters", "docs", "examples", "hostfiles", "launchers", "rank_tables")
 """As MANIFEST.in has them, for the archive of sources."""
 
 

@@ -13,6 +13,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.argument_types import file_path
 from mpiparallel.launch.ckpt.answer import answer
 from mpiparallel.launch.shipped import SHIPPED, entries, listing, named, summary
+from mpiparallel.search.machine.cluster_file import load_machine
 
 if TYPE_CHECKING:
     from mpiparallel.launch.parser import Subparsers
@@ -23,11 +24,17 @@ _OTHERS = {
     "launchers": "all scripts that start a job",
     "rank_tables": "all rank tables",
     "hostfiles": "all hostfiles, in each dialect",
+    "clusters": "all machines that strategies can be searched for",
+}
+_TOLD = {
+    "rank_tables": lambda path: RankTable.load(path).summary,
+    "clusters": lambda path: load_machine(path).summary,
 }
 _PAGE = "README.md"
 _LIST = "mpiparallel examples list"
 _DESCRIPTION = """
-Read and copy what comes with the package to begin with: programs, scripts that launch them, rank tables, hostfiles.
+Read and copy what comes with the package to begin with: programs, scripts that launch them, rank tables, hostfiles,
+clusters.
 """
 
 
@@ -90,7 +97,7 @@ def _known() -> Iterator[tuple[str, Path]]:
 
 
 def _about(name: str, path: Path) -> str:
-    return _OTHERS.get(name) or (RankTable.load(path).summary if path.suffix == ".json" else summary(path))
+    return _OTHERS.get(name) or _TOLD.get(name.partition("/")[0], summary)(path)
 
 
 def _show(arguments: argparse.Namespace, source: Path) -> None:

@@ -173,8 +173,8 @@ def _place_inputs(application: Application, sharded: ShardedGraph) -> None:
 
 def _gathered(parameter: Parameter, communicator: Communicator) -> Array:
     whole = np.zeros(parameter.shape, parameter.dtype)
-    assert parameter.layout is not None
-    if parameter.layout.replica(communicator.rank) == 0:
+    replica = 0 if parameter.layout is None else parameter.layout.replica(communicator.rank)
+    if replica == 0:
         whole[parameter.box.within(Box.whole(parameter.shape))] = parameter.asnumpy()
     communicator.all_reduce(whole)
     return whole

@@ -38,6 +38,15 @@ class Machine:
     between: Link = Link(2e-5, 12.5e9)
     reduction_rate: float = 4e9
 
+    @property
+    def summary(self) -> str:
+        """How many ranks it has.
+
+        >>> Machine(hosts=2).summary
+        '2 hosts of 8 ranks'
+        """
+        return f"{self.hosts} host{'s' * (self.hosts != 1)} of {self.ranks_per_host} ranks"
+
     def product_rate(self, operations: float) -> float:
         """Return operations a second of one rank in a matrix product of so many.
 

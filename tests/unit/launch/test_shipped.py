@@ -17,7 +17,7 @@ from mpiparallel.launch.cli import main
 from tests.conformance import patience
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = ("docs", "examples", "hostfiles", "launchers", "rank_tables")
+FOLDERS = ("clusters", "docs", "examples", "hostfiles", "launchers", "rank_tables")
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -49,7 +49,10 @@ def test_every_example_is_listed_and_says_what_it_is(capsys: pytest.CaptureFixtu
     told = json.loads(printed(capsys, "examples", "list", "--json"))
     names = [row["name"] for row in told]
     assert names == list(dict.fromkeys(names))
-    for folder, prefix in {"examples": "", "hostfiles": "hostfiles/", "launchers": "launchers/"}.items():
+    for folder, prefix in {
+        "examples": "",
+        **{one: f"{one}/" for one in ("hostfiles", "launchers", "clusters")},
+    }.items():
         there = {f"{prefix}{path.name}" for path in (ROOT / folder).iterdir() if path.name[0] not in "_."}
         assert there - {f"{prefix}README.md"} <= set(names)
     assert [row["name"] for row in told if not row["about"]] == []
