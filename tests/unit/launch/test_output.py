@@ -40,7 +40,7 @@ def test_refusal_keeps_its_exit_code_where_it_cannot_be_said(tmp_path: Path, red
     assert ended(tmp_path, COMMANDS["refusal"], redirection).returncode == 2
 
 
-@pytest.mark.parametrize("redirection", ["| (exec <&-; sleep 2)", "2>&1 | (exec <&-; sleep 2)"])
+@pytest.mark.parametrize("redirection", ["| (exec <&-)", "2>&1 | (exec <&-)"])
 def test_reader_that_has_gone_ends_a_command_without_a_word(tmp_path: Path, redirection: str) -> None:
     found = ended(tmp_path, COMMANDS["help"], redirection)
     assert (found.stderr, found.returncode) == ("", 141)
