@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mpiparallel.communication import arguments
 from mpiparallel.communication.mpi import large_messages, shared_memory
 from mpiparallel.communication.mpi.call_log import CallLog
+from mpiparallel.communication.mpi.collective import MpiCollective
 from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
 from mpiparallel.communication.mpi.messages import exchange
 from mpiparallel.communication.mpi.root import Root
@@ -105,75 +106,27 @@ class MpiCommunicator:
 
     @reporting
     def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
-        view = arguments.writable("all_reduce", array)
-        wire = wire_of(view.dtype, operation)
-        travelling = encode(view, wire)
-        with self._log.compared("all_reduce", view.dtype.str, operation, count=view.size):
-            for piece in large_messages.pieces(self._world, travelling):
-                self._call("Allreduce", MPI.IN_PLACE, piece, OPERATIONS[wire.operation])
-        decode(travelling, view, wire)
+        self._run(self._all_reduce("all_reduce", array, operation))
 
     @reporting
     def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
-        view = arguments.writable("start_all_reduce", array)
-        wire = wire_of(view.dtype, operation)
-        travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
-        passage = self._log.compared("start_all_reduce", view.dtype.str, operation, count=view.size)
-        requests = [
-            self.comm.Iallreduce(MPI.IN_PLACE, piece, reduction)
-            for piece in large_messages.pieces(self._world, travelling)
-        ]
-        return passage.ended_by(ending(requests, self._world.wait, lambda: decode(travelling, view, wire), travelling))
+        return self._start(self._all_reduce("start_all_reduce", array, operation))
 
     @reporting
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
-        block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
-        arguments.refuse(arguments.blocks_problem("all_gather", whole, block, self.size))
-        sent, received = arguments.as_bytes(block), arguments.as_bytes(whole)
-        with self._log.compared("all_gather", block.dtype.str, count=block.size):
-            if received.size <= self._world.largest_message:
-                self._call("Allgather", [sent, MPI.BYTE], [received, MPI.BYTE])
-            else:
-                self._exchange_all([sent] * self.size, np.split(received, self.size))
+        self._run(self._all_gather("all_gather", source, target))
 
     @reporting
     def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
-        block, whole = arguments.flat("start_all_gather", source), arguments.writable("start_all_gather", target)
-        arguments.refuse(arguments.blocks_problem("start_all_gather", whole, block, self.size))
-        sent, received = arguments.as_bytes(block), arguments.as_bytes(whole)
-        if received.size > self._world.largest_message:
-            self.all_gather(source, target)
-            return already_ended
-        passage = self._log.compared("start_all_gather", block.dtype.str, count=block.size)
-        request = self.comm.Iallgather([sent, MPI.BYTE], [received, MPI.BYTE])
-        return passage.ended_by(ending([request], self._world.wait, already_ended, sent))
+        return self._start(self._all_gather("start_all_gather", source, target))
 
     @reporting
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
-        whole, block = arguments.flat("reduce_scatter", source), arguments.writable("reduce_scatter", target)
-        arguments.refuse(arguments.blocks_problem("reduce_scatter", whole, block, self.size))
-        wire = wire_of(whole.dtype, operation)
-        travelling, received = encode(whole, wire), landing(block, wire)
-        with self._log.compared("reduce_scatter", whole.dtype.str, operation, count=whole.size):
-            if travelling.nbytes <= self._world.largest_message:
-                self._call("Reduce_scatter_block", travelling, received, OPERATIONS[wire.operation])
-            else:
-                self._reduce_blocks(travelling, received, OPERATIONS[wire.operation])
-        decode(received, block, wire)
+        self._run(self._reduce_scatter("reduce_scatter", source, target, operation))
 
     @reporting
     def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
-        name = "start_reduce_scatter"
-        whole, block = arguments.flat(name, source), arguments.writable(name, target)
-        arguments.refuse(arguments.blocks_problem(name, whole, block, self.size))
-        wire = wire_of(whole.dtype, operation)
-        travelling, received = encode(whole, wire), landing(block, wire)
-        if travelling.nbytes > self._world.largest_message:
-            self.reduce_scatter(source, target, operation)
-            return already_ended
-        passage = self._log.compared(name, whole.dtype.str, operation, count=whole.size)
-        request = self.comm.Ireduce_scatter_block(travelling, received, OPERATIONS[wire.operation])
-        return passage.ended_by(ending([request], self._world.wait, lambda: decode(received, block, wire), travelling))
+        return self._start(self._reduce_scatter("start_reduce_scatter", source, target, operation))
 
     @reporting
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -329,6 +282,79 @@ class MpiCommunicator:
         chosen.Free()
         return self._world.keep(created)
 
+    def _all_reduce(self, name: str, array: NDArray[Any], operation: Reduction) -> MpiCollective:
+        view = arguments.writable(name, array)
+        wire = wire_of(view.dtype, operation)
+        travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
+        pieces = large_messages.pieces(self._world, travelling)
+        return MpiCollective(
+            name,
+            (view.dtype.str, operation),
+            view.size,
+            "Allreduce",
+            [(MPI.IN_PLACE, piece, reduction) for piece in pieces],
+            travelling,
+            lambda: decode(travelling, view, wire),
+        )
+
+    def _all_gather(self, name: str, source: NDArray[Any], target: NDArray[Any]) -> MpiCollective:
+        block, whole = arguments.flat(name, source), arguments.writable(name, target)
+        arguments.refuse(arguments.blocks_problem(name, whole, block, self.size))
+        sent, received = arguments.as_bytes(block), arguments.as_bytes(whole)
+
+        def exchange_blocks() -> None:
+            self._exchange_all([sent] * self.size, np.split(received, self.size))
+
+        return MpiCollective(
+            name,
+            (block.dtype.str,),
+            block.size,
+            "Allgather",
+            [([sent, MPI.BYTE], [received, MPI.BYTE])],
+            sent,
+            in_pieces=exchange_blocks if received.size > self._world.largest_message else None,
+        )
+
+    def _reduce_scatter(
+        self, name: str, source: NDArray[Any], target: NDArray[Any], operation: Reduction
+    ) -> MpiCollective:
+        whole, block = arguments.flat(name, source), arguments.writable(name, target)
+        arguments.refuse(arguments.blocks_problem(name, whole, block, self.size))
+        wire = wire_of(whole.dtype, operation)
+        travelling, received, reduction = encode(whole, wire), landing(block, wire), OPERATIONS[wire.operation]
+
+        def reduce_blocks() -> None:
+            self._reduce_blocks(travelling, received, reduction)
+
+        return MpiCollective(
+            name,
+            (whole.dtype.str, operation),
+            whole.size,
+            "Reduce_scatter_block",
+            [(travelling, received, reduction)],
+            travelling,
+            lambda: decode(received, block, wire),
+            reduce_blocks if travelling.nbytes > self._world.largest_message else None,
+        )
+
+    def _run(self, collective: MpiCollective) -> None:
+        with self._log.compared(collective.name, *collective.details, count=collective.count):
+            if collective.in_pieces is None:
+                for message in collective.messages:
+                    self._call(collective.function, *message)
+            else:
+                collective.in_pieces()
+        collective.landed()
+
+    def _start(self, collective: MpiCollective) -> Ending:
+        if collective.in_pieces is not None:
+            self._run(collective)
+            return already_ended
+        passage = self._log.compared(collective.name, *collective.details, count=collective.count)
+        start = getattr(self.comm, _nonblocking(collective.function))
+        requests = [start(*message) for message in collective.messages]
+        return passage.ended_by(ending(requests, self._world.wait, collective.landed, collective.sent))
+
     def _call(self, collective: str, *buffers: Any) -> None:
         """Run a collective of MPI; where ranks share cores, yield and then nap while it waits for those who work.
 
@@ -337,7 +363,7 @@ class MpiCommunicator:
         if not self._world.crowded:
             getattr(self.comm, collective)(*buffers)
             return
-        wait_napping(getattr(self.comm, f"I{collective.lower()}")(*buffers))
+        wait_napping(getattr(self.comm, _nonblocking(collective))(*buffers))
 
     def _receive_piece(self, piece: NDArray[np.uint8], source: int, tag: int) -> None:
         status = MPI.Status()
@@ -364,3 +390,7 @@ class MpiCommunicator:
             filled = large_messages.pieces(self._world, target) if member == self._rank else None
             for piece in large_messages.pieces(self._world, block):
                 self._call("Reduce", piece, next(filled) if filled else None, operation, member)
+
+
+def _nonblocking(function: str) -> str:
+    return f"I{function.lower()}"

@@ -1,0 +1,31 @@
+"""A collective as MPI is to carry it out, said once for the call that blocks and for the one that only starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mpiparallel.communication.mpi.waiting import already_ended
+from mpiparallel.communication.protocol import Ending
+
+
+@dataclass(frozen=True)
+class MpiCollective:
+    """What a collective sends, and what is done with what has arrived.
+
+    ``name``, ``details`` and ``count``, in elements, are compared with those of the other members. ``function`` is its
+    name in MPI, where each of ``messages`` has the arguments of one call; ``in_pieces`` does it instead where one
+    message cannot hold it. ``landed`` is called when all has arrived; until then ``sent`` is kept.
+    """
+
+    name: str
+    details: tuple[str, ...]
+    count: int
+    function: str
+    messages: Sequence[tuple[Any, ...]]
+    sent: NDArray[Any]
+    landed: Ending = already_ended
+    in_pieces: Callable[[], None] | None = None
