@@ -32,18 +32,27 @@ def fingerprint_of(sharded: ShardedGraph, local: Graph, configuration: ParallelC
     return None
 
 
+class _Texts(dict[object, str]):
+    """Values in words: thousands of nodes have few layouts."""
+
+    def __missing__(self, value: object) -> str:
+        self[value] = text = repr(value)
+        return text
+
+
 def _of_network(sharded: ShardedGraph) -> str:
     """Return what tells networks apart. Names that operators get by being counted are left out: a rank may have made
     other networks before.
     """
     graph = sharded.graph
-    digest = blake2b(digest_size=_DIGEST_BYTES)
+    digest, texts = blake2b(digest_size=_DIGEST_BYTES), _Texts()
     for node in graph.nodes:
         placed = sharded.placements.get(node)
         layouts = [] if placed is None else [layout.canonical for layout in (*placed.inputs, *placed.outputs)]
-        digest.update(repr((node.operator.name, [value.spec for value in node.outputs], layouts)).encode())
+        told = (texts[one] for one in (node.operator.name, *(value.spec for value in node.outputs), *layouts))
+        digest.update("; ".join(told).encode() + b"\n")
     for name, value in graph.parameters.items():
-        digest.update(repr((name, value.spec, sharded.stored.get(name))).encode())
+        digest.update("; ".join([repr(name), texts[value.spec], texts[sharded.stored.get(name)]]).encode() + b"\n")
     inputs = ", ".join(f"{value.spec.dtype}{list(value.spec.shape)}" for value in graph.inputs)
     counts = f"{len(graph.nodes)} operators, {len(graph.parameters)} parameters"
     return f"a network of {counts} on inputs {inputs}, cut as {digest.hexdigest()}"
