@@ -24,11 +24,14 @@ def plan_digest(layouts: Mapping[str, LayoutPair]) -> bytes:
     False
     """
     numbers: dict[tuple[DeviceMatrix, _Cut], int] = {}
+    known: dict[Layout, int] = {}
     tensors = []
     for tensor in sorted(layouts):
         source, target = layouts[tensor]
-        alike = [numbers.setdefault((layout.devices, _cut(layout)), len(numbers)) for layout in (source, target)]
-        tensors.append((tensor, source.global_shape, target.global_shape, *alike))
+        for layout in (source, target):
+            if layout not in known:
+                known[layout] = numbers.setdefault((layout.devices, _cut(layout)), len(numbers))
+        tensors.append((tensor, source.global_shape, target.global_shape, known[source], known[target]))
     told = [(devices.shape, devices.first_rank, devices.ranks, *cut) for devices, cut in numbers]
     return sha256(json.dumps([told, tensors], default=int).encode()).digest()
 

@@ -96,14 +96,18 @@ class ReplicaRule:
             if parts is not None and frame.replica_count > 1 and self._group(frame, parts, host) == group:
                 held[frame] = parts
         found = []
+        # What moves tensors that are alike is one object.
+        known: dict[TensorMove, tuple[Takers, int]] = {}
         for tensor, move in self._moves.items():
             wanted = held.get(move.pair.source)
             if wanted is None:
                 continue
-            takers = self._takers_of(move, wanted, host)
+            if move not in known:
+                known[move] = self._takers_of(move, wanted, host), move.largest_block(wanted)
+            takers, largest = known[move]
             if takers.ranks:
                 weight = 1 if self._itemsizes is None else self._itemsizes[tensor]
-                found.append((-weight * move.largest_block(wanted), tensor, takers))
+                found.append((-weight * largest, tensor, takers))
         deals, turn = {}, 0
         for _, tensor, takers in sorted(found, key=itemgetter(0, 1)):
             deals[tensor] = _Deal(givers, takers, turn)

@@ -65,18 +65,28 @@ def pairs_of(order: Order) -> dict[str, LayoutPair]:
     on all ranks, it is that of the first.
     """
     pairs: dict[str, LayoutPair] = {}
+    # Thousands of tensors have few layouts.
+    known: dict[tuple[object, ...], LayoutPair] = {}
     for name, one in order.tensors.items():
         if one.source.partial and one.target.partial:
             for source, takers in _heirs(order.living, order.after).items():
                 kept = whole_on(one.spec.shape, 1).on_ranks([source])
                 pairs[own_name(name, source)] = kept, whole_on(one.spec.shape, len(takers)).on_ranks(takers)
             continue
-        source_layout = one.source.on_ranks(order.before)
-        if one.source.partial:
-            source_layout = whole_on(one.spec.shape, 1).on_ranks(order.living[:1])
-        target = whole_on(one.spec.shape, len(order.after)) if one.target.partial else one.target
-        pairs[name] = source_layout, target.on_ranks(order.after)
+        alike = one.source, one.target, one.spec.shape
+        if alike not in known:
+            known[alike] = _on_the_job(one, order)
+        pairs[name] = known[alike]
     return pairs
+
+
+def _on_the_job(one: Carried, order: Order) -> LayoutPair:
+    """Return the layouts of a tensor, of which one at most is each rank's own, on the ranks of the job."""
+    source = one.source.on_ranks(order.before)
+    if one.source.partial:
+        source = whole_on(one.spec.shape, 1).on_ranks(order.living[:1])
+    target = whole_on(one.spec.shape, len(order.after)) if one.target.partial else one.target
+    return source, target.on_ranks(order.after)
 
 
 def own_name(name: str, rank: int) -> str:
