@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -29,7 +29,8 @@ MANIFEST_SUFFIX: Final = ".manifest.json"
 _FORMAT: Final = "mpiparallel checkpoint 2"
 _MOST_BYTES: Final = 1 << 30
 _UNSOUND: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
-_HEX = {16: re.compile("[0-9a-f]{16}"), 32: re.compile("[0-9a-f]{32}")}
+_DIGESTS = re.compile("(?:[0-9a-f]{16},)*")
+_DIGEST = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,7 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
         if said not in known:
             known[said] = TensorEntry(saved_layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
         tensors[name] = known[said]
+    distinct = {id(entry): (name, entry) for name, entry in tensors.items()}.values()
     prefix = _text(content["prefix"])
     epoch, step, rank_count = integers([content["epoch"], content["step"], content["rank_count"]])
     name = checkpoint_name(prefix, epoch, step)
@@ -214,21 +216,21 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
         raise ValueError("it names one file for two ranks")
     if rank_count != len(shards):
         raise ValueError(f"it names {len(shards)} shards of {rank_count} ranks")
-    for tensor, entry in tensors.items():
+    for tensor, entry in distinct:
         devices = entry.layout.devices
         if max(devices.ranks, default=devices.first_rank + devices.size - 1) >= rank_count:
             raise ValueError(f'tensor "{tensor}" lies on ranks {devices.ranks_text} of {rank_count}')
-    _check_lengths(tensors, shards)
+    _check_lengths(distinct, shards)
     if not isinstance(content["training"], dict) or not isinstance(content["saved"], float | int):
         raise TypeError("what it says of the training is no object, or its time is no number")
-    beside = {_below(file): _hex(digest, 32) for file, digest in content["files"].items()}
+    beside = {_below(file): _hex(digest) for file, digest in content["files"].items()}
     return Manifest(prefix, epoch, step, tensors, shards, content["training"], float(content["saved"]), beside)
 
 
-def _check_lengths(tensors: Mapping[str, TensorEntry], shards: Sequence[ShardEntry | None]) -> None:
+def _check_lengths(tensors: Iterable[tuple[str, TensorEntry]], shards: Sequence[ShardEntry | None]) -> None:
     """Raise ``ValueError`` where a tensor has more bytes than all shards together, or is one that no shard holds."""
     written = sum(shard.size for shard in shards if shard is not None)
-    for entry, name in {entry: name for name, entry in tensors.items()}.items():
+    for name, entry in tensors:
         info = TensorSpec(entry.layout.global_shape, np.dtype(entry.dtype))
         check_info(info)
         if info.byte_count > written:
@@ -241,11 +243,15 @@ def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, Ten
     if not is_shard_of(_below(_text(entry["file"])), name, rank):
         raise ValueError(f'shard "{entry["file"]}" is not that of rank {rank}, {shard_file(name, rank)}')
     (size,) = integers([entry["size"]])
-    arrays = {tensor: _hex(digest, 16) for tensor, digest in entry["arrays"].items()}
-    for tensor in arrays:
+    arrays = dict(entry["arrays"].items())
+    # In one look, for there are thousands.
+    digests = ",".join([*arrays.values(), ""])
+    if not _DIGESTS.fullmatch(digests) or digests.count(",") != len(arrays):
+        raise ValueError(f'shard "{entry["file"]}" has arrays whose digests are none')
+    for tensor in {id(tensors.get(tensor)): tensor for tensor in arrays}.values():
         if tensor not in tensors or rank not in tensors[tensor].layout.devices:
             raise ValueError(f'shard "{entry["file"]}" has "{tensor}", of which rank {rank} holds nothing')
-    return ShardEntry(entry["file"], size, _hex(entry["digest"], 32), arrays)
+    return ShardEntry(entry["file"], size, _hex(entry["digest"]), arrays)
 
 
 def _below(file: str) -> str:
@@ -255,8 +261,8 @@ def _below(file: str) -> str:
     return file
 
 
-def _hex(value: Any, length: int) -> str:
-    if not isinstance(value, str) or not _HEX[length].fullmatch(value):
+def _hex(value: Any) -> str:
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
         raise ValueError(f"{value!r} is no digest")
     return value
 

@@ -58,6 +58,7 @@ class StoredState:
         self.replaced: dict[int, str] = {}
         self._files = dict(files)
         self._open: OrderedDict[int, ArrayFile] = OrderedDict()
+        self._ranks: dict[tuple[Layout, Parts], list[int]] = {}
 
     @classmethod
     def of_manifest(cls, folder: str | Path, manifest: Manifest) -> StoredState:
@@ -78,9 +79,15 @@ class StoredState:
 
     def holders(self, name: str, parts: Parts) -> list[int]:
         """Return the ranks whose files should have these parts of a tensor, by replica."""
+        return [rank for rank in self._ranks_with(name, parts) if rank in self._files and self._should_have(rank, name)]
+
+    def _ranks_with(self, name: str, parts: Parts) -> list[int]:
         layout = self.tensors[name].layout
-        ranks = (layout.rank_at(parts, replica) for replica in range(layout.replica_count))
-        return [rank for rank in ranks if rank in self._files and self._should_have(rank, name)]
+        ranks = self._ranks.get((layout, parts))
+        if ranks is None:
+            ranks = [layout.rank_at(parts, replica) for replica in range(layout.replica_count)]
+            self._ranks[layout, parts] = ranks
+        return ranks
 
     def fill(self, name: str, parts: Parts, first: int, target: NDArray[Any]) -> None:
         """Fill ``target``, 1-D and contiguous, with elements of a slice from its element ``first`` on, in C order.
@@ -147,8 +154,7 @@ class StoredState:
         raise CheckpointError(self._lost(name, parts, problems))
 
     def _lost(self, name: str, parts: Parts, problems: Mapping[int, str]) -> str:
-        layout = self.tensors[name].layout
-        ranks = [layout.rank_at(parts, replica) for replica in range(layout.replica_count)]
+        layout, ranks = self.tensors[name].layout, self._ranks_with(name, parts)
         reasons = [f"rank {rank}: {problems.get(rank, 'there is no file of it')}" for rank in ranks[:_REASONS_SHOWN]]
         box = layout.box_of_parts(parts)
         return (

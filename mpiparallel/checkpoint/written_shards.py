@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,37 +44,57 @@ class WrittenShards:
             for index, name in enumerate(layouts):
                 if name in codes:
                     arrays[index] = int(written.arrays[name], 16), codes[name]
-        self._arrays = _gathered(arrays, communicator)
+        gathered = _gathered(arrays, communicator)
+        self._digests, self._codes = gathered[..., 0], gathered[..., 1]
         self._shards = _gathered(shard, communicator)
 
     def tensors(self) -> dict[str, TensorEntry]:
         """Return the layout and the dtype of each tensor. Raises ``CheckpointError`` where ranks have other dtypes."""
-        return {
-            name: TensorEntry(layout.canonical, _dtype_of(self._arrays[:, index, 1].tolist(), name))
-            for index, (name, layout) in enumerate(self._layouts.items())
-        }
+        known: dict[tuple[Any, ...], str] = {}
+        entries: dict[tuple[Layout, str], TensorEntry] = {}
+        tensors = {}
+        for (name, layout), codes in zip(self._layouts.items(), map(tuple, self._codes.T.tolist()), strict=True):
+            if codes not in known:
+                known[codes] = _dtype_of(codes, name)
+            alike = layout, known[codes]
+            if alike not in entries:
+                entries[alike] = TensorEntry(layout.canonical, known[codes])
+            tensors[name] = entries[alike]
+        return tensors
 
     def shards(self, checkpoint: str) -> tuple[ShardEntry | None, ...]:
         """Return what a manifest says of the shard of each rank."""
         entries: list[ShardEntry | None] = []
         for rank, (there, size, high, low) in enumerate(self._shards.tolist()):
-            told = zip(self._layouts, self._arrays[rank].tolist(), strict=True)
-            digests = {name: f"{digest:016x}" for name, (digest, code) in told if code}
+            told = zip(self._layouts, self._digests[rank].tolist(), self._codes[rank].tolist(), strict=True)
+            digests = {name: f"{digest:016x}" for name, digest, code in told if code}
             entry = ShardEntry(self._places.file(checkpoint, rank), size, _hex(high, low), digests)
             entries.append(entry if there else None)
         return tuple(entries)
 
     def unequal(self) -> list[str]:
         """Return where ranks have written different things that should be equal."""
-        found = []
-        for index, (name, layout) in enumerate(self._layouts.items()):
-            known: dict[tuple[int, ...], tuple[int, int]] = {}
-            for rank in layout.devices.members if layout.replica_count > 1 else ():
-                digest, code = self._arrays[rank, index].tolist()
-                first, expected = known.setdefault(layout.parts(rank), (rank, digest)) if code else (rank, digest)
-                if digest != expected:
-                    found.append(f'"{name}" on ranks {first} and {rank}')
-        return found
+        alike: dict[Layout, list[int]] = {}
+        for index, layout in enumerate(self._layouts.values()):
+            alike.setdefault(layout, []).append(index)
+        found = [
+            (index, rank, first)
+            for layout, indices in alike.items()
+            for replicas in _replicas(layout)
+            for index, rank, first in self._unequal_on(replicas, np.array(indices))
+        ]
+        names = list(self._layouts)
+        return [f'"{names[index]}" on ranks {first} and {rank}' for index, rank, first in sorted(found)]
+
+    def _unequal_on(self, replicas: Sequence[int], indices: NDArray[np.intp]) -> Iterable[tuple[int, int, int]]:
+        """Yield tensor, rank, and the first of these ranks that has written it, where the two differ."""
+        ranks = np.array(replicas)
+        there = self._codes[np.ix_(ranks, indices)] != 0
+        digests = self._digests[np.ix_(ranks, indices)]
+        first = there.argmax(axis=0)
+        differs = there & (digests != digests[first, np.arange(len(indices))])
+        for place, column in np.argwhere(differs).tolist():
+            yield int(indices[column]), replicas[place], replicas[first[column]]
 
     def check_in(self, folder: Path, checkpoint: str) -> None:
         """Refuse a folder that is another one on another host: what is there could not be loaded from here."""
@@ -110,7 +130,17 @@ def _check_digest(path: Path, member: int, digest: str) -> None:
         ) from error
 
 
-def _dtype_of(codes: list[Any], name: str) -> str:
+def _replicas(layout: Layout) -> list[list[int]]:
+    """Return the ranks that hold each part, where there are several."""
+    if layout.replica_count == 1:
+        return []
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for rank in layout.devices.members:
+        holders.setdefault(layout.parts(rank), []).append(rank)
+    return list(holders.values())
+
+
+def _dtype_of(codes: Iterable[int], name: str) -> str:
     found = sorted({chr(code) for code in codes if code})
     if len({np.dtype(char).str for char in found}) != 1:
         raise CheckpointError(f'tensor "{name}" has dtypes {found} on the ranks; give every rank the same one')

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.graph.parameter import Parameter
 
-_PORTION: Final = 1 << 20
+_PORTION: Final = 1 << 16
 
 
 @contextmanager
@@ -29,13 +29,12 @@ def overwritable(parameters: Mapping[str, Parameter]) -> Iterator[dict[str, NDAr
 
 def _number_throughout(array: Any) -> NDArray[Any] | None:
     """Return the element that all others equal, byte by byte; None where there is none, or no host memory in order."""
-    if not isinstance(array, np.ndarray) or not array.size or not array.flags.c_contiguous:
+    if not isinstance(array, np.ndarray) or not array.size or not array.flags.c_contiguous or array.dtype.hasobject:
         return None
     flat = array.reshape(-1)
-    known = flat[:1].copy()
-    if flat.dtype.itemsize not in (1, 2, 4, 8) or flat.dtype.hasobject:
-        return None
-    bits = flat.view(f"u{flat.dtype.itemsize}")
-    wanted = known.view(bits.dtype)
-    portions = (bits[start : start + _PORTION] for start in range(0, bits.size, _PORTION))
-    return known if all(bool((portion == wanted).all()) for portion in portions) else None
+    alike = flat[:1].tobytes() * min(flat.size, _PORTION)
+    for start in range(0, flat.size, _PORTION):
+        portion = flat[start : start + _PORTION].tobytes()
+        if portion != alike[: len(portion)]:
+            return None
+    return flat[:1].copy()

@@ -102,12 +102,12 @@ def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str
     for name, parameter in parameters_in(sharded).items():
         if name not in stored:
             continue
-        layout, dtype = stored[name].layout, np.dtype(stored[name].dtype)
+        layout, dtype, wanted = stored[name].layout, np.dtype(stored[name].dtype), parameter.spec.dtype
         shape = shape_of_one(layout, name in own)
         if shape is None or shape != ((1,) if name in own and not parameter.shape else parameter.shape):
             found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
-        elif dtype != parameter.dtype and (strict or not dtype.kind == parameter.dtype.kind == "f"):
-            found.append(f"{name!r} is {dtype} there, {parameter.spec.dtype} here")
+        elif dtype != wanted and (strict or not dtype.kind == wanted.kind == "f"):
+            found.append(f"{name!r} is {dtype} there, {wanted} here")
         elif name in own and parameter.layerwise_parallel and layout.devices.size != sharded.devices.size:
             found.append(
                 f"{name!r} is layerwise_parallel, so that each rank has one of its own, and those of "

@@ -10,7 +10,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError, new_arrays
-from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave, check_stored
+from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave, check_stored, index_of
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
@@ -120,20 +120,20 @@ class _Loading:
             if piece.own is not None:
                 self._put(reading, shown)
             return
-        view = self._target(reading.tensor, piece.box) if piece.own == piece.box else None
-        if view is not None and view.flags.c_contiguous:
+        if piece.own is None:
+            return
+        view = self._arrays[reading.tensor][piece.target]
+        if piece.own == piece.box and view.flags.c_contiguous:
             self._state.fill(reading.tensor, piece.parts, piece.first, view.reshape(-1))
-        elif piece.own is not None:
-            self._state.fill_box(reading.tensor, piece.own, self._target(reading.tensor, piece.own))
-
-    def _target(self, tensor: str, box: Box) -> Array:
-        return _part(self._arrays[tensor], box, self._layouts[tensor].box(self._rank))
+        else:
+            self._state.fill_box(reading.tensor, piece.own, view)
 
     def _put(self, reading: Reading, shown: Array) -> None:
         """Copy what this rank wants of a piece to where it belongs."""
-        own, box = reading.piece.own, reading.piece.box
-        if own is not None:
-            np.copyto(self._target(reading.tensor, own), _part(shown.reshape(box.shape), own, box))
+        piece = reading.piece
+        if piece.own is not None:
+            target = self._arrays[reading.tensor][piece.target]
+            target[...] = shown.reshape(piece.box.shape)[piece.place]
 
     def _take_near(self, wave: Wave, stage: int) -> None:
         for reading in self._from_others(wave):
@@ -177,7 +177,7 @@ class _Loading:
         for (reading, box), size in zip(parts, sizes, strict=True):
             dtype, outer = self._state.tensors[reading.tensor].dtype, reading.piece.box
             shown = stage[reading.offset : reading.offset + reading.nbytes].view(dtype).reshape(outer.shape)
-            row = np.ascontiguousarray(_part(shown, box, outer)).reshape(-1)
+            row = np.ascontiguousarray(shown[index_of(box, outer)]).reshape(-1)
             message[offset : offset + size] = row.view(np.uint8)
             offset += size
         message[-_DIGEST_BYTES:] = _digest(message)
@@ -204,15 +204,8 @@ class _Loading:
             dtype = self._state.tensors[reading.tensor].dtype
             size = own.size * dtype.itemsize
             part = message[offset : offset + size].copy().view(dtype).reshape(own.shape)
-            np.copyto(self._target(reading.tensor, own), part)
+            np.copyto(self._arrays[reading.tensor][reading.piece.target], part)
             offset += size
-
-
-def _part(array: Array, box: Box, outer: Box) -> Array:
-    """Return the view of ``box`` of an array that holds ``outer``."""
-    index: tuple[Any, ...] = (*box.within(outer), ...)
-    view: Array = array[index]
-    return view
 
 
 def _digest(message: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import Any, Final
+from types import EllipsisType
+from typing import Any, Final, NamedTuple
 
 from mpiparallel.checkpoint.stored_state import Parts, StoredTensor
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box, part_bounds
 from mpiparallel.layout.layout import Layout
+
+Index = tuple[slice | EllipsisType, ...]
 
 # A slice that many ranks want is read by several of them where it is worth a message of its own.
 _LEAST_BYTES: Final = 4 << 20
@@ -21,7 +24,8 @@ _LEAST_BYTES: Final = 4 << 20
 class Piece:
     """Whole rows of a slice in a file, from its element ``first`` on: ``box`` counts elements of the global tensor.
 
-    ``takers`` are the ranks that hold an element of it afterwards; ``own`` what this rank does, None for nothing.
+    ``takers`` are the ranks that hold an element of it afterwards; ``own`` what this rank does, None for nothing: then
+    it lies at ``target`` in what this rank holds afterwards, and at ``place`` in the piece.
     """
 
     parts: Parts
@@ -29,10 +33,11 @@ class Piece:
     first: int
     takers: tuple[int, ...]
     own: Box | None
+    target: Index = ()
+    place: Index = ()
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One piece of one tensor that ``reader`` reads, ``nbytes`` long, for all who want it.
 
     ``offset`` is where it lies, in bytes, in what the reader shows to others; -1 where it shows it to nobody.
@@ -125,7 +130,15 @@ class ReadingPlan:
                 first, stop = part_bounds(rows, min(count, rows), index)
                 box = _rows(held, first, stop)
                 wanted = None if own is None else own.intersection(box)
-                yield Piece(parts, box, first * row, _takers(target, box), wanted)
+                piece = Piece(parts, box, first * row, _takers(target, box), wanted)
+                if own is not None and wanted is not None:
+                    piece = replace(piece, target=index_of(wanted, own), place=index_of(wanted, box))
+                yield piece
+
+
+def index_of(box: Box, outer: Box) -> Index:
+    """Return what selects the view of ``box`` of an array that holds ``outer``."""
+    return (*box.within(outer), ...)
 
 
 def _takers(target: Layout, box: Box) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii
 from math import prod
@@ -27,6 +27,7 @@ _DTYPES = {
     name: np.dtype(name)
     for name in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
 }
+_ARRAY_FIELDS = {"name": str, "dtype": str, "shape": list, "dataset": str, "first": int, "offset": int, "blocks": str}
 MAX_DIMS = 32
 MAX_NAME_LENGTH = 1024
 MAX_INDEX_LENGTH = 1 << 25
@@ -106,7 +107,7 @@ class Index(NamedTuple):
             raise ValueError(f'is of format "{found[:40]}", not "{_FORMAT}"')
         for name, value in attributes.items():
             check_attribute(name, value)
-        arrays = dict(map(_stored, entries))
+        arrays = dict(_stored(entries))
         if len(arrays) != len(entries):
             raise ValueError("names an array twice")
         return cls(attributes, arrays, bytes.fromhex(skeleton))
@@ -195,23 +196,27 @@ def _table_length(info: TensorSpec) -> int:
     return block_count(info.byte_count) * DIGEST_LENGTH
 
 
-def _stored(entry: object) -> tuple[str, StoredArray]:
-    name, dtype, shape, dataset, first, offset, blocks = _fields(
-        entry,
-        "an array",
-        {"name": str, "dtype": str, "shape": list, "dataset": str, "first": int, "offset": int, "blocks": str},
-    )
-    check_name(name)
-    if dtype not in _DTYPES or any(type(extent) is not int for extent in shape):
-        raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
-    info = TensorSpec(tuple(shape), _DTYPES[dtype])
-    check_info(info)
-    table = bytes.fromhex(blocks)
-    if len(table) != _table_length(info):
-        raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.byte_count} bytes')
-    if min(first, offset) < 0 or not dataset.isprintable():
-        raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
-    return name, StoredArray(info, Place(dataset, first, offset), table)
+def _stored(entries: Iterable[object]) -> Iterator[tuple[str, StoredArray]]:
+    """Yield name and place of each array, once it is sure that its entry is sound."""
+    known: dict[tuple[Any, ...], tuple[TensorSpec, int]] = {}
+    for entry in entries:
+        name, dtype, shape, dataset, first, offset, blocks = _fields(entry, "an array", _ARRAY_FIELDS)
+        check_name(name)
+        if dtype not in _DTYPES or any(type(extent) is not int for extent in shape):
+            raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
+        # Most arrays are of few shapes.
+        alike = (dtype, *shape)
+        if alike not in known:
+            info = TensorSpec(tuple(shape), _DTYPES[dtype])
+            check_info(info)
+            known[alike] = info, _table_length(info)
+        info, table_length = known[alike]
+        table = bytes.fromhex(blocks)
+        if len(table) != table_length:
+            raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.byte_count} bytes')
+        if first < 0 or offset < 0 or not dataset.isprintable():
+            raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
+        yield name, StoredArray(info, Place(dataset, first, offset), table)
 
 
 def _fields(described: object, what: str, kinds: Mapping[str, type]) -> list[Any]:
@@ -219,7 +224,7 @@ def _fields(described: object, what: str, kinds: Mapping[str, type]) -> list[Any
     if not isinstance(described, dict) or described.keys() != kinds.keys():
         raise ValueError(f"does not say {', '.join(kinds)} of {what}")
     values = [described[name] for name in kinds]
-    for (name, kind), value in zip(kinds.items(), values, strict=True):
-        if type(value) is not kind:
-            raise ValueError(f"gives {what} {name} that is no {kind.__name__}")
+    if [*map(type, values)] != [*kinds.values()]:
+        name, kind = next((name, kind) for name, kind in kinds.items() if type(described[name]) is not kind)
+        raise ValueError(f"gives {what} {name} that is no {kind.__name__}")
     return values

@@ -120,6 +120,8 @@ def test_a_renamed_manifest_is_refused(tmp_path: Path) -> None:
         (["shards", 0, "digest"], "0"),
         (["shards", 0, "arrays"], {"other": "0" * 16}),
         (["shards", 0, "arrays"], {"net.w1": 3}),
+        (["shards", 0, "arrays"], {"net.w1": "A" * 16}),
+        (["shards", 0, "arrays"], {"net.w1": f"{'0' * 16},{'0' * 16}"}),
         (["shards", 2], {"file": "rank_2/net-1_77.h5", "size": 1, "digest": "0" * 32, "arrays": {"net.w1": "0" * 16}}),
     ],
 )
