@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator_settings import Segment
+from mpiparallel.graph.graph import Graph, Node, Notes, Segment, Value
+from mpiparallel.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.reading import parts_of, read_layouts
+from mpiparallel.parallel.reading import read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
 from mpiparallel.tensor_spec import TensorSpec
@@ -42,6 +44,7 @@ class _Localizer:
         self._guards: tuple[Value, ...] = ()
         self._again: Segment | None = None
         self._steps: dict[Node, Redistribution] = {}
+        self._parts: dict[Layout, Part] = {}
 
     def run(self) -> LocalGraph:
         for value in self._sharded.graph.inputs:
@@ -57,6 +60,13 @@ class _Localizer:
     def _spec(self, value: Value) -> TensorSpec:
         return TensorSpec(self._sharded.layouts[value].local_shape(self._rank), value.spec.dtype)
 
+    def _part(self, layout: Layout) -> Part:
+        """Return which part a rank has of a tensor; nodes of few layouts share it."""
+        part = self._parts.get(layout)
+        if part is None:
+            part = self._parts[layout] = Part(layout.global_shape, layout.box(self._rank))
+        return part
+
     def _value(self, value: Value) -> Value:
         """Return the local value that stands for one of the whole graph, in the layout that it is in."""
         found = self._local.get(value)
@@ -71,6 +81,8 @@ class _Localizer:
 
     def _in_layout(self, value: Value, wanted: Layout) -> Value:
         own = self._sharded.layouts[value]
+        if wanted is own and value.constant is None:
+            return self._value(value)
         again = self._again if value.parameter is not None else None
         converted = self._converted.setdefault(value, {})
         # What was converted under a guard is there only where the same guards hold.
@@ -107,7 +119,7 @@ class _Localizer:
             self._value(value) if index in node.operator.unread else self._in_layout(value, read[index])
             for index, value in enumerate(node.inputs)
         ]
-        parts_in, parts_out = parts_of(read, self._rank), parts_of(placement.outputs, self._rank)
+        parts_in, parts_out = ([self._part(layout) for layout in layouts] for layouts in (read, placement.outputs))
         operator = node.operator.local(parts_in, parts_out)
         specs = [TensorSpec(part.shape, value.spec.dtype) for part, value in zip(parts_out, node.outputs, strict=True)]
         local = self._graph.add_node(operator, node.name, inputs, specs, Notes(guards=self._guards))

@@ -15,6 +15,8 @@ def read_layouts(operator: Operator, placement: Placement) -> tuple[Layout, ...]
 
     They follow from the placement alone, so all ranks find the same.
     """
+    if not operator.reads_beyond:
+        return placement.inputs
     bounds: list[list[Bounds]] = [[() for _ in layout.global_shape] for layout in placement.inputs]
     for dim in operator.reads_beyond:
         along = _bounds_along(operator, placement, dim)
