@@ -48,8 +48,8 @@ def _cast_once(tensor: Tensor, dtype: np.dtype[Any], trace: Trace | None) -> Ten
     if trace is None or not isinstance(tensor, Parameter) or trace.notes.guards:
         cast: Tensor = Cast()(tensor, dtype)
         return cast
-    key = tensor.name, dtype
-    if key not in trace.cast_parameters:
-        trace.cast_parameters[key] = Cast()(tensor, dtype)
-    known: Tensor = trace.cast_parameters[key]
+    casts = trace.cast_parameters.setdefault(tensor.name, {})
+    if dtype not in casts:
+        casts[dtype] = Cast()(tensor, dtype)
+    known: Tensor = casts[dtype]
     return known

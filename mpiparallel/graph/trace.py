@@ -32,7 +32,7 @@ class Trace:
     scopes: list[str] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
     differentiated: bool = False
-    cast_parameters: dict[tuple[str, Any], Any] = field(default_factory=dict)
+    cast_parameters: dict[str, dict[Any, Any]] = field(default_factory=dict)
     conditions: dict[Condition, object] = field(default_factory=dict)
     """What the program depends on beside its inputs, such as whether a cell is in training, and how that was."""
     operators: dict[Operator, tuple[object, ...]] = field(default_factory=dict)
@@ -93,9 +93,8 @@ class Trace:
 
     def forget_casts(self, names: Collection[str]) -> None:
         """Cast parameters of these names anew where they are used next: they have been overwritten."""
-        if names:
-            known = self.cast_parameters.items()
-            self.cast_parameters = {key: cast for key, cast in known if key[0] not in names}
+        for name in names:
+            self.cast_parameters.pop(name, None)
 
     @contextmanager
     def depending_on(self, condition: Condition, attributes: Condition) -> Iterator[None]:
