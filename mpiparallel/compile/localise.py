@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator_settings import Segment
-from mpiparallel.graph.graph import Graph, Node, Notes, Segment, Value
-from mpiparallel.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.reading import read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
-from mpiparallel.tensor_spec import TensorSpec
+from mpiparallel.tensor_spec import Part, TensorSpec
 
 GRADIENT_OF = "gradient of "
 """What the names of exchanged gradients begin with; the name of the parameter follows."""

@@ -15,7 +15,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is seen of the choice with this number: ``classes`` has the class, from 0, of each of its options."""
+    """What is seen of the choice with this number: ``classes`` has the class of each of its options.
+
+    Classes are numbered from 0 as they are met first.
+    """
 
     choice: int
     classes: Array
@@ -28,7 +31,7 @@ class View:
     @cached_property
     def first_options(self) -> Array:
         """The first option of each class."""
-        return np.unique(self.classes, return_index=True)[1]
+        return np.array(_alike(self.classes)[1])
 
     @cached_property
     def key(self) -> tuple[int, bytes]:
@@ -57,10 +60,7 @@ def refined(views: Sequence[View]) -> View:
 
 def _numbered(labels: Array) -> Array:
     """Return the labels as numbers from 0, in the order in which they are met first."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    order = np.empty(first.size, np.int64)
-    order[np.argsort(first, kind="stable")] = np.arange(first.size)
-    return order[inverse.reshape(-1)]
+    return np.array(_alike(labels)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,20 +124,24 @@ def coarsened(views: Sequence[View], values: Array) -> Table:
     kept: list[View] = []
     for view in views:
         axis = len(kept)
-        rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-        classes = _numbered(_row_numbers(rows))
-        count = int(classes.max()) + 1
-        if count == 1:
+        classes, first = _alike(values.swapaxes(0, axis) if axis else values)
+        if len(first) == 1:
             values = values.take(0, axis)
             continue
-        if count < rows.shape[0]:
-            values = values.take(np.unique(classes, return_index=True)[1], axis)
-            view = View(view.choice, classes[view.classes])
+        if len(first) < len(classes):
+            values = values.take(first, axis)
+            view = View(view.choice, np.array(classes)[view.classes])
         kept.append(view)
     return Table(tuple(kept), values)
 
 
-def _row_numbers(rows: Array) -> Array:
-    known: dict[bytes, int] = {}
-    packed = np.ascontiguousarray(rows)
-    return np.array([known.setdefault(row.tobytes(), len(known)) for row in packed])
+def _alike(rows: Array) -> tuple[list[int], list[int]]:
+    """Return which rows are alike, as the number of each, and the first row of each number."""
+    known: dict[object, int] = {}
+    keys: list[Any] = rows.tolist() if rows.ndim == 1 else [row.tobytes() for row in rows]
+    classes = [known.setdefault(key, len(known)) for key in keys]
+    first: list[int] = []
+    for place, number in enumerate(classes):
+        if number == len(first):
+            first.append(place)
+    return classes, first

@@ -28,8 +28,9 @@ def sums(draw):
 
 
 def _seen(generator, choice, options):
-    classes = np.unique(generator.integers(0, options, options), return_inverse=True)[1]
-    return View(choice, classes.reshape(-1))
+    known: dict[int, int] = {}
+    drawn = generator.integers(0, options, options).tolist()
+    return View(choice, np.array([known.setdefault(one, len(known)) for one in drawn]))
 
 
 def written_out(tables, counts):

@@ -1,0 +1,72 @@
+"""How long the searches for strategies take (CPU seconds), and what they find: ``python benchmarks/search.py``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiparallel import Tensor, nn
+from mpiparallel.compile.place import held_layouts
+from mpiparallel.compile.strategies import Strategies
+from mpiparallel.models.resnet import ResNet
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.machine.cluster_file import load_machine
+from mpiparallel.search.machine.machine import Machine
+from mpiparallel.search.problem.task import Task
+from mpiparallel.search.search import MODES, search
+from tests.conformance.searched_networks import Transformer, task_of
+
+
+def resnet_task(ranks: int, machine: Machine) -> Task:
+    """Return the training step of ResNet-50 on 32 images of 224 x 224 a rank."""
+    network = nn.WithLossCell(ResNet((3, 4, 6, 3), 10, expansion=4), nn.SoftmaxCrossEntropyWithLogits(sparse=True))
+    step = nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.01, 0.9)).set_train()
+    images = Tensor(np.broadcast_to(np.float32(0), (32 * ranks, 3, 224, 224)))
+    labels = Tensor(np.broadcast_to(np.int32(0), (32 * ranks,)))
+    graph = step.sharded_graph(images, labels, configuration=ParallelConfiguration(device_num=1)).graph
+    configuration = ParallelConfiguration(ParallelMode.AUTO_PARALLEL, device_num=ranks)
+    return Task(graph, configuration, Strategies.of(graph), held_layouts(graph, configuration), Prices(machine))
+
+
+def cases(layers: list[int], ranks: list[int], machine: Machine, resnet: bool) -> Iterator[tuple[str, int, Any]]:
+    """Yield the name, the ranks and the maker of each task."""
+    for count in ranks:
+        for deep in layers:
+            network = Transformer(deep, batch=64, length=128, width=1024, heads=16, inner=4096)
+            yield f"Transformer, {deep} layers", count, lambda n=network, c=count: task_of(n, c, machine)
+        if resnet:
+            yield "ResNet-50", count, lambda c=count: resnet_task(c, machine)
+
+
+def main() -> None:
+    """Print one line for each search."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, nargs="*", default=[2, 24])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[8])
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
+    parser.add_argument("--cluster", type=Path, help="a cluster file; else the assumed machine")
+    parser.add_argument("--timeout", type=float, default=inf, metavar="S")
+    parser.add_argument("--resnet", action="store_true", help="ResNet-50 too")
+    arguments = parser.parse_args()
+    machine = load_machine(arguments.cluster) if arguments.cluster else Machine()
+    print(f"{'network':<24}{'ranks':>6}  {'search':<24}{'CPU s':>8}{'step ms':>10}{'batch ms':>10}{'gap':>8}")
+    for name, ranks, make in cases(arguments.layers, arguments.ranks, machine, arguments.resnet):
+        for mode in arguments.modes:
+            task = make()
+            started = time.process_time()
+            found = search(task, mode, arguments.timeout)
+            spent = time.process_time() - started
+            batch, mark = task.cost({}).seconds, " stopped" if found.stopped_early else ""
+            row = f"{name:<24}{ranks:>6}  {mode:<24}{spent:>8.2f}{found.seconds * 1e3:>10.4g}{batch * 1e3:>10.4g}"
+            print(f"{row}{found.gap:>8.1%}{mark}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
