@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from mpiparallel.communication import world
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.threads import alone
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node
@@ -38,21 +40,26 @@ def find_strategies(graph: Graph, configuration: ParallelConfiguration, held: Ma
     into memory, and CommunicationError where their networks differ.
     """
     given = Strategies.of(graph, dict(configuration.loaded_strategies))
-    communicator = world.current() if world.initialised() else None
-    if communicator is None or communicator.size != configuration.device_num:
-        communicator = None
-    task = Task(graph, configuration, given, held, Prices(_machine(configuration, communicator)))
-    if communicator is None or communicator.size == 1:
-        return given.with_inputs(_answer(task).strategies)
-    return given.with_inputs(_decided_by_the_first(task, communicator))
+    ranks = world.current() if world.initialised() else alone()
+    together = ranks.size > 1 and ranks.size == configuration.device_num
+    if ranks.size > 1 and not together:
+        # Each rank plans for itself what others will run: neither clocks nor measurements may make a difference.
+        configuration = replace(configuration, search_timeout=inf)
+    machine = _machine(configuration, ranks) if together or ranks.size == 1 else _described(configuration) or Machine()
+    task = Task(graph, configuration, given, held, Prices(machine))
+    return given.with_inputs(_decided_by_the_first(task, ranks) if together else _answer(task).strategies)
 
 
-def _machine(configuration: ParallelConfiguration, communicator: Communicator | None) -> Machine:
+def _machine(configuration: ParallelConfiguration, ranks: Communicator) -> Machine:
     """Return the machine of a cluster file, or the one that was measured with as many ranks a host as there are."""
-    if configuration.search_machine:
-        return load_machine(configuration.search_machine)
-    machine = kept_machine()
-    return machine if communicator is None else replace(machine, ranks_per_host=len(communicator.host_ranks))
+    measured = _described(configuration) or kept_machine()
+    if ranks.size == 1 or configuration.search_machine:
+        return measured
+    return replace(measured, ranks_per_host=len(ranks.host_ranks))
+
+
+def _described(configuration: ParallelConfiguration) -> Machine | None:
+    return load_machine(configuration.search_machine) if configuration.search_machine else None
 
 
 def _decided_by_the_first(task: Task, communicator: Communicator) -> dict[Node, Strategy]:

@@ -110,6 +110,22 @@ def test_what_does_not_fit_into_a_machine_is_refused_on_all_ranks_and_says_by_ho
     assert all("a rank may hold 1e-05 GB, but the least that was found are" in one for one in told)
 
 
+def test_ranks_that_plan_for_more_than_there_are_find_the_same_each_for_itself(monkeypatch) -> None:
+    def measured_on_a_host():
+        raise AssertionError("hosts may have measured other rates")
+
+    monkeypatch.setattr(together, "kept_machine", measured_on_a_host)
+
+    def job(communicator):
+        context.reset_auto_parallel_context()
+        context.set_auto_parallel_context(parallel_mode="auto_parallel", full_batch=True, device_num=8)
+        sharded = Perceptron().sharded_graph(Tensor(X))
+        return {name: str(layout) for name, layout in sharded.stored.items()}
+
+    first, second = run_world(2, job)
+    assert first == second
+
+
 @pytest.mark.parametrize("timeout", [0, -1, True, "1"])
 def test_a_timeout_is_seconds(timeout) -> None:
     with pytest.raises(ConfigurationError, match=r"search_timeout .* must be seconds above 0"):
