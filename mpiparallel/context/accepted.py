@@ -30,6 +30,7 @@ PARALLEL: Final = MappingProxyType(
         "auto_pipeline": Accepted(False, _ONE_STAGE),
         "comm_fusion": Accepted(None, _TOGETHER),
         "communi_parallel_mode": Accepted("all_group_parallel", "groups exchange as soon as their data are there"),
+        "dump_local_norm_path": Accepted("", "no norms are dumped"),
         "enable_alltoall": Accepted(False, _EXCHANGE),
         "gradient_fp32_sync": Accepted(True, "gradients are summed in the dtype that they have"),
         "optimizer_weight_shard_aggregated_save": Accepted(

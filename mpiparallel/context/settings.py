@@ -49,7 +49,6 @@ _PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "strategy_ckpt_config": {},
     "force_fp32_communication": False,
     "dump_local_norm": False,
-    "dump_local_norm_path": "",
     "dump_device_local_norm": False,
     **{name: accepted.default for name, accepted in PARALLEL.items()},
 }
