@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, shard_file
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import CheckpointError
@@ -37,24 +38,66 @@ class Catalogued:
         return self.path.name.removesuffix(MANIFEST_SUFFIX)
 
 
+class CheckpointFiles(NamedTuple):
+    """A checkpoint by its files, as paths in its folder: shards with their lengths in bytes, and its companions.
+
+    ``saved`` is when it was committed, in seconds since 1970. It needs far less memory than the manifest.
+    """
+
+    name: str
+    prefix: str
+    saved: float
+    shards: tuple[tuple[str, int], ...] = ()
+    companions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> CheckpointFiles:
+        """Return the files that a manifest names."""
+        shards = tuple((shard.file, shard.size) for shard in manifest.shards if shard is not None)
+        # What a user has put beside it is left alone, though it be named alike.
+        beside = tuple(file for file in manifest.files if file.startswith(f"{manifest.name}.") and "/" not in file)
+        return cls(manifest.name, manifest.prefix, manifest.saved, shards, beside)
+
+    @property
+    def byte_count(self) -> int:
+        """Length of all shards."""
+        return sum(size for _, size in self.shards)
+
+    def is_whole(self, folder: Path) -> bool:
+        """Return whether no shard is lost or cut short."""
+        return all(file_size(folder / file) == size for file, size in self.shards)
+
+
 def catalogue(folder: str | Path, prefix: str | None = None) -> list[Catalogued]:
     """Return the committed checkpoints in ``folder``, the oldest first, those without a sound manifest before all.
 
     With ``prefix`` only those that it begins. Raises ``CheckpointError`` if ``folder`` cannot be read.
     """
     found = []
-    for name in _names(Path(folder)):
-        if not name.endswith(MANIFEST_SUFFIX) or name.startswith("."):
-            continue
-        path = Path(folder) / name
+    for path in _manifests(Path(folder), prefix):
         try:
-            manifest = Manifest.load(path)
+            found.append(Catalogued(path, Manifest.load(path)))
         except CheckpointError as error:
             found.append(Catalogued(path, None, str(error)))
-            continue
-        found.append(Catalogued(path, manifest))
-    chosen = [entry for entry in found if prefix is None or _prefix_of(entry) == prefix]
-    return sorted(chosen, key=_age)
+    return sorted(found, key=_age)
+
+
+def committed(
+    folder: str | Path, prefix: str | None, known: MutableMapping[str, CheckpointFiles]
+) -> list[CheckpointFiles]:
+    """Return the committed checkpoints in ``folder`` that can be read, by their files, the oldest first.
+
+    ``known`` has, by name, those that have been read before, and gets the others. With ``prefix`` only those that it
+    begins. Raises ``CheckpointError`` if ``folder`` cannot be read.
+    """
+    names = []
+    for path in _manifests(Path(folder), prefix):
+        name = path.name.removesuffix(MANIFEST_SUFFIX)
+        with suppress(CheckpointError):
+            if name not in known:
+                known[name] = CheckpointFiles.of(Manifest.load(path))
+            names.append(name)
+    return sorted((known[name] for name in names), key=lambda one: (one.saved, one.name))
 
 
 def newest(folder: str | Path, prefix: str | None = None) -> Manifest:
@@ -158,21 +201,26 @@ def uncommitted(folder: str | Path) -> list[Path]:
     return sorted(found)
 
 
-def remove(folder: str | Path, manifest: Manifest) -> None:
-    """Delete a checkpoint: its manifest first, on disk, so that no half of it counts; then its shards and companions.
+def remove(folder: str | Path, checkpoints: Iterable[CheckpointFiles], own_folders: Iterable[str] = ()) -> None:
+    """Delete checkpoints: manifests first, on disk, so that no half of one counts; then their shards and companions.
 
-    Raises ``CheckpointError`` if the manifest cannot be deleted.
+    Shards of their names in the folders of ranks go too, also in ``own_folders``; nothing is deleted through a link.
+    Raises ``CheckpointError`` if a manifest cannot be deleted.
     """
-    root = Path(folder)
+    root, doomed = Path(folder), list(checkpoints)
+    folders = sorted({*_rank_folders(root), *own_folders})
+    if not doomed:
+        return
     try:
-        (root / f"{manifest.name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
+        for one in doomed:
+            (root / f"{one.name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
         sync_folder(root)
     except OSError as error:
-        raise CheckpointError(f"{root}: checkpoint {manifest.name} cannot be deleted ({error})") from error
-    shards = {shard_file(manifest.name, rank) for rank in range(manifest.rank_count)}
-    shards |= {shard.file for shard in manifest.shards if shard is not None}
-    remove_files(root / shard for shard in sorted(shards) if _has_no_link(root, shard))
-    remove_files(root / file for file in manifest.files if file.startswith(f"{manifest.name}.") and "/" not in file)
+        names = ", ".join(one.name for one in doomed)
+        raise CheckpointError(f"{root}: checkpoint {names} cannot be deleted ({error})") from error
+    for one in doomed:
+        shards = {*(file for file, _ in one.shards), *(f"{rank}/{one.name}.h5" for rank in folders)}
+        remove_files(root / file for file in sorted({*shards, *one.companions}) if _has_no_link(root, file))
 
 
 def remove_files(paths: Iterable[Path]) -> None:
@@ -180,6 +228,13 @@ def remove_files(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(OSError):
             path.unlink()
+
+
+def file_size(path: Path) -> int:
+    """Return the length of a file in bytes; 0 where there is none."""
+    with suppress(OSError):
+        return path.lstat().st_size
+    return 0
 
 
 def _rank_folders(root: Path) -> list[str]:
@@ -210,8 +265,10 @@ def _names(folder: Path) -> list[str]:
         raise CheckpointError(f"{folder}: cannot be read as a folder of checkpoints ({error})") from error
 
 
-def _prefix_of(entry: Catalogued) -> str:
-    return entry.name.rpartition("-")[0] if entry.manifest is None else entry.manifest.prefix
+def _manifests(folder: Path, prefix: str | None) -> list[Path]:
+    """Return the files of manifests in a folder, by name; with ``prefix`` those of checkpoints that it begins."""
+    files = [name for name in _names(folder) if name.endswith(MANIFEST_SUFFIX) and not name.startswith(".")]
+    return [folder / name for name in files if prefix is None or name.rpartition("-")[0] == prefix]
 
 
 def _age(entry: Catalogued) -> tuple[bool, float, int, int, str]:

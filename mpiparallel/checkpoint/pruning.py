@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from mpiparallel.checkpoint.catalogue import catalogue, remove, remove_files, uncommitted
+from mpiparallel.checkpoint.catalogue import (
+    CheckpointFiles,
+    catalogue,
+    committed,
+    file_size,
+    remove,
+    remove_files,
+    uncommitted,
+)
 from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
 from mpiparallel.errors import CheckpointError
 
 # A save that is running has written something in this time.
@@ -48,28 +59,42 @@ def prune(
     if keep is not None and keep < 1:
         raise CheckpointError(f"{folder}: cannot keep {keep} checkpoints; keep 1 or more, the newest always stays")
     root = Path(folder)
-    condemned = [] if keep is None else _beyond(root, keep, prefix)
+    condemned = [] if keep is None else beyond(root, committed(root, prefix, {}), keep)
     cleared, spared = _leftovers(root, youngest) if leftovers else ([], [])
-    nbytes = sum(shard.size for manifest in condemned for shard in manifest.shards if shard is not None)
-    nbytes += sum(map(_size, cleared))
+    nbytes = sum(one.byte_count for one in condemned) + sum(map(file_size, cleared))
     if not dry_run:
-        for manifest in condemned:
-            remove(root, manifest)
+        remove(root, condemned)
         remove_files(cleared)
-    return Pruned(tuple(manifest.name for manifest in condemned), tuple(cleared), tuple(spared), nbytes)
+    return Pruned(tuple(one.name for one in condemned), tuple(cleared), tuple(spared), nbytes)
 
 
-def _beyond(root: Path, keep: int, prefix: str | None) -> list[Manifest]:
-    """Return the checkpoints to remove, the oldest first."""
-    manifests = [entry.manifest for entry in catalogue(root, prefix) if entry.manifest is not None]
-    kept: dict[str, int] = {}
+def beyond(folder: Path, checkpoints: Sequence[CheckpointFiles], keep: int) -> list[CheckpointFiles]:
+    """Return the checkpoints, the oldest first, that are older than the newest ``keep`` of their prefix.
+
+    One that is not whole stays as long as it is newer than those, and does not count.
+    """
+    kept: Counter[str] = Counter()
     condemned = []
-    for manifest in reversed(manifests):
-        if kept.get(manifest.prefix, 0) == keep:
-            condemned.append(manifest)
-        elif all(shard is None or _size(root / shard.file) == shard.size for shard in manifest.shards):
-            kept[manifest.prefix] = kept.get(manifest.prefix, 0) + 1
+    for one in reversed(checkpoints):
+        if kept[one.prefix] == keep:
+            condemned.append(one)
+        else:
+            kept[one.prefix] += one.is_whole(folder)
     return condemned[::-1]
+
+
+def too_close(folder: Path, checkpoints: Sequence[CheckpointFiles], seconds: float) -> list[CheckpointFiles]:
+    """Return those, the oldest first, that came less than ``seconds`` after the last whole one that stays.
+
+    The newest is not among them.
+    """
+    condemned, last = [], -math.inf
+    for one in checkpoints[:-1]:
+        if one.saved - last < seconds:
+            condemned.append(one)
+        elif one.is_whole(folder):
+            last = one.saved
+    return condemned
 
 
 def _leftovers(root: Path, youngest: float) -> tuple[list[Path], list[Path]]:
@@ -96,9 +121,3 @@ def _age(path: Path) -> float:
     with suppress(OSError):
         return time.time() - path.lstat().st_mtime
     return 0.0
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):
-        return path.lstat().st_size
-    return 0

@@ -11,7 +11,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from mpiparallel.checkpoint.catalogue import remove
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, remove
 from mpiparallel.communication import init
 from mpiparallel.communication.world import current
 from tests.reliability import states
@@ -48,7 +48,7 @@ def main() -> None:
         if world.rank == 0:
             there = steps_in(folder)
             for old in sorted(there)[:-kept]:
-                remove(folder, there[old])
+                remove(folder, [CheckpointFiles.of(there[old])])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mpiparallel import Model, nn
-from mpiparallel.checkpoint.catalogue import remove, remove_files, uncommitted
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, remove, remove_files, uncommitted
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
@@ -44,7 +44,7 @@ def test_a_full_disk_is_refused_and_nothing_is_left_on_it(disk: Path) -> None:
     saved(root, RANKS, state, step)
     room = free_bytes(disk)
     needed = room - (saved(root, RANKS, state, step + 1), free_bytes(disk))[1]
-    remove(root, steps_in(root)[step + 1])
+    remove(root, [CheckpointFiles.of(steps_in(root)[step + 1])])
     tries = count(200, 25)
     for number in range(tries):
         # From no room at all to a little more than enough.
@@ -69,7 +69,7 @@ def test_a_full_disk_is_refused_and_nothing_is_left_on_it(disk: Path) -> None:
         remove_files(uncommitted(root))
         saved(root, RANKS, state, step + 2)
         for old in steps_in(root).keys() - {step + 2}:
-            remove(root, steps_in(root)[old])
+            remove(root, [CheckpointFiles.of(steps_in(root)[old])])
         step += 2
     assert 0 < refused < tries
     record("disk full, at any point of a save", saves=tries, refused=refused, left_behind=left_behind, lost=0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mpiparallel.checkpoint.catalogue import catalogue, newest, remove, remove_files, uncommitted
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, catalogue, newest, remove, remove_files, uncommitted
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.recovery import recover
 from mpiparallel.communication.threads import run_world
@@ -172,7 +172,7 @@ def tidy_up(folder: Path) -> None:
 
 
 def delete_it(folder: Path) -> None:
-    remove(folder, Manifest.load(folder / f"net-1_7{MANIFEST_SUFFIX}"))
+    remove(folder, [CheckpointFiles.of(Manifest.load(folder / f"net-1_7{MANIFEST_SUFFIX}"))])
 
 
 OPERATIONS = (list_it, verify_it, load_it, recover_it, save_there, tidy_up, delete_it)

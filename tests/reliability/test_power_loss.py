@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.checkpoint.catalogue import remove
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, remove
 from mpiparallel.communication.threads import run_world
 from tests.reliability import states
 from tests.reliability.counts import count, record
@@ -33,7 +33,7 @@ def disk(quick_folder: Path) -> Disk:
             run_world(RANKS, save, root / NEW, states.small(RANKS), step)
             seen.told.append(step)
         seen.told.remove(1)
-        remove(root / NEW, steps_in(root / NEW)[1])
+        remove(root / NEW, [CheckpointFiles.of(steps_in(root / NEW)[1])])
     seen.forget()
     return seen
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.checkpoint.catalogue import newest, remove, uncommitted
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, newest, remove, uncommitted
 from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
@@ -131,7 +131,7 @@ def check_next_save(folder: Path, ranks: int, state: states.State, step: int) ->
     assert not list(folder.rglob(f"{PARTIAL_PREFIX}*"))
     for old, before in steps_in(folder).items():
         if old != step:
-            remove(folder, before)
+            remove(folder, [CheckpointFiles.of(before)])
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) == ranks + 1, f"files that nobody needs: {files}"
     return step

@@ -7,15 +7,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from mpiparallel.checkpoint.catalogue import remove_files, uncommitted
-from mpiparallel.checkpoint.durable_file import sync_folder
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, committed, remove, remove_files, uncommitted
 from mpiparallel.checkpoint.folder_claim import FolderClaim
 from mpiparallel.checkpoint.folder_holder import Holder
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.pruning import beyond, too_close
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError
@@ -24,24 +23,6 @@ from mpiparallel.train.announcement import announced, said_by_all
 from mpiparallel.train.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
 
 _SECONDS_A_MINUTE = 60.0
-
-
-class _Known(NamedTuple):
-    """When a checkpoint was committed, the paths and lengths of its shards, and the files that accompany it."""
-
-    saved: float
-    shards: tuple[tuple[Path, int], ...]
-    companions: tuple[Path, ...]
-
-    @classmethod
-    def of(cls, folder: Path, manifest: Manifest) -> _Known:
-        shards = (shard for shard in manifest.shards if shard is not None)
-        beside = (file for file in manifest.files if file.startswith(f"{manifest.name}.") and "/" not in file)
-        return cls(
-            manifest.saved,
-            tuple((folder / shard.file, shard.size) for shard in shards),
-            tuple(folder / file for file in beside),
-        )
 
 
 class CheckpointFolder:
@@ -56,7 +37,7 @@ class CheckpointFolder:
         self.path = folder_of(directory or DEFAULT_FOLDER)
         self.folders: tuple[str, ...] = ()
         self._prefix = prefix
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, CheckpointFiles] = {}
         self._claims: dict[Path, FolderClaim] = {}
         self._training = ""
         self.number = 0
@@ -166,25 +147,16 @@ class CheckpointFolder:
             return
         with failing_together(communicator, CheckpointError):
             if communicator.rank == 0:
-                files = [path for name in doomed for path in self._files_of(name)]
+                remove(self.path, [self._files_of(name) for name in doomed], self.folders)
                 for name in doomed:
                     self._known.pop(name, None)
-                    (self.path / f"{name}{MANIFEST_SUFFIX}").unlink(missing_ok=True)
-                sync_folder(self.path)
-                remove_files(files)
 
-    def _files_of(self, name: str) -> list[Path]:
-        """Return the shards of a checkpoint, and the files that accompany it; not through a link, to anywhere.
-
-        What a user has put beside it is left alone, though it be named alike.
-        """
-        with suppress(CheckpointError):
-            self._known.setdefault(name, _Known.of(self.path, Manifest.load(self.path / f"{name}{MANIFEST_SUFFIX}")))
-        known = self._known.get(name)
-        found = [] if known is None else [*known.companions, *(path for path, _ in known.shards)]
-        own = (self.path / folder for folder in self.folders)
-        files = [*found, *(folder / f"{name}.h5" for folder in (*self.path.glob("rank_*"), *own))]
-        return [file for file in dict.fromkeys(files) if file.parent.is_dir() and not file.parent.is_symlink()]
+    def _files_of(self, name: str) -> CheckpointFiles:
+        """Return a checkpoint by its files, as far as its manifest can be read, now or before."""
+        if name not in self._known:
+            with suppress(CheckpointError):
+                return CheckpointFiles.of(Manifest.load(self.path / f"{name}{MANIFEST_SUFFIX}"))
+        return self._known.get(name, CheckpointFiles(name, self.prefix, 0.0))
 
     def clear(self, communicator: Communicator) -> None:
         """Delete the shards of the prefix that no manifest names, as a killed training leaves them; all ranks call it.
@@ -204,47 +176,15 @@ class CheckpointFolder:
         doomed: list[str] = []
         with failing_together(communicator, CheckpointError):
             if communicator.rank == 0:
-                kept = [(saved, name) for saved, name in self._committed() if name not in set(spared)]
-                doomed = self._too_close(kept, minutes) if minutes else self._beyond(kept, max(most, 1))
+                left_out = set(spared)
+                found = [one for one in committed(self.path, self.prefix, self._known) if one.name not in left_out]
+                beaten = (
+                    too_close(self.path, found, minutes * _SECONDS_A_MINUTE)
+                    if minutes
+                    else beyond(self.path, found, max(most, 1))
+                )
+                doomed = [one.name for one in beaten]
         self.discard(announced(doomed, communicator), communicator)
-
-    def _beyond(self, kept: list[tuple[float, str]], most: int) -> list[str]:
-        """Return those that are older than the newest ``most`` whole ones."""
-        doomed, whole = [], 0
-        for _, name in reversed(kept):
-            if whole == most:
-                doomed.append(name)
-            else:
-                whole += self._is_whole(name)
-        return doomed
-
-    def _too_close(self, kept: list[tuple[float, str]], minutes: float) -> list[str]:
-        """Return those that follow another whole one that stays by less than so many minutes, the newest left out."""
-        doomed, last = [], -np.inf
-        for saved, name in kept[:-1]:
-            if saved - last < minutes * _SECONDS_A_MINUTE:
-                doomed.append(name)
-            elif self._is_whole(name):
-                last = saved
-        return doomed
-
-    def _is_whole(self, name: str) -> bool:
-        return all(path.is_file() and path.stat().st_size == size for path, size in self._known[name].shards)
-
-    def _committed(self) -> list[tuple[float, str]]:
-        """Return when each checkpoint of the prefix was committed, and its name, the oldest first.
-
-        Those whose manifest cannot be read are left out: it may be restored.
-        """
-        found = []
-        for file in _names(self.path):
-            if file.endswith(MANIFEST_SUFFIX) and _is_of(self.prefix, file):
-                name = file.removesuffix(MANIFEST_SUFFIX)
-                if name not in self._known:
-                    with suppress(CheckpointError):
-                        self._known[name] = _Known.of(self.path, Manifest.load(self.path / file))
-                found += [(self._known[name].saved, name)] if name in self._known else []
-        return sorted(found)
 
     def _numbered(self, number: int) -> str:
         return f"{self._prefix}_{number}" if number else self._prefix

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.catalogue import catalogue, find, newest, remove, uncommitted
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, catalogue, find, newest, remove, uncommitted
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.protocol import Communicator
@@ -54,7 +54,7 @@ def test_a_folder_without_a_manifest_has_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_removal_leaves_the_others(folder: Path) -> None:
-    remove(folder, Manifest.load(folder / "a-1_2.manifest.json"))
+    remove(folder, [CheckpointFiles.of(Manifest.load(folder / "a-1_2.manifest.json"))])
     assert [entry.name for entry in catalogue(folder)] == ["a-2_1", "b-1-1_1"]
     found = sorted(path.name for path in folder.rglob("*.h5"))
     assert found == ["a-2_1.h5", "a-2_1.h5", "b-1-1_1.h5", "b-1-1_1.h5"]

@@ -283,7 +283,7 @@ def test_what_cannot_be_deleted_does_not_make_a_saved_checkpoint_a_failed_one(tm
     def busy(path):
         raise OSError(16, "Device or resource busy", str(path))
 
-    monkeypatch.setattr("mpiparallel.train.callback.checkpoint_folder.sync_folder", busy)
+    monkeypatch.setattr("mpiparallel.checkpoint.catalogue.sync_folder", busy)
     run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(1, keep_checkpoint_max=2, on_error="warn"))
     said = capsys.readouterr().out
     assert f"{tmp_path / 'dense-1_3.manifest.json'} is saved, but older ones cannot be deleted: rank 0: " in said
