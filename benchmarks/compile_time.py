@@ -30,7 +30,7 @@ Figures = dict[str, float]
 
 LAYERS = [(12, 8), (48, 8), (96, 8), (48, 64), (48, 512), (48, 4096)]
 LAYER_LIMIT, BRANCH_LIMIT, RESUME_LIMIT = 1.0, 2.0, 1.3
-STAGE_LIMITS = {"built": 20.0, "step and save": 2.0, "loaded": 2.0, "to 4": 5.0, "to 2": 5.0}
+STAGE_LIMITS = {"built": 20.0, "step and save": 2.0, "loaded": 2.0, "first to 2": 5.0, "to 4": 5.0, "to 2": 5.0}
 
 
 def make_parser() -> argparse.ArgumentParser:
