@@ -10,7 +10,9 @@ from sphinx.application import Sphinx
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
+from docs.operator_cuts import lines_about  # noqa: E402 - found by the line above
 from docs.reference_pages import write_pages  # noqa: E402 - found by the line above
+from mpiparallel.graph.operator import Operator  # noqa: E402
 from mpiparallel.version import VERSION  # noqa: E402
 
 project = "mpiparallel"
@@ -35,6 +37,14 @@ numpydoc_show_inherited_class_members = False
 nitpick_ignore_regex = [("py:class", r"mpiparallel\.(graph|ops\.ranking)\..*")]
 
 
+def add_cuts(app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]) -> None:
+    """Say below the docstring of an operator what it may cut."""
+    if what == "class" and isinstance(item, type) and issubclass(item, Operator):
+        lines += ["", *lines_about(item)]
+
+
 def setup(app: Sphinx) -> None:
     """Write the pages of the reference: Sphinx lists its pages, and autosummary reads them, right after this."""
     write_pages(FOLDER / "reference")
+    # After numpydoc, which takes what it finds for sections of its own.
+    app.connect("autodoc-process-docstring", add_cuts, priority=900)

@@ -37,6 +37,10 @@ FRONTS = (
     "mpiparallel.testing",
     "mpiparallel.common",
 )
+_INTRODUCTION = """The tests run every example, with ``np`` for NumPy, the names of ``mpiparallel``,
+and those of the folder on whose page it stands.
+
+"""
 
 
 def names_of(front: str) -> list[str]:
@@ -54,7 +58,7 @@ def pages() -> dict[str, str]:
     explained: dict[int, str] = {}
     found = {f"{front}.rst": _page(front, explained) for front in FRONTS}
     listed = "\n".join(f"   {front}" for front in FRONTS)
-    found["index.rst"] = f"{_title('Reference')}.. toctree::\n   :maxdepth: 1\n\n{listed}\n"
+    found["index.rst"] = f"{_title('Reference')}{_INTRODUCTION}.. toctree::\n   :maxdepth: 1\n\n{listed}\n"
     return found
 
 

@@ -13,8 +13,17 @@ from mpiparallel.layout.box import Box
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape (in elements) and dtype of a tensor.
+    """Shape and dtype of a whole tensor, or of a part of one.
 
+    Parameters
+    ----------
+    shape : tuple of int
+        In elements.
+    dtype : numpy.dtype
+        Of an element.
+
+    Examples
+    --------
     >>> TensorSpec((2, 3), np.dtype(np.float32)).byte_count
     24
     """

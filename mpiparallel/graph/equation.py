@@ -13,20 +13,37 @@ Labels = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Equation:
-    """Which dims of an operator's inputs and outputs are cut together.
+    """Which dims of an operator's inputs and outputs are cut together. One label has one cut.
 
-    One label has one cut; where its extents differ, as those of images and of windows over them do, each tensor is cut
-    by the rule for its own. A label of an input that an output lacks is summed away (or reduced by ``reduction``):
-    where it is cut, that output is partial. None marks a dim that is never cut, such as a broadcast dim of one element;
-    labels in ``whole`` are not cut either, and a label in ``divisors`` only into a number of parts that divides its
-    entry. ``batch`` is the label that batch parallelism cuts. ``strategy_inputs`` are the labels that a strategy
-    speaks of, where they are not those of ``inputs``. ``sizes`` has, by the place of a tensor among inputs and then
-    outputs and by label, how long the parts are into which that dim of it is cut, where they are not even.
+    Where extents of a label differ, as those of images and of windows over them do, each tensor is cut by the rule for
+    its own. A label of an input that an output lacks is summed away: where it is cut, that output is partial. The axis
+    of repeated calculation is the last of the device matrix, but the first where a label of ``repeats_first`` is cut.
 
-    ``order`` begins the order in which cut labels are axes of the device matrix, where it is another than that of the
-    tensor with most labels. The axis of repeated calculation is the last, but the first where a label of
-    ``repeats_first`` is cut.
+    Parameters
+    ----------
+    inputs, outputs : tuple of tuple of str or None
+        A label for each dim of each tensor; None marks a dim that is never cut, such as a broadcast dim of one element.
+    whole : frozenset of str
+        Labels that are not cut either.
+    reduction : {"sum", "max", "min", "prod"}
+        What the terms of a partial output make.
+    batch : str, optional
+        The label that batch parallelism cuts.
+    divisors : dict of str to int
+        Such a label is cut only into a number of parts that divides its entry.
+    strategy_inputs : tuple of tuple of str or None
+        The labels that a strategy speaks of, where they are not those of ``inputs``.
+    order : tuple of str
+        It begins the order in which cut labels are axes of the device matrix, where it is another than that of the
+        tensor with most labels.
+    repeats_first : frozenset of str
+        See above.
+    sizes : dict of (int, str) to tuple of int
+        By the place of a tensor among inputs and then outputs and by label, how long the parts are into which that dim
+        of it is cut, where they are not even.
 
+    Examples
+    --------
     >>> Equation.parse("mk,kn->mn").inputs
     (('m', 'k'), ('k', 'n'))
     """
