@@ -48,7 +48,7 @@ def set_ps_context(**settings: Any) -> None:
 
 
 def get_ps_context(attr_key: str) -> Any:
-    """Return the setting ``attr_key``, which is as without parameter servers. Raises ConfigurationError.
+    """Return the setting ``attr_key``, which is as without parameter servers.
 
     Parameters
     ----------

@@ -67,8 +67,9 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Tensor:
-    """Return the reduction of ``d ** 2 / (2 * beta)`` where ``d = abs(input - target)`` is below ``beta``, else ``d -
-    beta / 2``.
+    """Return the reduction of a loss that is quadratic near 0 and linear beyond.
+
+    It is ``d ** 2 / (2 * beta)`` where ``d = abs(input - target)`` is below ``beta``, else ``d - beta / 2``.
 
     Parameters
     ----------

@@ -228,13 +228,15 @@ class Transpose(Operator):
 class BroadcastTo(Operator):
     """The tensor repeated along its dims of one element, and along new leading dims, to ``shape``.
 
-    -1 in ``shape`` stands for the extent that the tensor has there; a new leading dim needs a number. Raises ShapeError
-    where the tensor does not fit.
-
     Parameters
     ----------
     shape : sequence of int
-        That of the output.
+        That of the output; -1 stands for the extent that the tensor has there, a new leading dim needs a number.
+
+    Raises
+    ------
+    ShapeError
+        Where the tensor does not fit.
 
     Examples
     --------
