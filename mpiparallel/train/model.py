@@ -38,17 +38,46 @@ from mpiparallel.train.training_session import Batch, TrainingSession, world_fit
 class Model:
     """A network with what trains it.
 
-    ``network`` returns the loss itself when ``loss_fn`` is None. ``optimizer`` may be left out for evaluation and
-    prediction, or where ``network`` is a TrainOneStepCell, or makes its update itself. ``metrics`` are names, such as
-    "acc" and "loss", or metrics of ``nn`` by name; without, it is the loss. ``eval_network`` returns loss, outputs and
-    labels, in the places ``eval_indexes``, 0 to 2 unless given.
+    ``step`` is the position of a training: it may be set to go on from where another run stopped.
 
-    ``amp_level``, ``keep_batchnorm_fp32`` and ``loss_scale_manager`` say in which precision it is trained: see
-    ``train.amp``. With ``accumulation_steps``, or ``grad_accumulation_step`` of the context, a step takes as many
-    batches of the dataset: it updates along the mean of their gradients, which ranks sum once. What is left of an epoch
-    then is left out.
+    Parameters
+    ----------
+    network : Cell
+        It returns the loss itself when ``loss_fn`` is None.
+    loss_fn : Cell, optional
+        It takes the outputs of the network and the label.
+    optimizer : Optimizer, optional
+        May be left out for evaluation and prediction, or where ``network`` is a TrainOneStepCell, or makes its update
+        itself.
+    metrics : dict, set or list, optional
+        Names, such as "acc" and "loss", or metrics of ``nn`` by name; without, it is the loss.
+    eval_network : Cell, optional
+        It returns loss, outputs and labels.
+    eval_indexes : sequence of int, optional
+        The places of these three, 0 to 2 unless given.
+    amp_level, keep_batchnorm_fp32, loss_scale_manager
+        In which precision it is trained: see ``train.amp``.
+    boost_level : str
+        "O0".
+    accumulation_steps : int, optional
+        Batches of a step, which updates along the mean of their gradients; ranks sum them once. What is left of an
+        epoch then is left out. By default ``grad_accumulation_step`` of the context.
 
-    The position of a training is ``step``: it may be set to go on from where another run stopped.
+    Raises
+    ------
+    ConfigurationError
+        For what does not fit together.
+
+    Examples
+    --------
+    >>> from mpiparallel import nn
+    >>> from mpiparallel.dataset import NumpySlicesDataset
+    >>> data = NumpySlicesDataset(([[1.0]] * 4, [[2.0]] * 4), ["x", "y"], shuffle=False).batch(2)
+    >>> network = nn.Dense(1, 1, weight_init="zeros").to_float("float64")
+    >>> model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.25), metrics={"loss"})
+    >>> model.train(1, data)
+    >>> model.step, model.eval(data)["loss"]
+    (2, 0.0)
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from mpiparallel.graph.elementwise import Elementwise
 from mpiparallel.graph.operator import Operator
 from mpiparallel.parallel.collective import Collective
 
-NOT_YET: Final = ("mpiparallel.Model",)
+NOT_YET: Final[tuple[str, ...]] = ()
 """What lacks sections; it may only become less."""
 SAID_IN_WORDS: Final = {"BatchNorm", "Operator"}
 """Operators without a rule of their own: one is recorded as its steps, the other is what every operator is."""
