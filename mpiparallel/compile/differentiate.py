@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 
 from mpiparallel.compile.overwritten import Overwritten
 from mpiparallel.compile.recomputation import Recomputation
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.graph import Node, Notes, Value
 from mpiparallel.graph.own_operators import Add
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
@@ -137,8 +138,25 @@ class _Terms:
         if not terms:
             return None
         with self._trace.making(like=value):
-            while len(terms) > 1:
-                first, second = Tensor.of_value(terms.pop(0)), Tensor.of_value(terms.pop(0))
-                result = self._trace.value_of(Add()(first, second))
-                terms.insert(0, result)
-        return terms[0]
+            # Each stage of a pipeline has its own sum, to which it adds micro-batch after micro-batch.
+            of_stages: dict[int | None, list[Value]] = {}
+            for term in sorted(terms, key=_micro_batch):
+                of_stages.setdefault(_notes(term).stage, []).append(term)
+            total = self._sum([self._sum(of_stage) for of_stage in of_stages.values()])
+        self._terms[value] = [total]
+        return total
+
+    def _sum(self, terms: Sequence[Value]) -> Value:
+        return reduce(self._added, terms)
+
+    def _added(self, first: Value, second: Value) -> Value:
+        return self._trace.value_of(Add()(Tensor.of_value(first), Tensor.of_value(second)))
+
+
+def _notes(value: Value) -> Notes:
+    return Notes() if value.node is None else value.node.notes
+
+
+def _micro_batch(value: Value) -> int:
+    number = _notes(value).micro_batch
+    return -1 if number is None else number

@@ -39,7 +39,8 @@ class Notes:
     ``origin`` is the node whose gradient it helps to compute; ``like`` a value whose layout all its inputs take;
     ``follows`` says that it takes the layouts of its inputs where it has no strategy. It runs only while all of its
     ``guards``, 0-d parameters, are other than 0; they are read in order, just before it. What the nodes of one
-    ``segment`` compute is not kept for the gradient, but computed once more.
+    ``segment`` compute is not kept for the gradient, but computed once more. ``stage`` is that of a pipeline in which
+    the user has put its cell, ``micro_batch`` the number of the piece of the batch that it works on.
     """
 
     origin: Node | None = None
@@ -47,6 +48,8 @@ class Notes:
     follows: bool = False
     guards: tuple[Value, ...] = ()
     segment: Segment | None = None
+    stage: int | None = None
+    micro_batch: int | None = None
 
 
 @dataclass(eq=False)
@@ -122,11 +125,11 @@ class Graph:
         return node
 
     def remove_dead_nodes(self) -> None:
-        """Drop the nodes that no output and no update of a parameter needs."""
+        """Drop the nodes that no output needs, no update of a parameter, and nothing that is only done."""
         needed = set(self.outputs)
         kept: list[Node] = []
         for node in reversed(self.nodes):
-            if node.operator.updates or any(output in needed for output in node.outputs):
+            if node.operator.updates or not node.outputs or any(output in needed for output in node.outputs):
                 needed.update(node.inputs)
                 kept.append(node)
         self.nodes = kept[::-1]

@@ -41,7 +41,7 @@ class Trace:
     """What tells the attributes of the networks that were called."""
     _within: int = 0
     _results: dict[tuple[Any, tuple[Value, ...], tuple[Value, ...]], tuple[Any, int]] = field(default_factory=dict)
-    _names: Counter[str] = field(default_factory=Counter)
+    _names: Counter[tuple[int | None, str]] = field(default_factory=Counter)
 
     def record(self, operator: Operator, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Add a node that applies ``operator``, and return tensors that stand for its outputs.
@@ -75,12 +75,12 @@ class Trace:
         return self.graph.add_constant(tensor.asnumpy())
 
     def unique_name(self, operator: str) -> str:
-        """Return a name for a node here, the same in every trace of the same network."""
+        """Return a name for a node here, the same in every trace of the same network, and in all micro-batches."""
         base = "/".join([*self.scopes, operator])
         if self.notes.origin is not None:
             base = f"gradient/{self.notes.origin.name}/{operator}"
-        self._names[base] += 1
-        return base if self._names[base] == 1 else f"{base}-{self._names[base] - 1}"
+        count = self._names[self.notes.micro_batch, base] = self._names[self.notes.micro_batch, base] + 1
+        return base if count == 1 else f"{base}-{count - 1}"
 
     def keep_result(self, function: Any, inputs: tuple[Value, ...], result: Any) -> None:
         """Remember what a function returned on these inputs, in case its gradient is asked for."""
@@ -130,9 +130,23 @@ class Trace:
             yield
 
     @contextmanager
+    def in_stage(self, stage: int) -> Iterator[None]:
+        """Make nodes of a cell that is in a stage of a pipeline; of one inside another, the inner says which."""
+        with self._noting(stage=stage):
+            yield
+
+    @contextmanager
+    def of_micro_batch(self, number: int) -> Iterator[None]:
+        """Make nodes that work on one piece of the batch."""
+        with self._noting(micro_batch=number):
+            yield
+
+    @contextmanager
     def making(self, origin: Node | None = None, like: Value | None = None) -> Iterator[None]:
-        """Make nodes of the gradient of ``origin``, or nodes laid out like a value."""
-        with self._noting(origin=origin, like=like, segment=None):
+        """Make nodes of the gradient of ``origin``, or nodes laid out like a value; they are where these are."""
+        source = like.node if like is not None else origin
+        of = Notes() if source is None else source.notes
+        with self._noting(origin=origin, like=like, segment=None, stage=of.stage, micro_batch=of.micro_batch):
             yield
 
     @contextmanager

@@ -182,6 +182,8 @@ class Cell(CellSettings):
                 places.enter_context(trace.depending_on(self._training_flags, self._attributes))
             if trace is not None and self._scope:
                 places.enter_context(trace.scope(self._scope))
+            if trace is not None and self.pipeline_stage is not None:
+                places.enter_context(trace.in_stage(self.pipeline_stage))
             if trace is not None and self._recompute is not None:
                 places.enter_context(trace.recomputed(Segment(**self._recompute)))
             given, named = inputs, options

@@ -17,6 +17,8 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.tensor_spec import Part, TensorSpec
+from mpiparallel.layout.box import Box
 from mpiparallel.ops.blocks import Blockwise, block_size, element_blocks
 from mpiparallel.tensor_spec import Part, TensorSpec
 
@@ -58,6 +60,8 @@ class Dropout(Operator):
     is_random = True
     part: Part = Part.whole(())
     """What is held here of the whole tensor."""
+    piece: tuple[int, int] = 0, 1
+    """Which piece of the batch it is given, and of how many, along dim 0."""
 
     def __init__(self, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> None:  # noqa: N803
         self.keep_prob = _check_probability(self.name, keep_prob)
@@ -74,7 +78,12 @@ class Dropout(Operator):
         return Equation.same(len(inputs[0].shape), outputs=2)
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Dropout:
-        return self.configured(part=outputs[0])
+        part, (index, count) = outputs[0], self.piece
+        if count > 1:
+            rows, *others = part.global_shape
+            start, stop = ((index * rows + end[0], *end[1:]) for end in (part.box.start, part.box.stop))
+            part = Part((count * rows, *others), Box(start, stop))
+        return self.configured(part=part)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, (target, mask) = runtime.array_module, inputs[0], outputs

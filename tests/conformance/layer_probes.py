@@ -122,8 +122,8 @@ LAYERS: dict[str, Probe] = {
     **{f"nn.{name}": Probe(cell(getattr(nn, name), x=(ROWS,)), {"alpha": 0.5}) for name in ("ELU", "LeakyReLU")},
     "nn.PReLU": Probe(cell(nn.PReLU), {"channel": 4, "w": 0.5}),
     "nn.PipelineCell": Probe(
-        lambda **options: nn.PipelineCell(nn.ReLU(), 2, **options),
-        dict.fromkeys(("stage_config", "segment_config"), Refused({}, "pipeline parallelism is not offered")),
+        lambda **options: nn.PipelineCell(nn.SequentialCell(nn.ReLU()), 2, **options),
+        {"stage_config": Refused({"no": 0}, "has no such cell"), "segment_config": Refused({})},
     ),
     "nn.BCELoss": Probe(cell(nn.BCELoss, x=(LABELS / 2 + 0.25, LABELS)), WEIGHTS),
     "nn.NLLLoss": Probe(cell(nn.NLLLoss, x=(ROWS, CLASSES)), {**WEIGHTS, "ignore_index": 0}),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
 
 
 class WithLossCell(Cell):
@@ -36,9 +39,16 @@ class WithLossCell(Cell):
         return self._backbone
 
     def construct(self, data: Tensor, label: Tensor) -> Tensor:
-        """Return the loss."""
-        loss: Tensor = self._loss_fn(self._backbone(data), label)
+        """Return the loss; that of micro-batches, where the backbone takes a batch in such."""
+        loss: Tensor
+        if isinstance(self._backbone, PipelineCell):
+            loss = self._backbone.split(self._loss, data, label)
+        else:
+            loss = self._loss(data, label)
         return loss
+
+    def _loss(self, data: Tensor, label: Tensor) -> Any:
+        return self._loss_fn(self._backbone(data), label)
 
 
 class WithEvalCell(Cell):

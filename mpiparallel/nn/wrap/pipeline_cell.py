@@ -1,40 +1,144 @@
-"""A network in stages of a pipeline: its name, and what to do without."""
+"""A network that takes a batch in pieces, which the stages of a pipeline work on at the same time."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from math import gcd
+from typing import Any
 
+from mpiparallel import ops
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.micro_batch import draw_as_whole_batch
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.cell import Cell
+from mpiparallel.refusal import only
 
 
 class PipelineCell(Cell):
-    """A network fed in ``micro_size`` pieces of a batch; pipelines are not offered yet.
+    """``network`` on each of ``micro_size`` equal pieces of a batch, of dim 0 of each input: its micro-batches.
+
+    Of 0-d outputs, such as a loss, it returns the mean over the micro-batches, which is that of the batch where the
+    loss is a mean over samples; other outputs are joined along dim 0. Dropout draws the masks of the whole batch. With
+    ``pipeline_stages`` above 1, micro-batches pass the stages one after another; else they are computed in turn.
 
     Parameters
     ----------
-    network, micro_size, stage_config, segment_config
-        MindSpore's.
+    network : Cell
+        What is called on each micro-batch.
+    micro_size : int
+        The number of micro-batches. Out of training, a batch that it does not divide is taken in fewer pieces.
+    stage_config : mapping of str to int, optional
+        The stages of cells inside ``network``, by their names, as setting ``pipeline_stage`` of a cell does.
+    segment_config : None
+        MindSpore's; other values are refused.
 
     Raises
     ------
     ConfigurationError
-        Always, as for ``pipeline_stages=2``.
+        For wrong arguments, and when called in training on a batch that ``micro_size`` does not divide.
 
     Examples
     --------
-    >>> from mpiparallel.errors import ConfigurationError
-    >>> try:
-    ...     PipelineCell(Cell(), 4)
-    ... except ConfigurationError:
-    ...     print("not yet")
-    not yet
+    >>> import numpy as np
+    >>> from mpiparallel import nn
+    >>> network = PipelineCell(nn.WithLossCell(nn.Dense(2, 1, "ones", "zeros"), nn.MSELoss()), 2)
+    >>> float(network(Tensor(np.ones((4, 2), np.float32)), Tensor(np.zeros((4, 1), np.float32))))
+    4.0
     """
 
     def __init__(
-        self, network: Cell, micro_size: int, stage_config: Any = None, segment_config: Any = None
-    ) -> NoReturn:
-        raise ConfigurationError(
-            f"PipelineCell(micro_size={micro_size}): pipeline parallelism is not offered yet; train the network "
-            "itself, with pipeline_stages=1, and cut it by strategies or by data parallelism"
-        )
+        self,
+        network: Cell,
+        micro_size: int,
+        stage_config: Mapping[str, int] | None = None,
+        segment_config: Any = None,
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        only("PipelineCell", "segment_config", segment_config, None)
+        if isinstance(micro_size, bool) or not isinstance(micro_size, int) or micro_size < 1:
+            raise ConfigurationError(f"PipelineCell: micro_size {micro_size!r} must be an integer of at least 1")
+        self.micro_size = micro_size
+        self.network = network
+        # Its operators, and so its random numbers, are named as without this cell.
+        network._scope = ""
+        _set_stages(network, stage_config or {})
+
+    def construct(self, *inputs: Any) -> Any:
+        """Return what the network returns, of all micro-batches together."""
+        trace = active_trace()
+        if trace is not None and trace.notes.micro_batch is not None:
+            return self.network(*inputs)
+        return self.split(self.network, *inputs)
+
+    def split(self, function: Callable[..., Any], *inputs: Any) -> Any:
+        """Return what ``function``, which calls the network, returns of all micro-batches together."""
+        count = self._count(inputs)
+        trace = active_trace()
+        results = []
+        for number in range(count):
+            with nullcontext() if trace is None else trace.of_micro_batch(number):
+                pieces = [_piece(item, number, count) for item in inputs]
+                made = 0 if trace is None else len(trace.graph.nodes)
+                results.append(function(*pieces))
+            if trace is not None:
+                values = [trace.value_of(one) for one in pieces if isinstance(one, Tensor) and one.ndim]
+                draw_as_whole_batch(trace.graph.nodes[made:], values, number, count)
+        return _together(results)
+
+    def _count(self, inputs: Sequence[Any]) -> int:
+        """Return in how many pieces the inputs are taken."""
+        count = self.micro_size
+        rows = {place: item.shape[0] for place, item in enumerate(inputs) if isinstance(item, Tensor) and item.ndim}
+        for place, item in enumerate(inputs):
+            if isinstance(item, (tuple, list, dict)):
+                raise ConfigurationError(
+                    f"PipelineCell: input {place} is a {type(item).__name__}; give tensors, each with the batch in its "
+                    "dim 0"
+                )
+        if len(set(rows.values())) > 1:
+            raise ConfigurationError(
+                f"PipelineCell: its inputs have {', '.join(map(str, rows.values()))} rows; give each as many in dim 0, "
+                "for micro-batches are cut from all of them alike"
+            )
+        for place, extent in rows.items():
+            if extent % count and self.training:
+                raise ConfigurationError(
+                    f"PipelineCell: micro_size {count} does not divide the {extent} rows of input {place}; take a "
+                    "batch_size that it divides, or drop_remainder=True"
+                )
+            count = gcd(count, extent) or 1
+        return count
+
+
+def _set_stages(network: Cell, stages: Mapping[str, int]) -> None:
+    cells = dict(network.cells_and_names())
+    for name, stage in stages.items():
+        if not name or name not in cells:
+            raise ConfigurationError(
+                f"PipelineCell: stage_config has {name!r}, and the network has no such cell; there are "
+                f"{', '.join(filter(None, cells))}"
+            )
+        cells[name].pipeline_stage = stage
+
+
+def _piece(item: Any, number: int, count: int) -> Any:
+    if count == 1 or not isinstance(item, Tensor) or not item.ndim:
+        return item
+    rows = item.shape[0] // count
+    return item[number * rows : (number + 1) * rows]
+
+
+def _together(results: Sequence[Any]) -> Any:
+    first = results[0]
+    if isinstance(first, (tuple, list)):
+        return tuple(_together(each) for each in zip(*results, strict=True))
+    if len(results) == 1 or not isinstance(first, Tensor):
+        return first
+    if first.ndim:
+        return ops.Concat()(list(results))
+    total = first
+    for one in results[1:]:
+        total = total + one
+    return total * (1.0 / len(results))

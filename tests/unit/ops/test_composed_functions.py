@@ -295,5 +295,3 @@ def test_what_does_not_fit_is_refused() -> None:
         ops.mse_loss(X, Y, "average")
     with pytest.raises(ConfigurationError, match="give split_size_or_sections, or output_num"):
         ops.split(X)
-    with pytest.raises(ConfigurationError, match="pipeline parallelism is not offered yet; train the network itself"):
-        nn.PipelineCell(nn.Dense(2, 2), 4)

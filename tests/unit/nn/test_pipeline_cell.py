@@ -1,0 +1,101 @@
+"""A network that takes a batch in pieces computes what it computes on the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import Tensor, nn, ops
+from mpiparallel.errors import ConfigurationError, TraceError
+
+ROWS = np.random.default_rng(0).normal(size=(12, 6))
+LABELS = np.random.default_rng(1).normal(size=(12, 4))
+
+
+class Network(nn.Cell):
+    def __init__(self, turned: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Dense(6, 4).to_float("float64")
+        self.dropout = nn.Dropout(p=0.5)
+        self.turned = turned
+
+    def construct(self, x):
+        y = self.weight(x)
+        return self.dropout(y.transpose(1, 0)).transpose(1, 0) if self.turned else self.dropout(y)
+
+
+def loss_and_gradient(network, *inputs):
+    weights = network.trainable_params()
+    loss, gradients = ops.value_and_grad(network, None, weights)(*map(Tensor, inputs))
+    return [loss.asnumpy(), *(one.asnumpy() for one in gradients)]
+
+
+@pytest.mark.parametrize("micro_size", [1, 3, 4, 12])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_loss_gradients_and_masks_are_those_of_the_whole_batch(
+    micro_size: int, training: bool, inside: bool, seeded
+) -> None:
+    network, loss = Network(), nn.MSELoss()
+    expected = seeded(loss_and_gradient, nn.WithLossCell(network, loss).set_train(training), ROWS, LABELS)
+    if inside:
+        pieces = nn.PipelineCell(nn.WithLossCell(network, loss), micro_size)
+    else:
+        pieces = nn.WithLossCell(nn.PipelineCell(network, micro_size), loss)
+    found = seeded(loss_and_gradient, pieces.set_train(training), ROWS, LABELS)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.fixture
+def seeded():
+    from mpiparallel import context
+
+    def run(function, *arguments):
+        context.set_seed(5)
+        return function(*arguments)
+
+    return run
+
+
+def test_outputs_with_rows_are_joined_and_a_rest_is_taken_in_fewer_pieces() -> None:
+    network = Network()
+    expected = network(Tensor(ROWS[:9])).asnumpy()
+    np.testing.assert_allclose(nn.PipelineCell(network, 6)(Tensor(ROWS[:9])).asnumpy(), expected, rtol=1e-6)
+
+
+def test_stage_config_numbers_cells_by_their_names() -> None:
+    network = nn.SequentialCell(nn.Dense(2, 2), nn.Dense(2, 2))
+    nn.PipelineCell(network, 2, {"0": 0, "1": 1})
+    assert [cell.pipeline_stage for cell in network.cells()] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.PipelineCell(Network(), 0), ConfigurationError, "micro_size 0 must be an integer of at least 1"),
+        (
+            lambda: nn.PipelineCell(Network(), 5).set_train()(Tensor(ROWS)),
+            ConfigurationError,
+            "micro_size 5 does not divide the 12 rows of input 0; take a batch_size that it divides",
+        ),
+        (
+            lambda: nn.PipelineCell(nn.WithLossCell(Network(), nn.MSELoss()), 2)(Tensor(ROWS), Tensor(LABELS[:6])),
+            ConfigurationError,
+            "its inputs have 12, 6 rows; give each as many in dim 0",
+        ),
+        (
+            lambda: nn.PipelineCell(Network(turned=True), 2).set_train()(Tensor(ROWS)),
+            TraceError,
+            "Dropout: the rows of a micro-batch do not lie along dim 0 of its input, of shape \\(4, 6\\)",
+        ),
+        (
+            lambda: nn.PipelineCell(Network(), 2, {"head": 1}),
+            ConfigurationError,
+            "stage_config has 'head', and the network has no such cell; there are weight, dropout",
+        ),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(call, error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
