@@ -16,6 +16,7 @@ from mpiparallel.compile.fingerprint import fingerprint_of
 from mpiparallel.compile.graph_text import save_graphs
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.program import Profile, Program
@@ -74,27 +75,27 @@ def make_backend(configuration: ParallelConfiguration) -> Backend:
     return NumpyBackend()
 
 
-def bind(
-    sharded: ShardedGraph, configuration: ParallelConfiguration, communicator: Communicator | None
-) -> CompiledGraph:
+def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator: Communicator | None) -> CompiledGraph:
     """Place the parameters on this rank, allocate its buffers and bind its kernels.
 
     Raises ConfigurationError when the layouts are for another number of ranks than the world has, and
     CommunicationError on all ranks where one of them has made another network. A stand-alone network has its layouts
     for itself on each rank; its world serves the collectives that the user placed.
     """
+    sharded = staged.of_rank(configuration.rank)
     if configuration.mode != ParallelMode.STAND_ALONE:
-        _check_world(sharded, configuration, 1 if communicator is None else communicator.size)
+        _check_world(staged, configuration, 1 if communicator is None else communicator.size)
     overlaps = communicator is not None and communicator.overlaps
     local = local_graph(sharded, configuration.rank, overlaps)
     if configuration.save_graphs:
         save_graphs(sharded, local, configuration)
-    fingerprint = fingerprint_of(sharded, local, configuration)
+    fingerprint = fingerprint_of(staged, local, configuration)
     if communicator is not None and fingerprint is not None and configuration.mode not in ParallelMode.OWN_BATCH:
         # Before groups are made, which only their members wait for. Batches of one's own may come in new shapes alone.
         communicator.start_meeting(fingerprint)()
     backend = make_backend(configuration)
     _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
+    _leave_to_others(staged, sharded)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
     draws = any(node.operator.is_random for node in sharded.graph.nodes)
     alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
@@ -116,6 +117,16 @@ def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadc
         parameter.place(sharded.stored[name], rank, backend)
 
 
+def _leave_to_others(staged: StagedGraph, own: ShardedGraph) -> None:
+    """Give up what only other stages use: nobody is to take its first values for those that are trained."""
+    for stage in staged.stages:
+        for name in stage.graph.parameters.keys() - own.graph.parameters.keys():
+            parameter = stage.graph.parameters[name].parameter
+            if parameter is not None:
+                ranks = stage.devices.ranks_text
+                parameter.leave(f"{ranks}, of another stage of the pipeline; read it there")
+
+
 def _seed(configuration: ParallelConfiguration) -> int:
     """Return the seed of dropout: one for all ranks, but where each has a batch of its own, one for each."""
     if configuration.mode in ParallelMode.OWN_BATCH:
@@ -123,15 +134,16 @@ def _seed(configuration: ParallelConfiguration) -> int:
     return configuration.seed
 
 
-def _check_world(sharded: ShardedGraph, configuration: ParallelConfiguration, size: int) -> None:
-    if sharded.devices.size != size:
+def _check_world(staged: StagedGraph, configuration: ParallelConfiguration, size: int) -> None:
+    if staged.rank_count != size:
         raise ConfigurationError(
-            f"the network is cut for {sharded.devices.size} devices, but the world has {size} ranks; start as "
+            f"the network is cut for {staged.rank_count} devices, but the world has {size} ranks; start as "
             "many, or set "
             "device_num to it"
         )
-    if configuration.rank not in sharded.devices:
+    devices = staged.of_rank(configuration.rank).devices
+    if configuration.rank not in devices:
         raise ConfigurationError(
-            f"global_rank {configuration.rank} is not among ranks {sharded.devices.ranks_text}; leave global_rank to "
+            f"global_rank {configuration.rank} is not among ranks {devices.ranks_text}; leave global_rank to "
             "the launcher"
         )

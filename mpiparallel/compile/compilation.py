@@ -10,9 +10,11 @@ from typing import Any, Final
 from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.bind import CompiledGraph, bind
-from mpiparallel.compile.place import held_layouts, place
+from mpiparallel.compile.place import held_layouts
+from mpiparallel.compile.place_stages import place_stages
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function
 from mpiparallel.graph.graph import Graph
@@ -45,13 +47,13 @@ class _Placed:
 
     configuration: ParallelConfiguration
     held: Mapping[str, Layout]
-    sharded: ShardedGraph
+    staged: StagedGraph
 
     def fits(self, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> bool:
         """Return whether it would be made again: parameters are held where it stores them, or are not held at all."""
-        stored = self.sharded.stored
+        stored = self.staged.of_rank(configuration.rank).stored
         return (
-            self.configuration == configuration
+            self.configuration == _as_placed(configuration)
             and held.keys() >= self.held.keys()
             and all(stored.get(name) == layout for name, layout in held.items())
         )
@@ -94,7 +96,7 @@ class Compilation:
     @collector_paused()
     def shard(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> ShardedGraph:
         """Return the graph of the function with its layouts, where each rank is fed inputs of ``specs``."""
-        return self._placed(self._traced(specs, inputs, configuration), configuration)
+        return self._placed(self._traced(specs, inputs, configuration), configuration).of_rank(configuration.rank)
 
     def variant(
         self,
@@ -124,15 +126,15 @@ class Compilation:
             known.append(found)
         return found
 
-    def _placed(self, trace: _Trace, configuration: ParallelConfiguration) -> ShardedGraph:
+    def _placed(self, trace: _Trace, configuration: ParallelConfiguration) -> StagedGraph:
         held = held_layouts(trace.traced.graph, configuration)
-        wanted = replace(_for_all_ranks(configuration), laid_out_anew=False)
-        found = next((one.sharded for one in trace.placed if one.fits(wanted, held)), None)
+        found = next((one.staged for one in trace.placed if one.fits(configuration, held)), None)
         if found is None:
             searches = configuration.mode == ParallelMode.AUTO_PARALLEL and configuration.device_num > 1
+            searches = searches and configuration.pipeline_stages == 1
             strategies = self._found(trace.traced.graph, configuration, held) if searches else None
-            found = place(trace.traced.graph, configuration, strategies, held)
-            trace.placed.append(_Placed(wanted, held, found))
+            found = place_stages(trace.traced.graph, configuration, strategies, held)
+            trace.placed.append(_Placed(_as_placed(configuration), held, found))
         return found
 
 
@@ -146,6 +148,11 @@ def _for_all_ranks(configuration: ParallelConfiguration) -> ParallelConfiguratio
     """Return the configuration without what a rank alone is told."""
     rank = configuration.rank if configuration.mode in ParallelMode.OWN_BATCH else 0
     return replace(configuration, **_OF_FILES, device_id=0, rank=rank)
+
+
+def _as_placed(configuration: ParallelConfiguration) -> ParallelConfiguration:
+    """Return the configuration without what layouts do not depend on, but by what is held."""
+    return replace(_for_all_ranks(configuration), laid_out_anew=False)
 
 
 def _as_traced(configuration: ParallelConfiguration) -> ParallelConfiguration:

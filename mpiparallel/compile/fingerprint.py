@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from mpiparallel.compile.localise import GRADIENT_OF
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.parallel.collective import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -16,7 +17,7 @@ from mpiparallel.parallel.redistribution_operators import Together
 _DIGEST_BYTES = 6
 
 
-def fingerprint_of(sharded: ShardedGraph, local: Graph, configuration: ParallelConfiguration) -> str | None:
+def fingerprint_of(staged: StagedGraph, local: Graph, configuration: ParallelConfiguration) -> str | None:
     """Return words that are equal on all ranks that can run the program together; None where each runs it for itself.
 
     Networks of global shapes have operators, shapes, dtypes, parameters and layouts in common; what exchanges nothing
@@ -26,9 +27,11 @@ def fingerprint_of(sharded: ShardedGraph, local: Graph, configuration: ParallelC
     if configuration.mode == ParallelMode.STAND_ALONE:
         return None
     if configuration.mode in ParallelMode.OWN_BATCH:
-        return _of_exchanges(sharded, local, configuration)
+        return _of_exchanges(staged.stages[0], local, configuration)
+    if staged.schedule is not None:
+        return f"{staged.schedule.name}: " + "; ".join(map(_of_network, staged.stages))
     if any(node.operator.kind == "communication" or node.operator.updates for node in local.nodes):
-        return _of_network(sharded)
+        return _of_network(staged.stages[0])
     return None
 
 

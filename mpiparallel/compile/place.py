@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from mpiparallel.compile.data_parallel_policy import DataParallelPolicy
 from mpiparallel.compile.policy import Policy
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.strategy_policy import StrategyPolicy
-from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.placement import Placement
 
 
 def place(
@@ -21,12 +22,15 @@ def place(
     strategies: Strategies | None = None,
     held: Mapping[str, Layout] | None = None,
     devices: DeviceMatrix | None = None,
+    arriving: Mapping[Node, Layout] | None = None,
+    leaving: Collection[Value] = (),
 ) -> ShardedGraph:
     """Return the graph with a layout for every value, by the policy of the parallel mode.
 
     ``strategies`` are those that the program and the loaded strategy file give, unless others are given; ``held`` the
     layouts in which ranks hold parameters already, by name; ``devices`` the ranks, from 0 on where none are given.
-    Raises StrategyError where a strategy does not fit.
+    ``arriving`` are nodes whose output comes in a layout that is known; ``leaving`` values are summed at once, so that
+    other ranks get the very sum that is used here. Raises StrategyError where a strategy does not fit.
     """
     if strategies is None:
         strategies = Strategies.of(graph, dict(configuration.loaded_strategies))
@@ -38,8 +42,10 @@ def place(
     policy = _policy_of(configuration.mode)(sharded, strategies, held, configuration)
     policy.begin()
     for node in graph.nodes:
-        placement = sharded.placements[node] = policy.place(node)
-        sharded.layouts.update(zip(node.outputs, policy.left_in(node, placement), strict=True))
+        known = (arriving or {}).get(node)
+        placement = sharded.placements[node] = policy.place(node) if known is None else Placement((), (known,))
+        left = zip(node.outputs, policy.left_in(node, placement), strict=True)
+        sharded.layouts.update((value, one.reduced() if value in leaving else one) for value, one in left)
     policy.end()
     return sharded
 

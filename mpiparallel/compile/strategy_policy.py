@@ -120,7 +120,8 @@ class StrategyPolicy(Policy):
             return self._place_update(node)
         if node.notes.like is not None:
             return self._place_sum(node, node.notes.like)
-        if node.notes.origin is not None:
+        # Of what all micro-batches make together, such as their mean loss, the gradient comes before it.
+        if node.notes.origin in self._sharded.placements:
             return self._passed_through(node, node.notes.origin) or self._place_gradient(node, node.notes.origin)
         if self._follows(node):
             return self._place_following(node)
@@ -169,7 +170,7 @@ class StrategyPolicy(Policy):
         if taker.notes.like is not None:
             return self._own(taker.notes.like)
         origin = taker.notes.origin
-        if origin is None:
+        if origin not in self._sharded.placements:
             return None
         if value in self._sharded.graph.cotangents.get(origin, ()):
             return self._as_origin(origin, value)

@@ -17,7 +17,8 @@ class Accepted(NamedTuple):
 
 _TOGETHER: Final = "small collectives that are ready together travel together anyway"
 _EXCHANGE: Final = "a redistribution is always an exchange of what is needed, among the ranks that need it"
-_ONE_STAGE: Final = "there is one pipeline stage"
+_BY_CELLS: Final = "pipeline_stage of the cells says where they are"
+_BY_CONFIG: Final = "pipeline_config says it"
 _DEVICE_MEMORY: Final = "each program plans its memory before it runs, and takes no more"
 _ASCEND: Final = "it is for Ascend processors"
 _COMPILER: Final = "it is for MindSpore's compiler"
@@ -27,7 +28,7 @@ _NO_CACHE: Final = "compiling takes about as long as reading a cache would"
 PARALLEL: Final = MappingProxyType(
     {
         "all_reduce_fusion_config": Accepted(None, _TOGETHER),
-        "auto_pipeline": Accepted(False, _ONE_STAGE),
+        "auto_pipeline": Accepted(False, _BY_CELLS),
         "comm_fusion": Accepted(None, _TOGETHER),
         "communi_parallel_mode": Accepted("all_group_parallel", "groups exchange as soon as their data are there"),
         "dump_local_norm_path": Accepted("", "no norms are dumped"),
@@ -36,11 +37,10 @@ PARALLEL: Final = MappingProxyType(
         "optimizer_weight_shard_aggregated_save": Accepted(
             False, "each rank saves its shard, and a checkpoint loads on any ranks"
         ),
-        "pipeline_config": Accepted(None, _ONE_STAGE),
-        "pipeline_interleave": Accepted(False, _ONE_STAGE),
-        "pipeline_result_broadcast": Accepted(False, _ONE_STAGE),
-        "pipeline_scheduler": Accepted("1f1b", _ONE_STAGE),
-        "pipeline_segments": Accepted(1, _ONE_STAGE),
+        "pipeline_interleave": Accepted(False, _BY_CONFIG),
+        "pipeline_result_broadcast": Accepted(False, "what a network returns is known on all ranks anyway"),
+        "pipeline_scheduler": Accepted("1f1b", _BY_CONFIG),
+        "pipeline_segments": Accepted(1, _BY_CELLS),
         "sharding_propagation": Accepted(False, "it belongs to the mode 'auto_parallel'"),
     }
 )

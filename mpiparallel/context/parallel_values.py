@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mpiparallel.context.accepted import OPTIMIZER
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.pipeline.registry import schedule_name
 
+_PIPELINE_KEYS: Final = ("pipeline_interleave", "pipeline_scheduler")
 _OPTIMIZER_KEYS: Final = ("parallel_optimizer_threshold", "optimizer_weight_shard_size", *OPTIMIZER)
 # Accepting these and doing nothing would be a lie; each has one value that says what is done.
 _ONLY: Final[dict[str, Any]] = {
-    "pipeline_stages": 1,
     "loss_repeated_mean": True,
     "force_fp32_communication": False,
     "dump_local_norm": False,
@@ -65,6 +67,7 @@ def check_parallel_values(settings: dict[str, Any]) -> None:
             f"{where}: parallel_mode {mode!r} is not one; did you mean {(near or ParallelMode.MODE_LIST)[0]!r}?"
         )
     _check_kinds(settings, where)
+    _check_pipeline(settings.get("pipeline_config"), f"{where}: pipeline_config")
     _check_dataset_strategy(settings.get("dataset_strategy", "data_parallel"), where)
     optimizer = settings.get("parallel_optimizer_config", {})
     if not isinstance(optimizer, dict):
@@ -81,6 +84,30 @@ def check_parallel_values(settings: dict[str, Any]) -> None:
         raise ConfigurationError(
             f"{where}: parallel_optimizer_config: optimizer_level {level!r} is not one of {', '.join(_LEVELS)}"
         )
+
+
+def _check_pipeline(config: Any, where: str) -> None:
+    if config is None:
+        return
+    if not isinstance(config, dict):
+        raise ConfigurationError(f"{where} {config!r} must be a dict of {', '.join(_PIPELINE_KEYS)}")
+    check_names(config, _PIPELINE_KEYS, where)
+    interleave = config.get("pipeline_interleave", False)
+    if not isinstance(interleave, bool):
+        raise ConfigurationError(f"{where}: pipeline_interleave {interleave!r} must be True or False")
+    try:
+        pipeline_schedule(config)
+    except ScheduleError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+def pipeline_schedule(config: Mapping[str, Any]) -> str:
+    """Return the schedule that a ``pipeline_config`` asks for: ZB-H1 where it names none.
+
+    Raises ScheduleError for an unknown one.
+    """
+    interleave = config.get("pipeline_interleave", False)
+    return schedule_name(config.get("pipeline_scheduler", "1f1b" if interleave else "zb_h1"), interleave)
 
 
 def _check_dataset_strategy(strategy: Any, where: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from mpiparallel.communication import world
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
 from mpiparallel.context.device_target import GPU, device_of_target, remark_eager_mode
-from mpiparallel.context.parallel_values import check_names, check_parallel_values, in_one_way
+from mpiparallel.context.parallel_values import check_names, check_parallel_values, in_one_way, pipeline_schedule
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.random_stream import put_random_stream, random_stream
@@ -40,6 +40,7 @@ _PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "parallel_optimizer_config": {},
     "optimizer_weight_shard_size": -1,
     "pipeline_stages": 1,
+    "pipeline_config": None,
     "grad_accumulation_step": 1,
     "auto_parallel_search_mode": "recursive_programming",
     "search_mode": "recursive_programming",
@@ -352,6 +353,8 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         search_mode=parallel["auto_parallel_search_mode"],
         search_machine=parallel["search_machine"],
         search_timeout=inf if parallel["search_timeout"] is None else float(parallel["search_timeout"]),
+        pipeline_stages=parallel["pipeline_stages"],
+        pipeline_schedule=pipeline_schedule(parallel["pipeline_config"] or {}),
     )
 
 

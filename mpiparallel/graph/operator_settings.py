@@ -96,7 +96,7 @@ class OperatorSettings:
         """Return the operator, which is in stage 0; raise ConfigurationError for another stage of a pipeline."""
         if stage != 0:
             raise ConfigurationError(
-                f"{self.name}.set_stage: stage {stage} needs pipeline parallelism, which is not offered yet; leave it"
+                f"{self.name}.set_stage: an operator is in the stage of its cell; set its pipeline_stage to {stage}"
             )
         return self
 

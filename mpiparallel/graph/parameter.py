@@ -16,13 +16,18 @@ from mpiparallel.tensor_spec import TensorSpec
 
 
 class _Absent:
-    """The values of a parameter on a rank that has handed them over."""
+    """The values of a parameter that other ranks hold, ``whose`` says which, and how to read it."""
+
+    def __init__(self, whose: str) -> None:
+        self._whose = whose
 
     def part(self, name: str, shape: tuple[int, ...], box: Box) -> np.ndarray[Any, Any]:
-        raise LayoutError(
-            f"parameter {name!r} of shape {shape} is held by other ranks, to which Model.reshard has moved it; read it "
-            "there, where model.active is true, or reshard to this rank again"
-        )
+        raise LayoutError(f"parameter {name!r} of shape {shape} is held by other ranks, {self._whose}")
+
+
+_RESHARDED = (
+    "to which Model.reshard has moved it; read it there, where model.active is true, or reshard to this rank again"
+)
 
 
 class Parameter(ParameterSettings, Tensor):
@@ -112,9 +117,9 @@ class Parameter(ParameterSettings, Tensor):
         """Give the slice of a transient parameter back; where it is placed next, it begins anew."""
         self.layout, self._array = None, None
 
-    def leave(self) -> None:
+    def leave(self, whose: str = _RESHARDED) -> None:
         """Give the slice back, because other ranks hold the parameter now; until it is moved here it has no values."""
-        self.layout, self._array, self._initial = None, None, _Absent()
+        self.layout, self._array, self._initial = None, None, _Absent(whose)
 
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
         """Overwrite the values with a tensor or an array and return the parameter.

@@ -37,8 +37,11 @@ class ParameterSettings:
         )
 
     def add_pipeline_stage(self, stage: int) -> None:
-        """Take note of nothing: there is one stage."""
-        remark(f"parameter {self.name!r}: add_pipeline_stage({stage}) has no effect here: there is one pipeline stage")
+        """Take note of nothing: a parameter is in the stages of the cells that use it."""
+        remark(
+            f"parameter {self.name!r}: add_pipeline_stage({stage}) has no effect here: it is in the stages of the "
+            "cells that use it"
+        )
 
     def _check_init(self, layout: Any, set_sliced: bool) -> None:
         where = f"parameter {self.name!r}: init_data"

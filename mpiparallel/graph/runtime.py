@@ -10,6 +10,7 @@ import numpy as np
 
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.communication.outbox import Outbox
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
@@ -30,12 +31,15 @@ class Runtime:
     """The surroundings of one rank's program.
 
     ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
+    ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag.
     """
 
     backend: Backend = field(default_factory=NumpyBackend)
     communicator: Communicator | None = None
     random: RandomState = field(default_factory=RandomState)
     label: str = ""
+    outbox: Outbox = field(default_factory=Outbox)
+    arrivals: dict[int, Any] = field(default_factory=dict)
     _scratch: dict[int, Array] = field(default_factory=dict)
 
     @property

@@ -55,7 +55,8 @@ class ParallelConfiguration:
     memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
     ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
     are found in auto parallel, ``search_timeout`` in how many seconds at most; ``search_machine`` is the
-    cluster file of a machine to price steps for, where it is not the measured one.
+    cluster file of a machine to price steps for, where it is not the measured one. ``pipeline_stages`` have equally
+    many of the devices, and work by ``pipeline_schedule``, a name of ``pipeline.SCHEDULES``.
     """
 
     mode: str = ParallelMode.STAND_ALONE
@@ -82,6 +83,8 @@ class ParallelConfiguration:
     search_mode: str = "recursive_programming"
     search_timeout: float = inf
     search_machine: str = ""
+    pipeline_stages: int = 1
+    pipeline_schedule: str = "zb_h1"
 
     @property
     def batch_pieces(self) -> int:

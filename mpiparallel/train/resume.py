@@ -36,6 +36,7 @@ from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import CheckpointError
 from mpiparallel.freed_memory import give_back_freed_memory
 from mpiparallel.train.announcement import announced
@@ -88,6 +89,7 @@ def resume(
     another network, and with ``strict`` of a training with other ``facts``; also if there are checkpoints of which none
     can be read.
     """
+    without_stages("Model.resume")
     lost: dict[str, str] = {}
     for name, problem in _names(folder, prefix, communicator):
         if problem:

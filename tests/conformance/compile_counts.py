@@ -19,7 +19,7 @@ class CompileCounts:
         self.placements: Counter[int] = Counter()
         self._lock = threading.Lock()
         put(compilation, "trace_function", self._counted(compilation.trace_function, self.traces))
-        put(compilation, "place", self._counted(compilation.place, self.placements))
+        put(compilation, "place_stages", self._counted(compilation.place_stages, self.placements))
 
     def _counted(self, function: Callable[..., Any], counter: Counter[int]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:

@@ -17,6 +17,7 @@ from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
+from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import CheckpointError, ConfigurationError, ReshardError
 from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.asynchronous_save import AsynchronousSave
@@ -105,6 +106,7 @@ class ModelCheckpoint(Callback):
         return ShardPlaces(self._folder.folders, self._config.format)
 
     def begin(self, run_context: RunContext) -> None:
+        without_stages("ModelCheckpoint")
         parameters = run_context.original_args()
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
         self._begun_step = self._last_step

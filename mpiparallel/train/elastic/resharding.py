@@ -16,6 +16,7 @@ from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.compile.bind import make_backend
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
+from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError, name_origins, origins_of
 from mpiparallel.freed_memory import give_back_freed_memory
 from mpiparallel.graph.parameter import Parameter
@@ -68,6 +69,9 @@ class Resharding:
 
         Raises on every rank, before anything moves, what is wrong with the wish on one of them.
         """
+        without_stages("Model.reshard")
+        if wish.options.get("pipeline_stages", 1) != 1:
+            raise ConfigurationError("Model.reshard: a training cannot be moved to pipeline_stages yet; leave them out")
         if self.team.has_left:
             raise ConfigurationError(
                 "Model.reshard: this rank has left the job (retire='end'); let ranks that are to come back wait "

@@ -21,6 +21,7 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
+from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import MpiParallelError, RankFailureError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.parallel.configuration import ParallelMode
@@ -223,6 +224,7 @@ def is_wanted(communicator: Communicator) -> bool:
     together = current_configuration().mode != ParallelMode.STAND_ALONE and communicator.size > 1
     if os.environ.get(VARIABLE) != "shrink" or not together or communicator.library == "threads":
         return False
+    without_stages("mpiparallel run --on-failure shrink")
     # Not above: importing it starts MPI.
     from mpiparallel.communication.mpi import survival
 

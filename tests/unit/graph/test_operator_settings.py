@@ -31,5 +31,7 @@ def test_what_mindspores_planner_is_told_has_no_effect_and_is_said_once(remarks:
         "MatMul.set_device",
         "MatMul.set_prim_instance_name",
     ]
-    with pytest.raises(ConfigurationError, match="stage 1 needs pipeline parallelism, which is not offered yet"):
+    with pytest.raises(
+        ConfigurationError, match="an operator is in the stage of its cell; set its pipeline_stage to 1"
+    ):
         operator.set_stage(1)

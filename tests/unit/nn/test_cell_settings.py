@@ -135,7 +135,9 @@ def test_settings_of_parameters_are_kept_or_refused(remarks: Any) -> None:
     )
     assert weight.init_data() is weight
     weight.add_pipeline_stage(0)
-    assert remarks() == ["parameter 'w': add_pipeline_stage(0) has no effect here: there is one pipeline stage"]
+    assert remarks() == [
+        "parameter 'w': add_pipeline_stage(0) has no effect here: it is in the stages of the cells that use it"
+    ]
     with pytest.raises(ConfigurationError, match="set_param_ps needs parameter servers, which are not offered"):
         weight.set_param_ps()
     with pytest.raises(ConfigurationError, match=r"init_data\(layout\) is not offered"):

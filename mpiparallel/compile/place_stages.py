@@ -1,0 +1,154 @@
+"""The pass that lays out each stage of a pipeline on its own ranks, and what crosses between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from mpiparallel.compile.place import place
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.compile.stages import Crossing, cut_into_stages
+from mpiparallel.compile.strategies import Strategies
+from mpiparallel.compile.work import micro_batches, stages_in_order, works_of
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.border import Arrive, Border, Receive, Send
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.placement import Placement
+from mpiparallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.messages import with_messages
+from mpiparallel.pipeline.registry import SCHEDULES, make_schedule
+from mpiparallel.pipeline.report import check
+from mpiparallel.pipeline.schedule import Schedule
+
+_MOST_CROSSINGS = 1 << 14
+"""Each has a tag of its own, and MPI promises 32,767 of them."""
+
+
+def place_stages(
+    graph: Graph, configuration: ParallelConfiguration, strategies: Strategies | None, held: Mapping[str, Layout]
+) -> StagedGraph:
+    """Return the graph of each stage with its layouts; one graph on all ranks where there are no stages.
+
+    So is what has neither stages nor parameters, such as a metric. Stages have equally many consecutive ranks. ``held``
+    are the layouts in which this rank's stage holds parameters already; ``strategies`` are of a graph without stages,
+    for which None means those that the program and the loaded file give. Raises ConfigurationError for stages that
+    cannot be, ScheduleError for a schedule that cannot.
+    """
+    count = configuration.pipeline_stages
+    if count == 1 or not (stages_in_order(graph) or graph.parameters):
+        return StagedGraph((place(graph, configuration, strategies, held),))
+    _check_configuration(configuration)
+    schedule = _schedule_of(graph, configuration)
+    stages = cut_into_stages(graph, works_of(graph, schedule.placement), schedule)
+    if len(stages.crossings) > _MOST_CROSSINGS:
+        raise ConfigurationError(
+            f"pipeline_stages: {len(stages.crossings)} values cross between stages in a step, more than "
+            f"{_MOST_CROSSINGS}; take fewer micro-batches"
+        )
+    placed: list[ShardedGraph] = []
+    own = replace(configuration, device_num=configuration.device_num // count)
+    for stage, one in enumerate(stages.graphs):
+        devices = _devices(stage, own.device_num)
+        arriving = {
+            crossing.receive: _moved(crossing, placed, devices)
+            for crossing in stages.crossings
+            if crossing.target == stage
+        }
+        leaving = frozenset(crossing.value for crossing in stages.crossings if crossing.source == stage)
+        of_stage = {
+            name: layout for name, layout in held.items() if set(layout.devices.members) == set(devices.members)
+        }
+        placed.append(place(one, own, held=of_stage, devices=devices, arriving=arriving, leaving=leaving))
+    for tag, crossing in enumerate(stages.crossings):
+        _join(tag, crossing, placed[crossing.source], placed[crossing.target])
+    return StagedGraph(tuple(placed), schedule)
+
+
+def _check_configuration(configuration: ParallelConfiguration) -> None:
+    count, devices = configuration.pipeline_stages, configuration.device_num
+    if devices % count:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: {devices} devices cannot be shared out evenly; start a multiple of {count} ranks"
+        )
+    if configuration.mode != ParallelMode.SEMI_AUTO_PARALLEL:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: parallel_mode {configuration.mode!r} has no stages; take 'semi_auto_parallel', "
+            "in which operators without a strategy are batch parallel"
+        )
+    if not configuration.full_batch:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: each rank is to be fed a piece of the batch, which stages do not offer yet; set "
+            "full_batch=True and feed all ranks the same batch"
+        )
+    if configuration.strategy_save_file or configuration.group_info_file:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: strategy and group files of the stages of a pipeline are not written yet; leave "
+            "strategy_ckpt_save_file, group_ckpt_save_file and GROUP_INFO_FILE out"
+        )
+    if configuration.parameter_broadcast:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: parameter_broadcast=True is not offered with stages; leave it out: first values "
+            "are the same on all ranks by seed and name"
+        )
+
+
+def _devices(stage: int, count: int) -> DeviceMatrix:
+    return DeviceMatrix((count,) if count > 1 else (), first_rank=stage * count)
+
+
+def _schedule_of(graph: Graph, configuration: ParallelConfiguration) -> Schedule:
+    """Return the schedule for a graph: the one that was asked for, forward alone where there is no gradient."""
+    count, name, number = configuration.pipeline_stages, configuration.pipeline_schedule, micro_batches(graph)
+    order = stages_in_order(graph)
+    if set(order) != set(range(count)):
+        said = ", ".join(map(str, dict.fromkeys(order))) or "none"
+        raise ConfigurationError(
+            f"pipeline_stages {count}: cells of the network are in the stages {said}; set pipeline_stage of its cells "
+            f"so that each from 0 to {count - 1} has one"
+        )
+    chunks = SCHEDULES[name].chunks or 1 + sum(later < earlier for earlier, later in pairwise(order))
+    if graph.cotangents:
+        chosen = make_schedule(name, count, number, chunks)
+    else:
+        placement = SCHEDULES[name].place(count, chunks)
+        orders = [
+            [Action(Kind.FORWARD, micro_batch, chunk) for micro_batch in range(number) for chunk in range(len(held))]
+            for held in placement.parts
+        ]
+        return Schedule("forward", number, placement, with_messages("forward", number, placement, orders))
+    check(chosen)
+    return chosen
+
+
+def _moved(crossing: Crossing, placed: list[ShardedGraph], devices: DeviceMatrix) -> Layout:
+    """Return the layout that a value would have if it stayed as its stage has it; whole where that is not known."""
+    if crossing.source < len(placed):
+        source = placed[crossing.source].layouts[crossing.value]
+        return source.on_ranks(devices.members)
+    return Layout.replicated(crossing.value.spec.shape, devices)
+
+
+def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGraph) -> None:
+    """Let a value arrive in the layout in which it is taken, if that is one, and tell both ends the way."""
+    value = crossing.value
+    taken = {
+        layout.canonical: layout
+        for node in target.graph.nodes
+        for read, layout in zip(node.inputs, target.placements[node].inputs, strict=True)
+        if read is value
+    }
+    if len(taken) == 1:
+        (layout,) = taken.values()
+        (coming,) = crossing.receive.outputs
+        target.placements[crossing.receive] = Placement((), (layout,))
+        target.placements[crossing.arrive] = Placement((layout,), (layout,))
+        target.layouts[coming] = target.layouts[value] = layout
+    border = Border(tag, source.layouts[value], target.layouts[value])
+    crossing.send.operator = Send(border).configured(scope=crossing.send.name)
+    crossing.receive.operator = Receive(border).configured(scope=crossing.receive.name)
+    crossing.arrive.operator = Arrive(border).configured(scope=crossing.arrive.name)

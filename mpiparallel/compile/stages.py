@@ -1,0 +1,200 @@
+"""The pass that cuts a network into the graphs of its stages, each in the order of its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mpiparallel.compile.work import Work
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph, Node, Notes, Value
+from mpiparallel.parallel.border import Arrive, EndSends, Receive, Send
+from mpiparallel.pipeline.action import Kind
+from mpiparallel.pipeline.schedule import Schedule
+
+_RECEIVES: Final = {Kind.FORWARD: Kind.RECEIVE_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.RECEIVE_GRADIENTS}
+_SENDS: Final = {Kind.FORWARD: Kind.SEND_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.SEND_GRADIENTS}
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """A value that one stage computes and another uses: who makes it, sends it, starts to receive and waits for it."""
+
+    value: Value
+    source: int
+    target: int
+    maker: Node
+    send: Node
+    receive: Node
+    arrive: Node
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The graph of each stage, and what crosses between them."""
+
+    graphs: tuple[Graph, ...]
+    crossings: tuple[Crossing, ...]
+
+
+def cut_into_stages(graph: Graph, works: Mapping[Node, Work], schedule: Schedule) -> Stages:
+    """Return the graphs of the stages; they share nodes and values with the whole graph.
+
+    A node without work is run by the stage that all it depends on is from, if that is one, else by each stage that
+    needs what it gives: so masks and learning rates are computed wherever they are used, and of what depends on
+    several stages, such as a norm of all gradients, only what those give is brought together. Outputs of the graph are
+    needed on all stages. A parameter is updated where it is used, a counter everywhere.
+
+    Raises ConfigurationError where a micro-batch needs what is computed of a later one.
+    """
+    return _Cutter(graph, works, schedule).run()
+
+
+class _Moment(NamedTuple):
+    """When a stage does something: the number of its action, and the place among what is done then."""
+
+    action: int
+    phase: int
+    place: float
+
+
+_RECEIVING, _ARRIVING, _COMPUTING, _SENDING = range(4)
+
+
+class _Cutter:
+    def __init__(self, graph: Graph, works: Mapping[Node, Work], schedule: Schedule) -> None:
+        self._graph = graph
+        self._works = works
+        self._schedule = schedule
+        self._actions: list[dict[tuple[Kind, int, int], int]] = [
+            {(one.kind, one.micro_batch, one.chunk): index for index, one in enumerate(actions)}
+            for actions in schedule.actions
+        ]
+        self._owners = self._find_owners()
+        self._first_use: list[dict[Value, _Moment]] = [{} for _ in schedule.actions]
+        self._done: list[dict[Node, _Moment]] = [{} for _ in schedule.actions]
+        self._crossings: list[Crossing] = []
+
+    def run(self) -> Stages:
+        end = len(self._graph.nodes)
+        for stage in range(self._schedule.stages):
+            self._done[stage][Node(EndSends(), "EndSends", ())] = self._last(stage, end + 1)
+            for value in self._graph.outputs:
+                self._use(stage, value, self._last(stage, end))
+        holders = self._holders()
+        for place, node in reversed([*enumerate(self._graph.nodes)]):
+            for stage in self._runners(node, holders):
+                moment = self._done[stage][node] = self._moment(stage, node, place)
+                for value in node.inputs:
+                    self._use(stage, value, moment)
+        self._place_messages()
+        graphs = tuple(self._graph_of(stage) for stage in range(self._schedule.stages))
+        return Stages(graphs, tuple(self._crossings))
+
+    def _last(self, stage: int, place: int) -> _Moment:
+        return _Moment(len(self._schedule.actions[stage]) - 1, _COMPUTING, place)
+
+    def _find_owners(self) -> dict[Node, int]:
+        """Return the stage of each node that is run by one alone."""
+        depends: dict[Node, frozenset[int]] = {}
+        for node in self._graph.nodes:
+            work = self._works.get(node)
+            if work is not None:
+                depends[node] = frozenset([self._schedule.placement.stages[work.part]])
+            else:
+                depends[node] = frozenset().union(*(depends[value.node] for value in node.inputs if value.node))
+        return {node: next(iter(stages)) for node, stages in depends.items() if len(stages) == 1}
+
+    def _holders(self) -> dict[Value, set[int]]:
+        """Return by which stages each parameter is used for the network."""
+        holders: dict[Value, set[int]] = {}
+        for node in self._works:
+            for value in node.inputs:
+                if value.parameter is not None:
+                    holders.setdefault(value, set()).add(self._owners[node])
+        return holders
+
+    def _runners(self, node: Node, holders: Mapping[Value, set[int]]) -> set[int]:
+        """Return the stages that run a node; where others need what it gives, have that sent there."""
+        takers = {stage for stage, used in enumerate(self._first_use) if any(one in used for one in node.outputs)}
+        owner = self._owners.get(node)
+        updated = [node.inputs[index] for index in node.operator.updates]
+        if owner is None:
+            held = {stage for value in updated for stage in holders.get(value, ())}
+            return takers | (held or set(range(self._schedule.stages)) if updated else held)
+        for stage in sorted(takers - {owner}):
+            for value in node.outputs:
+                if value in self._first_use[stage]:
+                    self._cross(value, node, owner, stage)
+        return {owner} if takers or updated else set()
+
+    def _moment(self, stage: int, node: Node, place: int) -> _Moment:
+        work = self._works.get(node)
+        if work is not None:
+            chunk = self._schedule.placement.chunks[work.part]
+            return _Moment(self._actions[stage][work.kind, work.micro_batch, chunk], _COMPUTING, place)
+        used = [self._first_use[stage][value].action for value in node.outputs if value in self._first_use[stage]]
+        last = self._last(stage, place)
+        return last if node.operator.updates else last._replace(action=min(used, default=last.action))
+
+    def _use(self, stage: int, value: Value, moment: _Moment) -> None:
+        known = self._first_use[stage].get(value)
+        self._first_use[stage][value] = moment if known is None else min(known, moment)
+
+    def _cross(self, value: Value, node: Node, source: int, target: int) -> None:
+        notes = Notes(guards=node.notes.guards)
+        coming = Value(value.spec, f"{value.name} on its way")
+        send = Node(Send(), f"send {value.name} to stage {target}", (value,), (), notes)
+        receive = Node(Receive(), f"receive {value.name} from stage {source}", (), (coming,), notes)
+        arrive = Node(Arrive(), f"arrival of {value.name} from stage {source}", (coming,), (value,), notes)
+        coming.node = receive
+        self._crossings.append(Crossing(value, source, target, node, send, receive, arrive))
+
+    def _place_messages(self) -> None:
+        """Put each send where the schedule has it, or behind what it sends, and so with what is received."""
+        for number, one in enumerate(self._crossings):
+            made = self._done[one.source][one.maker]
+            self._done[one.source][one.send] = self._sending(one.source, made, number)
+            used = self._first_use[one.target][one.value]
+            receiving, arriving = self._receiving(one.target, used, number)
+            self._done[one.target].update({one.receive: receiving, one.arrive: arriving})
+
+    def _sending(self, stage: int, made: _Moment, number: int) -> _Moment:
+        if made.action == self._last(stage, 0).action:
+            return made._replace(place=made.place + 0.5)
+        later = self._message(stage, made.action, _SENDS)
+        return _Moment(made.action if later is None else max(made.action, later), _SENDING, number)
+
+    def _receiving(self, stage: int, used: _Moment, number: int) -> tuple[_Moment, _Moment]:
+        if used.action == self._last(stage, 0).action:
+            return used._replace(place=used.place - 0.5), used._replace(place=used.place - 0.25)
+        earlier = self._message(stage, used.action, _RECEIVES)
+        start = used.action if earlier is None else min(used.action, earlier)
+        return _Moment(start, _RECEIVING, number), _Moment(used.action, _ARRIVING, number)
+
+    def _message(self, stage: int, action: int, kinds: Mapping[Kind, Kind]) -> int | None:
+        """Return the number of the action that is the message to or from a computation; None where there is none."""
+        kind, micro_batch, chunk, _ = self._schedule.actions[stage][action]
+        return self._actions[stage].get((kinds[kind], micro_batch, chunk)) if kind in kinds else None
+
+    def _graph_of(self, stage: int) -> Graph:
+        whole, done = self._graph, self._done[stage]
+        nodes = sorted(done, key=done.__getitem__)
+        _check_order(nodes, stage)
+        used = {value for node in nodes for value in node.inputs}
+        parameters = {name: value for name, value in whole.parameters.items() if value in used}
+        return Graph(whole.inputs, list(whole.outputs), nodes, parameters, whole.cotangents, whole.gradients)
+
+
+def _check_order(nodes: list[Node], stage: int) -> None:
+    there: set[Value] = set()
+    for node in nodes:
+        for value in node.inputs:
+            if value.node is not None and value not in there:
+                raise ConfigurationError(
+                    f"{node.name}: stage {stage} of the pipeline needs {value.name} for it, which is computed of later "
+                    "micro-batches; give nn.PipelineCell a network in which none depends on the others, with the loss "
+                    "inside of it"
+                )
+        there.update(node.outputs)

@@ -1,0 +1,145 @@
+"""What each node of a network in stages belongs to: which computation, of which micro-batch, in which part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.pipeline.action import Kind
+from mpiparallel.pipeline.placement import Placement
+
+
+class Work(NamedTuple):
+    """A computation: forward, input gradient or weight gradient of a micro-batch, through a part of the network."""
+
+    kind: Kind
+    micro_batch: int
+    part: int
+
+
+def stages_in_order(graph: Graph) -> list[int]:
+    """Return the stages that the network passes, in order; one that it comes back to stands there again."""
+    found: list[int] = []
+    for node in graph.nodes:
+        stage = node.notes.stage
+        if stage is not None and _is_of_network(node) and node.notes.micro_batch in (None, 0) and [stage] != found[-1:]:
+            found.append(stage)
+    return found
+
+
+def micro_batches(graph: Graph) -> int:
+    """Return how many micro-batches a graph works on; raise ConfigurationError for a training on a whole batch."""
+    numbers = {node.notes.micro_batch for node in graph.nodes} - {None}
+    if not numbers and graph.cotangents:
+        raise ConfigurationError(
+            "pipeline_stages: the network takes the batch as a whole; wrap it as nn.PipelineCell(network, micro_size), "
+            "so that stages can work on pieces of it at the same time"
+        )
+    return len(numbers) or 1
+
+
+def works_of(graph: Graph, placement: Placement) -> dict[Node, Work]:
+    """Return the work of each node that has one.
+
+    A node is where the user has put its cell, else where its last input is. Those without are made of inputs,
+    constants and parameters alone, or of all micro-batches together, as the update is.
+
+    Raises ConfigurationError for a stage that is used before one that comes earlier, and for a trained parameter
+    that is used in no stage.
+    """
+    return _Finder(graph, placement).run()
+
+
+def _is_of_network(node: Node) -> bool:
+    return node.notes.origin is None and node.notes.like is None
+
+
+class _Finder:
+    def __init__(self, graph: Graph, placement: Placement) -> None:
+        self._graph = graph
+        self._placement = placement
+        self._works: dict[Node, Work] = {}
+        self._is_whole = all(node.notes.micro_batch is None for node in graph.nodes)
+        self._trained = set(graph.gradients.values())
+
+    def run(self) -> dict[Node, Work]:
+        for node in self._graph.nodes:
+            work = self._work(node)
+            if work is not None:
+                self._works[node] = work
+        for node in _for_other_parts(self._graph, self._works):
+            self._works[node] = self._works[node]._replace(kind=Kind.INPUT_GRADIENT)
+        return self._works
+
+    def _work(self, node: Node) -> Work | None:
+        notes = node.notes
+        before = [self._works[value.node] for value in node.inputs if value.node in self._works]
+        if notes.like is not None and notes.like.parameter is not None:
+            return self._sum_of_gradients(node, before)
+        number = 0 if self._is_whole and _is_of_network(node) else notes.micro_batch
+        if number is None:
+            return None
+        source = notes.origin or (notes.like.node if notes.like is not None else None)
+        if source is not None:
+            if source not in self._works:
+                return None
+            number = max([number, *(work.micro_batch for work in before)])
+            return Work(Kind.WEIGHT_GRADIENT, number, self._works[source].part)
+        part = self._part(node, before)
+        if part is None:
+            return None
+        again = notes.segment is not None and notes.segment.recomputed
+        return Work(Kind.WEIGHT_GRADIENT if again else Kind.FORWARD, number, part)
+
+    @staticmethod
+    def _sum_of_gradients(node: Node, before: list[Work]) -> Work | None:
+        """Return the work of what adds a micro-batch's gradient of a parameter to those before, in one part."""
+        parts = {work.part for work in before}
+        if len(parts) != 1 or len(before) != len(node.inputs):
+            return None
+        return Work(Kind.WEIGHT_GRADIENT, max(work.micro_batch for work in before), parts.pop())
+
+    def _part(self, node: Node, before: list[Work]) -> int | None:
+        stage, latest = node.notes.stage, max((work.part for work in before), default=None)
+        if stage is None:
+            if latest is None:
+                self._refuse_trained(node)
+            return latest
+        stages = self._placement.stages
+        found = next((part for part in range(latest or 0, len(stages)) if stages[part] == stage), None)
+        if found is None:
+            last = next(v for v in node.inputs if v.node in self._works and self._works[v.node].part == latest)
+            raise ConfigurationError(
+                f"{node.name}: it is in pipeline_stage {stage}, but takes {last.name} of stage {stages[latest or 0]}, "
+                "which comes later; number the stages in the order in which the network runs, or ask for "
+                'pipeline_config={"pipeline_scheduler": "1f1b", "pipeline_interleave": True} to pass them several times'
+            )
+        return found
+
+    def _refuse_trained(self, node: Node) -> None:
+        for value in node.inputs:
+            if value in self._trained:
+                raise ConfigurationError(
+                    f"{node.name}: it uses the trained parameter {value.name!r}, but is in no stage of the pipeline; "
+                    "set pipeline_stage of its cell"
+                )
+
+
+def _for_other_parts(graph: Graph, works: Mapping[Node, Work]) -> list[Node]:
+    """Return the nodes of gradients that other parts wait for; the others give gradients of weights alone."""
+    awaited: set[Value] = set()
+    found = []
+    for node in reversed(graph.nodes):
+        work = works.get(node)
+        if work is None or work.kind is Kind.FORWARD:
+            continue
+        is_awaited = any(value in awaited for value in node.outputs)
+        if is_awaited:
+            found.append(node)
+        for value in node.inputs:
+            source = None if value.node is None else works.get(value.node)
+            if source is not None and (is_awaited or source.part != work.part):
+                awaited.add(value)
+    return found

@@ -1,0 +1,159 @@
+"""Networks in stages, in float64, and how they are trained: for tests of pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mpiparallel import Model, context, nn, ops
+from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.train.callback.callback import Callback
+
+WIDTH, WORDS, ROWS, STEPS = 8, 12, 8, 5
+
+
+def weight(seed: int, *shape: int) -> Parameter:
+    return Parameter(np.random.default_rng(seed).normal(size=shape) / 3, f"w{seed}")
+
+
+class Embedding(nn.Cell):
+    def __init__(self, table: Parameter) -> None:
+        super().__init__()
+        self.table = table
+        self.gather = ops.Gather()
+
+    def construct(self, words):
+        return self.gather(self.table, words, 0).mean(1)
+
+
+class Block(nn.Cell):
+    def __init__(self, seed: int, cut: int, dropout: float, normed: bool) -> None:
+        super().__init__()
+        self.first, self.second = weight(seed, WIDTH, 16), weight(seed + 1, 16, WIDTH)
+        self.into, self.out = ops.MatMul(), ops.MatMul()
+        if cut > 1:
+            self.into.shard(((1, 1), (1, cut)))
+            self.out.shard(((1, cut), (cut, 1)))
+        self.dropout = nn.Dropout(p=dropout)
+        self.norm = nn.BatchNorm1d(WIDTH) if normed else None
+
+    def construct(self, x):
+        y = self.out(self.dropout(ops.tanh(self.into(x, self.first))), self.second)
+        return x + (y if self.norm is None else self.norm(y))
+
+
+class Head(nn.Cell):
+    def __init__(self, table: Parameter) -> None:
+        super().__init__()
+        self.table = table
+        self.matmul = ops.MatMul(transpose_b=True)
+
+    def construct(self, x):
+        return self.matmul(x, self.table)
+
+
+class Network(nn.Cell):
+    """An embedding, four blocks, of which the last also takes what the first gives, and a head.
+
+    ``stages`` has the stage of each of these six. With ``tied`` the head's weights are those of the embedding.
+    """
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        table = weight(90, WORDS, WIDTH)
+        self.embedding = Embedding(table)
+        self.blocks = nn.CellList([Block(10 * place, case.cut, case.dropout, case.normed) for place in range(4)])
+        self.head = Head(table if case.tied else weight(91, WORDS, WIDTH))
+        for cell, stage in zip((self.embedding, *self.blocks, self.head), case.stages, strict=True):
+            cell.pipeline_stage = stage
+        if case.recompute:
+            for block in self.blocks:
+                block.recompute()
+
+    def construct(self, words):
+        x = self.embedding(words)
+        first = x = self.blocks[0](x)
+        for block in self.blocks[1:3]:
+            x = block(x)
+        return self.head(self.blocks[3](x + first))
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a network is cut and trained; ``cut`` is into how many parts the blocks cut their weights."""
+
+    stages: tuple[int | None, ...] = (0, 0, 0, 1, 1, 1)
+    micro_size: int = 4
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    cut: int = 1
+    dropout: float = 0.0
+    normed: bool = False
+    tied: bool = False
+    recompute: bool = False
+    loss_inside: bool = True
+    accumulation: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    clip: float = 0.0
+
+
+class Losses(Callback):
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def on_train_step_end(self, run_context) -> None:
+        self.found.append(float(run_context.original_args().net_outputs.asnumpy()))
+
+
+class Clipped(nn.TrainOneStepCell):
+    def __init__(self, network, optimizer, norm: float) -> None:
+        super().__init__(network, optimizer)
+        self.norm = norm
+
+    def prepared(self, gradients):
+        return tuple(ops.clip_by_global_norm(gradients, self.norm))
+
+
+def rows(count: int = ROWS * STEPS, batch: int = ROWS):
+    draw = np.random.default_rng(1)
+    words, labels = draw.integers(0, WORDS, (count, 3)), draw.normal(size=(count, WORDS))
+    return NumpySlicesDataset((words.astype(np.int32), labels), ["words", "labels"], shuffle=False).batch(batch)
+
+
+def make_model(case: Case) -> tuple[Model, Network]:
+    """Return the model of a case; of ``micro_size`` 0 it takes batches as a whole."""
+    numbered = [stage for stage in case.stages if stage is not None]
+    if case.settings or max(numbered):
+        stages = 1 + max(numbered)
+        context.set_auto_parallel_context(
+            parallel_mode="semi_auto_parallel",
+            full_batch=True,
+            pipeline_stages=stages,
+            pipeline_config=dict(case.schedule),
+            **case.settings,
+        )
+    context.set_seed(7)
+    network = Network(case)
+    optimizer = nn.Adam(network.trainable_params(), 0.02, weight_decay=0.01)
+    loss: Any = nn.MSELoss()
+    trained: Any = network
+    if case.loss_inside or case.clip:
+        trained, loss = nn.WithLossCell(network, loss), None
+    if case.micro_size:
+        trained = nn.PipelineCell(trained, case.micro_size)
+    if case.clip:
+        return Model(Clipped(trained, optimizer, case.clip)), network
+    return Model(trained, loss, optimizer, accumulation_steps=case.accumulation), network
+
+
+def trained(communicator, case: Case):
+    """Return the losses of a training, and this rank's boxes of the parameters that it holds, by name."""
+    model, network = make_model(case)
+    losses = Losses()
+    model.train(1, rows(ROWS * STEPS * case.accumulation), callbacks=[losses], dataset_sink_mode=False)
+    optimizer = model.train_network.optimizer
+    held = {one.name: one for one in (*network.get_parameters(), *optimizer.get_parameters()) if one.layout is not None}
+    return losses.found, {name: (one.box, one.asnumpy().copy()) for name, one in held.items()}

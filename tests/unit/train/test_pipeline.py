@@ -1,0 +1,207 @@
+"""A training in stages is that of one device on whole batches: losses, weights and optimizer states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from mpiparallel import Tensor, context, nn
+from mpiparallel.communication.threads import run_world
+from mpiparallel.context.settings import all_settings, take_settings
+from mpiparallel.errors import ConfigurationError, LayoutError
+from mpiparallel.train.callback.checkpoint import ModelCheckpoint
+from mpiparallel.train.callback.loss_guard import LossGuard
+from tests.unit.train.staged_networks import WORDS, Case, make_model, rows, trained
+
+THREE, FOUR = (0, 0, 1, 1, 2, 2), (0, 0, 1, 2, 3, 3)
+GPIPE, ONE, ZB_V = ({"pipeline_scheduler": name} for name in ("gpipe", "1f1b", "zb_v"))
+INTERLEAVED = {"pipeline_interleave": True}
+SHARDS = {"enable_parallel_optimizer": True, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
+MASKED = Case(dropout=0.25)
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = all_settings()
+    yield
+    take_settings(before)
+
+
+@cache
+def _on_one_device(case: str):
+    return run_world(1, trained, _CASES[case])[0]
+
+
+_CASES: dict[str, Case] = {}
+
+
+def on_one_device(case: Case):
+    """Return the training of a case without stages; batch norm has the statistics of micro-batches anywhere."""
+    micro_size = case.micro_size if case.normed else 0
+    alone = replace(case, stages=(0,) * 6, micro_size=micro_size, schedule={}, cut=1, recompute=False, settings={})
+    _CASES[str(alone)] = alone
+    return _on_one_device(str(alone))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "case"),
+    [
+        (2, replace(MASKED, schedule=GPIPE)),
+        (2, replace(MASKED, schedule=ONE, micro_size=8)),
+        (2, replace(MASKED, micro_size=2, loss_inside=False)),
+        (4, replace(MASKED, schedule=GPIPE, cut=2)),
+        (4, replace(MASKED, schedule=ONE)),
+        (4, replace(MASKED, cut=2)),
+        (3, replace(MASKED, schedule=ONE, stages=THREE)),
+        (3, replace(MASKED, stages=THREE, tied=True)),
+        (6, replace(MASKED, stages=THREE, cut=2)),
+        (4, replace(MASKED, stages=FOUR, schedule=GPIPE, micro_size=8)),
+        (4, replace(MASKED, stages=FOUR)),
+        (4, replace(MASKED, schedule=INTERLEAVED, stages=(0, 0, 1, 0, 1, 1))),
+        (2, replace(MASKED, schedule=ZB_V, stages=(0, 0, 1, 1, 0, 0), tied=True)),
+        (4, replace(MASKED, tied=True, settings=SHARDS)),
+        (2, replace(MASKED, tied=True, clip=0.05)),
+        (3, replace(MASKED, tied=True, clip=0.05, stages=THREE)),
+        (4, replace(MASKED, accumulation=2, loss_inside=False, tied=True)),
+        (2, replace(MASKED, recompute=True, cut=1)),
+        (4, Case(normed=True, schedule=ONE)),
+    ],
+    ids=lambda given: (
+        " ".join(f"{name}={value}" for name, value in vars(given).items() if value != getattr(Case(), name))
+        if isinstance(given, Case)
+        else f"{given} ranks"
+    ),
+)
+def test_losses_and_weights_are_those_of_one_device(ranks: int, case: Case) -> None:
+    losses, wanted = on_one_device(case)
+    seen: dict[str, list[tuple[tuple[int, ...], bytes]]] = {}
+    for found, held in run_world(ranks, trained, case):
+        np.testing.assert_allclose(found, losses, rtol=0, atol=1e-9)
+        for name, (box, values) in held.items():
+            whole = wanted[name][1]
+            np.testing.assert_allclose(values, whole[box.within(type(box).whole(whole.shape))], rtol=0, atol=1e-9)
+            seen.setdefault(name, []).append((box.start, values.tobytes()))
+    assert seen.keys() == wanted.keys()
+    for copies in seen.values():
+        # On whatever ranks and stages a part is held, it is the same to the bit.
+        assert len(set(copies)) == len({start for start, _ in copies})
+
+
+def evaluated(communicator, case: Case):
+    model, _ = make_model(case)
+    model.train(1, rows(16), dataset_sink_mode=False)
+    words = np.random.default_rng(3).integers(0, WORDS, (6, 3)).astype(np.int32)
+    return model.eval(rows(30))["loss"], model.predict(Tensor(words)).asnumpy()
+
+
+@pytest.mark.parametrize(("ranks", "stages"), [(4, (0, 0, 0, 1, 1, 1)), (3, THREE)])
+def test_evaluation_and_prediction_go_through_the_stages_to_all_ranks(ranks: int, stages: tuple[int, ...]) -> None:
+    case = replace(MASKED, loss_inside=False)
+    loss, outputs = run_world(1, evaluated, replace(case, stages=(0,) * 6, micro_size=0))[0]
+    for found, predicted in run_world(ranks, evaluated, replace(case, stages=stages)):
+        np.testing.assert_allclose(found, loss, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(predicted, outputs, rtol=0, atol=1e-12)
+
+
+def read_all(communicator, case: Case) -> list[str]:
+    model, network = make_model(case)
+    model.train(1, rows(8), dataset_sink_mode=False)
+    problems = []
+    for parameter in network.trainable_params():
+        try:
+            parameter.asnumpy()
+        except LayoutError as error:
+            problems.append(str(error))
+    return problems
+
+
+def test_a_rank_has_no_values_of_other_stages() -> None:
+    first, last = run_world(2, read_all, MASKED)
+    assert len(first) == len(last) == 5
+    assert "'head.table'" in first[-1]
+    assert "is held by other ranks, 1 to 1, of another stage of the pipeline" in first[-1]
+
+
+def train_with(communicator, case: Case, callbacks, settings) -> None:
+    context.set_auto_parallel_context(**settings)
+    model, _ = make_model(case)
+    model.train(1, rows(16), callbacks=[one() for one in callbacks], dataset_sink_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "case", "callbacks", "settings", "message"),
+    [
+        (3, replace(MASKED, stages=(0, 0, 0, 2, 2, 2)), (), {}, r"3: cells of the network are in the stages 0, 2; set"),
+        (
+            2,
+            replace(MASKED, stages=(0, 1, 0, 1, 1, 1)),
+            (),
+            {},
+            r"it is in pipeline_stage 0, but takes .* of stage 1, ",
+        ),
+        (2, replace(MASKED, stages=(None, 0, 0, 1, 1, 1)), (), {}, "uses the trained parameter 'embedding.table', but"),
+        (2, replace(MASKED, micro_size=3), (), {}, "micro_size 3 does not divide the 8 rows of input 0"),
+        (2, replace(MASKED, micro_size=0), (), {}, r"wrap it as nn.PipelineCell\(network, micro_size\)"),
+        (3, MASKED, (), {}, "pipeline_stages 2: 3 devices cannot be shared out evenly"),
+        (2, MASKED, (ModelCheckpoint,), {}, "ModelCheckpoint is not offered with pipeline_stages=2 yet"),
+        (2, MASKED, (LossGuard,), {}, r"not finite \(LossGuard, a scale of the loss\) is not offered with pipeline_st"),
+        (2, MASKED, (), {"strategy_ckpt_save_file": "s.ckpt"}, "strategy and group files of the stages of a pipeline"),
+        (2, MASKED, (), {"parameter_broadcast": True}, "parameter_broadcast=True is not offered with stages"),
+    ],
+)
+def test_what_cannot_be_is_refused_on_all_ranks(ranks: int, case: Case, callbacks, settings, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        run_world(ranks, train_with, case, callbacks, settings)
+
+
+def test_a_training_in_stages_is_not_moved_or_resumed(tmp_path) -> None:
+    def resume(communicator) -> None:
+        make_model(MASKED)[0].resume(tmp_path, rows(8))
+
+    def reshard(communicator, case, **options) -> None:
+        model, _ = make_model(case)
+        model.train(1, rows(8), dataset_sink_mode=False)
+        model.reshard(**options)
+
+    with pytest.raises(ConfigurationError, match=r"Model\.resume is not offered with pipeline_stages=2 yet"):
+        run_world(2, resume)
+    with pytest.raises(ConfigurationError, match=r"Model\.reshard is not offered with pipeline_stages=2 yet"):
+        run_world(2, reshard, MASKED)
+    alone = Case(stages=(0,) * 6, settings={"strategy_ckpt_save_file": ""})
+    with pytest.raises(ConfigurationError, match="a training cannot be moved to pipeline_stages yet"):
+        run_world(2, lambda communicator: reshard(communicator, alone, pipeline_stages=2))
+
+
+def test_parallel_modes_without_one_batch_have_no_stages() -> None:
+    def job(communicator, mode, full_batch):
+        make_model(MASKED)
+        context.set_auto_parallel_context(parallel_mode=mode, full_batch=full_batch)
+        network = nn.PipelineCell(nn.SequentialCell(nn.Dense(2, 2)), 2, {"0": 0})
+        network(Tensor(np.ones((4, 2), np.float32)))
+
+    with pytest.raises(ConfigurationError, match="parallel_mode 'data_parallel' has no stages; take 'semi_auto_par"):
+        run_world(2, job, "data_parallel", None)
+    with pytest.raises(ConfigurationError, match="set full_batch=True and feed all ranks the same batch"):
+        run_world(2, job, "semi_auto_parallel", False)
+
+
+def test_a_micro_batch_that_needs_later_ones_is_refused() -> None:
+    class Root(nn.Cell):
+        def __init__(self, network) -> None:
+            super().__init__()
+            self.network = network
+
+        def construct(self, *inputs):
+            return self.network(*inputs).sqrt()
+
+    def job(communicator):
+        model, network = make_model(MASKED)
+        network = Root(model.train_network.network)
+        nn.TrainOneStepCell(network, model.train_network.optimizer).set_train()(*next(iter(rows().iterate())).values())
+
+    with pytest.raises(ConfigurationError, match="which is computed of later micro-batches; give"):
+        run_world(2, job)
