@@ -1,0 +1,21 @@
+"""Four ranks train in two stages; each says its losses."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    # Not above: pytest imports this file to look for doctests, and must not start MPI.
+    from mpiparallel.communication import init
+    from mpiparallel.communication.world import current
+    from tests.unit.train.staged_networks import Case, trained
+
+    init()
+    case = Case(dropout=0.25, cut=2, tied=True, schedule={"pipeline_scheduler": sys.argv[1]})
+    losses, held = trained(current(), case)
+    print(f"rank {current().rank} holds {len(held)}: {' '.join(f'{loss:.12f}' for loss in losses)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
