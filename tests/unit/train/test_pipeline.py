@@ -205,3 +205,18 @@ def test_a_micro_batch_that_needs_later_ones_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="which is computed of later micro-batches; give"):
         run_world(2, job)
+
+
+def arena_bytes(communicator, case: Case) -> int:
+    model, _ = make_model(case)
+    model.train(1, rows(16), dataset_sink_mode=False)
+    (program,) = model.train_network.program.programs
+    return program.program.arena_bytes
+
+
+def test_1f1b_holds_the_activations_of_fewer_micro_batches_than_gpipe() -> None:
+    case = Case(micro_size=8)
+    gpipe = run_world(2, arena_bytes, replace(case, schedule=GPIPE))
+    assert all(
+        one < other for one, other in zip(run_world(2, arena_bytes, replace(case, schedule=ONE)), gpipe, strict=True)
+    )
