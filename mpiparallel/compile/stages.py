@@ -143,11 +143,12 @@ class _Cutter:
         self._first_use[stage][value] = moment if known is None else min(known, moment)
 
     def _cross(self, value: Value, node: Node, source: int, target: int) -> None:
-        notes = Notes(guards=node.notes.guards)
+        notes, work = Notes(guards=node.notes.guards), self._works.get(node)
+        what = value.name if work is None else f"{value.name} of micro-batch {work.micro_batch}"
         coming = Value(value.spec, f"{value.name} on its way")
-        send = Node(Send(), f"send {value.name} to stage {target}", (value,), (), notes)
-        receive = Node(Receive(), f"receive {value.name} from stage {source}", (), (coming,), notes)
-        arrive = Node(Arrive(), f"arrival of {value.name} from stage {source}", (coming,), (value,), notes)
+        send = Node(Send(), f"send {what} to stage {target}", (value,), (), notes)
+        receive = Node(Receive(), f"receive {what} from stage {source}", (), (coming,), notes)
+        arrive = Node(Arrive(), f"arrival of {what} from stage {source}", (coming,), (value,), notes)
         coming.node = receive
         self._crossings.append(Crossing(value, source, target, node, send, receive, arrive))
 

@@ -9,11 +9,14 @@ from typing import Any
 
 from mpiparallel import ops
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.apply import value_in
+from mpiparallel.graph.graph import Value
 from mpiparallel.graph.micro_batch import draw_as_whole_batch
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.cell import Cell
 from mpiparallel.refusal import only
+from mpiparallel.remark import remark
 
 
 class PipelineCell(Cell):
@@ -130,6 +133,22 @@ def _piece(item: Any, number: int, count: int) -> Any:
     return item[number * rows : (number + 1) * rows]
 
 
+def _remark_on_sums(loss: Value) -> None:
+    """Say so once where a loss, which is averaged over the micro-batches, is made of sums over samples."""
+    scalars = [loss]
+    for value in scalars:
+        node = value.node
+        if node is None:
+            continue
+        if node.operator.name != "ReduceMean" and getattr(node.operator, "reduction", "") == "sum":
+            remark(
+                f"PipelineCell: the loss is the mean of those of the micro-batches, and {node.name} is a sum: it "
+                "is that of the whole batch only where it is a mean over samples, and as many of each micro-batch count"
+            )
+            return
+        scalars += (one for one in node.inputs if not one.spec.shape and one not in scalars)
+
+
 def _together(results: Sequence[Any]) -> Any:
     first = results[0]
     if isinstance(first, (tuple, list)):
@@ -138,6 +157,8 @@ def _together(results: Sequence[Any]) -> Any:
         return first
     if first.ndim:
         return ops.Concat()(list(results))
+    if first.value is not None:
+        _remark_on_sums(first.value)
     total = first
     for one in results[1:]:
         total = total + one

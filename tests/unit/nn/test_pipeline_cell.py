@@ -64,6 +64,15 @@ def test_outputs_with_rows_are_joined_and_a_rest_is_taken_in_fewer_pieces() -> N
     np.testing.assert_allclose(nn.PipelineCell(network, 6)(Tensor(ROWS[:9])).asnumpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("reduction", "said"), [("mean", 0), ("sum", 1)])
+def test_a_loss_that_is_a_sum_is_averaged_and_says_so(reduction: str, said: int, remarks) -> None:
+    network = nn.WithLossCell(Network(), nn.MSELoss(reduction))
+    found = nn.PipelineCell(network, 3)(Tensor(ROWS), Tensor(LABELS)).asnumpy()
+    factor = 3 if said else 1
+    np.testing.assert_allclose(found * factor, network(Tensor(ROWS), Tensor(LABELS)).asnumpy(), rtol=1e-6)
+    assert ["only where it is a mean over samples" in one for one in remarks()] == [True] * said
+
+
 def test_stage_config_numbers_cells_by_their_names() -> None:
     network = nn.SequentialCell(nn.Dense(2, 2), nn.Dense(2, 2))
     nn.PipelineCell(network, 2, {"0": 0, "1": 1})
