@@ -85,10 +85,11 @@ def _check_configuration(configuration: ParallelConfiguration) -> None:
             f"pipeline_stages {count}: each rank is to be fed a piece of the batch, which stages do not offer yet; set "
             "full_batch=True and feed all ranks the same batch"
         )
-    if configuration.strategy_save_file or configuration.group_info_file:
+    if configuration.strategy_save_file or configuration.strategy_load_file or configuration.group_info_file:
         raise ConfigurationError(
-            f"pipeline_stages {count}: strategy and group files of the stages of a pipeline are not written yet; leave "
-            "strategy_ckpt_save_file, group_ckpt_save_file and GROUP_INFO_FILE out"
+            f"pipeline_stages {count}: strategy and group files of the stages of a pipeline are neither written nor "
+            "read yet; leave strategy_ckpt_save_file, strategy_ckpt_load_file, group_ckpt_save_file and "
+            "GROUP_INFO_FILE out"
         )
     if configuration.parameter_broadcast:
         raise ConfigurationError(
