@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor, context, nn
+from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError, LayoutError
@@ -221,3 +221,24 @@ def test_1f1b_holds_the_activations_of_fewer_micro_batches_than_gpipe() -> None:
     assert all(
         one < other for one, other in zip(run_world(2, arena_bytes, replace(case, schedule=ONE)), gpipe, strict=True)
     )
+
+
+class Broken(ops.MatMul):
+    """Raises in the middle of a step."""
+
+    def kernel(self, runtime, inputs, outputs):
+        def run() -> None:
+            raise ArithmeticError("broken in the step")
+
+        return run
+
+
+def fail_in_the_last_stage(communicator) -> None:
+    model, network = make_model(MASKED)
+    network.head.matmul = Broken(transpose_b=True)
+    model.train(1, rows(8), dataset_sink_mode=False)
+
+
+def test_a_stage_that_fails_in_a_step_lets_no_other_wait_for_ever() -> None:
+    with pytest.raises(ArithmeticError, match="broken in the step"):
+        run_world(4, fail_in_the_last_stage)
