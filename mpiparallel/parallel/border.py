@@ -60,7 +60,7 @@ class Send(Crossing):
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator, border = _world(runtime).labelled(runtime.label), self.border
         held = border.source.box(communicator.rank)
-        boxes = [(one.target, inputs[0][(*one.box.within(held), ...)]) for one in border.plan(communicator.rank).sends]
+        boxes = [(one.target, _part(inputs[0], one, held)) for one in border.plan(communicator.rank).sends]
         sends = [partial(runtime.outbox.send, communicator, runtime.backend, box, to, border.tag) for to, box in boxes]
 
         def run() -> None:
@@ -129,9 +129,15 @@ class Arrival:
         self.messages = []
 
 
+def _part(array: Array, transfer: Transfer, whole: Box) -> Array:
+    """Return the box that is transferred of an array that holds ``whole``, as a view."""
+    place = (*transfer.box.within(whole), ...)
+    return array[place]
+
+
 def _landing(runtime: Runtime, array: Array, transfer: Transfer, whole: Box) -> Landing:
     """Return where a box of an array is received: in the array, if that is one piece of the host's memory."""
-    box = array[(*transfer.box.within(whole), ...)]
+    box = _part(array, transfer, whole)
     if isinstance(box, np.ndarray) and box.flags.c_contiguous:
         return Landing(box, None)
     return Landing(runtime.backend.host_array(box.shape, box.dtype), box)
