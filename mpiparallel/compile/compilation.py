@@ -13,8 +13,8 @@ from mpiparallel.compile.bind import CompiledGraph, bind
 from mpiparallel.compile.place import held_layouts
 from mpiparallel.compile.place_stages import place_stages
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function
 from mpiparallel.graph.graph import Graph

@@ -17,7 +17,6 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.tensor_spec import Part, TensorSpec
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.blocks import Blockwise, block_size, element_blocks
 from mpiparallel.tensor_spec import Part, TensorSpec

@@ -18,6 +18,7 @@ from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.compile.operands import operands_of
 from mpiparallel.compile.place import place
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
@@ -149,7 +150,7 @@ class LaidOutCase:
 
     def run(self, communicator: Communicator) -> list[list[Array]]:
         """Return for each strategy the outputs and gradients, whole, and what updated parameters hold after."""
-        compiled = bind(self.sharded, _configuration(communicator.size, communicator.rank), communicator)
+        compiled = bind(StagedGraph((self.sharded,)), _configuration(communicator.size, communicator.rank), communicator)
         with drawing_at(0):
             arrays = iter([np.array(array) for array in compiled.run(self.fed(communicator.rank))])
         return [

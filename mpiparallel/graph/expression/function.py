@@ -18,9 +18,9 @@ class Function:
 
     ``name`` is that of the operator and ``about`` what it gives, both MindSpore's. What computes it is ``universal``,
     the name of a function of the array library, or ``terms``, which makes it of other functions. In a compiled loop a
-    universal function is ``text``, with its operands and the ``{letter}`` of their type; one without is not compiled.
-    In a CUDA kernel it is ``cuda``, with their ``{type}`` and the ``{f}`` that names of functions of float32 end with.
-    Where NumPy has no such function ``numpy`` stands for it.
+    universal function is ``text``, with its operands and the ``{letter}`` of their type; one of NumPy's without is not
+    compiled. In a CUDA kernel it is ``cuda``, with their ``{type}`` and the ``{f}`` that names of functions of float32
+    end with. Where NumPy has no such function ``numpy`` stands for it.
 
     ``derivative`` takes the gradient of the output, the output, the inputs and the options, as tensors, and returns the
     gradient of each input; None says that all are 0. ``gradient`` is a row that computes it in one pass instead, from

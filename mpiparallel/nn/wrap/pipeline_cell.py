@@ -9,7 +9,6 @@ from typing import Any
 
 from mpiparallel import ops
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.apply import value_in
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.micro_batch import draw_as_whole_batch
 from mpiparallel.graph.tensor import Tensor
@@ -157,8 +156,9 @@ def _together(results: Sequence[Any]) -> Any:
         return first
     if first.ndim:
         return ops.Concat()(list(results))
-    if first.value is not None:
-        _remark_on_sums(first.value)
+    trace = active_trace()
+    if trace is not None:
+        _remark_on_sums(trace.value_of(first))
     total = first
     for one in results[1:]:
         total = total + one
