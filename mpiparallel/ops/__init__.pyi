@@ -59,6 +59,7 @@ from mpiparallel.ops.elementwise import Equal as Equal
 from mpiparallel.graph.equation import Equation as Equation
 from mpiparallel.ops.elementwise import Erf as Erf
 from mpiparallel.ops.elementwise import Erfc as Erfc
+from mpiparallel.ops.elementwise import Erfinv as Erfinv
 from mpiparallel.ops.elementwise import Exp as Exp
 from mpiparallel.ops.reshaping import ExpandDims as ExpandDims
 from mpiparallel.ops.elementwise import Expm1 as Expm1
@@ -223,6 +224,7 @@ from mpiparallel.ops.elementwise import eq as eq
 from mpiparallel.ops.elementwise import equal as equal
 from mpiparallel.ops.elementwise import erf as erf
 from mpiparallel.ops.elementwise import erfc as erfc
+from mpiparallel.ops.elementwise import erfinv as erfinv
 from mpiparallel.ops.elementwise import exp as exp
 from mpiparallel.ops.rearranging_functions import expand as expand
 from mpiparallel.ops.shape_functions import expand_dims as expand_dims

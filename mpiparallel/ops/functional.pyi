@@ -54,6 +54,7 @@ from mpiparallel.ops.elementwise import eq as eq
 from mpiparallel.ops.elementwise import equal as equal
 from mpiparallel.ops.elementwise import erf as erf
 from mpiparallel.ops.elementwise import erfc as erfc
+from mpiparallel.ops.elementwise import erfinv as erfinv
 from mpiparallel.ops.elementwise import exp as exp
 from mpiparallel.ops.rearranging_functions import expand as expand
 from mpiparallel.ops.shape_functions import expand_dims as expand_dims

@@ -55,6 +55,7 @@ from mpiparallel.ops.elementwise import Elu as Elu
 from mpiparallel.ops.elementwise import Equal as Equal
 from mpiparallel.ops.elementwise import Erf as Erf
 from mpiparallel.ops.elementwise import Erfc as Erfc
+from mpiparallel.ops.elementwise import Erfinv as Erfinv
 from mpiparallel.ops.elementwise import Exp as Exp
 from mpiparallel.ops.reshaping import ExpandDims as ExpandDims
 from mpiparallel.ops.elementwise import Expm1 as Expm1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ ELEMENTWISE: Final[dict[str, tuple[Any, ...]]] = {
     "Log": (np.log, ABOVE_0),
     "Log1p": (np.log1p, ABOVE_0 - 0.5),
     "Erf": (np.vectorize(math.erf), X),
+    "Erfinv": (np.vectorize(lambda x: NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2)), INSIDE),
     "Erfc": (np.vectorize(math.erfc), WIDE / 2),
     "Sin": (np.sin, WIDE),
     "Cos": (np.cos, WIDE),

@@ -153,6 +153,19 @@ def test_the_error_function_is_exact_to_a_few_units_in_the_last_place() -> None:
         np.testing.assert_array_max_ulp(function(x).asnumpy(), wanted, maxulp=8)
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 2e-5)])
+def test_the_inverse_of_the_error_function_is_exact_where_it_is_near_0_and_near_1(dtype, rtol) -> None:
+    """What is left to 1 is compared, not what is near it: there the inverse has most of its digits to lose."""
+    left = 2.0 ** -np.arange(1, np.finfo(dtype).nmant)
+    found = ops.erfinv((1.0 - left).astype(dtype)).asnumpy().astype(np.float64)
+    np.testing.assert_allclose([math.erfc(one) for one in found], left, rtol)
+    small = np.geomspace(1e-30, 0.5, 50).astype(dtype)
+    found = ops.erfinv(-small).asnumpy().astype(np.float64)
+    np.testing.assert_allclose([math.erf(one) for one in found], -small, rtol)
+    ends = ops.erfinv(np.array([-1.0, 0.0, 1.0, 1.5, -2.0, np.nan], dtype)).asnumpy()
+    np.testing.assert_array_equal(ends, np.array([-np.inf, 0.0, np.inf, np.nan, np.nan, np.nan], dtype))
+
+
 def test_round_takes_decimals() -> None:
     assert ops.round(Tensor(np.array([2.345, -0.55])), decimals=1).tolist() == [2.3, -0.6]
     assert Tensor(np.array([25.0, 35.0])).round(-1).tolist() == [20.0, 40.0]
