@@ -16,6 +16,7 @@ from mpiparallel.compile.place import held_layouts
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.models.resnet import ResNet
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.search.cost.memory import rank_memory
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.cluster_file import load_machine
 from mpiparallel.search.machine.machine import Machine
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument("--resnet", action="store_true", help="ResNet-50 too")
     arguments = parser.parse_args()
     machine = load_machine(arguments.cluster) if arguments.cluster else Machine()
-    print(f"{'network':<24}{'ranks':>6}  {'search':<24}{'CPU s':>8}{'step ms':>10}{'batch ms':>10}{'gap':>8}")
+    print(f"{'network':<24}{'ranks':>6}  {'search':<24}{'CPU s':>8}{'step ms':>10}{'batch ms':>10}{'gap':>8}{'MB a rank':>11}")
     for name, ranks, make in cases(arguments.layers, arguments.ranks, machine, arguments.resnet):
         for mode in arguments.modes:
             task = make()
@@ -65,7 +66,8 @@ def main() -> None:
             spent = time.process_time() - started
             batch, mark = task.cost({}).seconds, " stopped" if found.stopped_early else ""
             row = f"{name:<24}{ranks:>6}  {mode:<24}{spent:>8.2f}{found.seconds * 1e3:>10.4g}{batch * 1e3:>10.4g}"
-            print(f"{row}{found.gap:>8.1%}{mark}", flush=True)
+            memory = rank_memory(task.placed(found.strategies)).total / 1e6
+            print(f"{row}{found.gap:>8.1%}{memory:>11.4g}{mark}", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class RankMemory:
         return self.weights + self.states + self.arena
 
 
-def rank_memory(sharded: ShardedGraph, fuses: bool = True) -> RankMemory:
+def rank_memory(sharded: ShardedGraph) -> RankMemory:
     """Return the memory of the first rank, the arena as its program will plan it."""
     weights = states = 0
     for name, value in sharded.graph.parameters.items():
@@ -36,7 +36,7 @@ def rank_memory(sharded: ShardedGraph, fuses: bool = True) -> RankMemory:
             weights += held
         else:
             states += held
-    local = local_graph(sharded, sharded.devices.first_rank, fuses=fuses)
+    local = local_graph(sharded, sharded.devices.first_rank)
     return RankMemory(weights, states, plan_buffers(local).byte_count)
 
 
