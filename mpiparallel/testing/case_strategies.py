@@ -150,7 +150,9 @@ class LaidOutCase:
 
     def run(self, communicator: Communicator) -> list[list[Array]]:
         """Return for each strategy the outputs and gradients, whole, and what updated parameters hold after."""
-        compiled = bind(StagedGraph((self.sharded,)), _configuration(communicator.size, communicator.rank), communicator)
+        compiled = bind(
+            StagedGraph((self.sharded,)), _configuration(communicator.size, communicator.rank), communicator
+        )
         with drawing_at(0):
             arrays = iter([np.array(array) for array in compiled.run(self.fed(communicator.rank))])
         return [
