@@ -119,6 +119,7 @@ COMPOSED_FUNCTIONS: Final = (
         functions="erfinv",
         methods="erfinv",
         takes="floats",
+        example=((0.0, 0.5), (0.0, 0.4769)),
     ),
     Function(
         "Xdivy",
