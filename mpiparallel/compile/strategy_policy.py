@@ -152,7 +152,7 @@ class StrategyPolicy(Policy):
         return place_by_inputs(operands, given, wanted=[self._as_taken(value) for value in node.outputs] if new else ())
 
     @cached_property
-    def _takers(self) -> Mapping[Value, Node]:
+    def takers(self) -> Mapping[Value, Node]:
         """The first node that takes each value made in a gradient; what leaves the graph has none, for it is whole."""
         nodes = [node for node in self._sharded.graph.nodes if not node.is_forward]
         takers = {value: node for node in reversed(nodes) for value in node.inputs}
@@ -162,7 +162,7 @@ class StrategyPolicy(Policy):
 
     def _as_taken(self, value: Value) -> Layout | None:
         """Return the layout in which a part of a gradient, not yet placed, will be taken; None where nothing tells."""
-        parameter, taker = self._sharded.graph.gradients.get(value), self._takers.get(value)
+        parameter, taker = self._sharded.graph.gradients.get(value), self.takers.get(value)
         if parameter is not None:
             return self._own(parameter)
         if taker is None or taker.operator.keeps_layouts:
@@ -174,7 +174,7 @@ class StrategyPolicy(Policy):
             return None
         if value in self._sharded.graph.cotangents.get(origin, ()):
             return self._as_origin(origin, value)
-        placed = [one.node is None or one.node in self._sharded.placements for one in taker.inputs]
+        placed = [one.node is None or one in self._sharded.layouts for one in taker.inputs]
         pairs = zip(taker.inputs, placed, strict=True)
         given = [self._as_origin(origin, one) if is_placed else None for one, is_placed in pairs]
         wanted = [self._as_taken(one) for one in taker.outputs]

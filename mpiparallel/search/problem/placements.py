@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.compile.operands import operands_of
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.strategy_policy import StrategyPolicy
@@ -200,16 +201,36 @@ class _Placer:
             if value.name in self._found.used and value.parameter is not None:
                 found["used", value.name] = self._found.used[value.name]
 
+        def reads_taker(value: Value) -> None:
+            """Read what tells the layout in which the next node takes a part of a gradient."""
+            parameter, taker = self._graph.gradients.get(value), self._policy.takers.get(value)
+            if parameter is not None:
+                reads_value(parameter)
+            elif taker is None or taker.operator.keeps_layouts:
+                return
+            elif taker.notes.like is not None:
+                reads_value(taker.notes.like)
+            elif taker.notes.origin is not None:
+                found["origin", taker.notes.origin] = self._found.nodes[taker.notes.origin]
+                if value not in self._graph.cotangents.get(taker.notes.origin, ()):
+                    for one in taker.inputs:
+                        if one.node is not None or self._is_own(one, taker.notes.origin):
+                            reads_value(one)
+                    for one in taker.outputs:
+                        reads_taker(one)
+
         if operator.updates and not operator.keeps_terms:
             reads_value(node.inputs[operator.updates[0]])
             if operator.laid_out_as is not None:
                 reads_value(node.inputs[operator.laid_out_as])
         elif origin is not None and node.notes.like is None:
             found["origin", origin] = self._found.nodes[origin]
-            near = {*origin.inputs, *origin.outputs, *self._graph.cotangents.get(origin, ())}
             for value in node.inputs:
-                if operator.linear or (value not in near and value.constant is None):
+                if operator.linear or self._is_own(value, origin):
                     reads_value(value)
+            if operands_of(node).equation.own_to_outputs:
+                for value in node.outputs:
+                    reads_taker(value)
         else:
             for value in node.inputs:
                 reads_value(value)
@@ -219,6 +240,11 @@ class _Placer:
             if node.notes.like is not None:
                 reads_value(node.notes.like)
         return [(part, key, symbol) for (part, key), symbol in found.items()]
+
+    def _is_own(self, value: Value, origin: Node) -> bool:
+        """Return whether a gradient of ``origin`` takes a value from where it is, not from where ``origin`` had it."""
+        near = {*origin.inputs, *origin.outputs, *self._graph.cotangents.get(origin, ())}
+        return value not in near and value.constant is None
 
     def _keep(self, node: Node, symbol: Symbol[_Outcome]) -> None:
         self._found.nodes[node] = symbol.mapped(lambda one: one.placement)
