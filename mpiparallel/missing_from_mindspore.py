@@ -32,7 +32,7 @@ _REASONS: Final = {
     "set_algo_parameters get_algo_parameters reset_algo_parameters cost_model_context",
     "networks are not rewritten; change the cell": "SymbolTree Node NodeType ScopedValue ValueType",
     "checkpoints are not obfuscated": "obfuscate_ckpt load_obf_params_into_net",
-    "shapes are known when a network is traced, so it is compiled anew for each": "Symbol enable_dynamic mutable",
+    "shapes are known when a network is traced, so it is compiled anew for each": "TracedValue enable_dynamic mutable",
     "NumPy itself and ops are there; MindSpore's numpy is not": "numpy scipy mint",
     "hooks into backward passes are not offered; define bprop in the cell": "register_backward_hook "
     "register_backward_pre_hook register_hook InsertGradientOf HookBackward",

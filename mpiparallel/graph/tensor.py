@@ -30,7 +30,7 @@ class Initial(Protocol):
         """
 
 
-class Symbol(Protocol):
+class TracedValue(Protocol):
     """What a tensor stands for in a network that is being traced."""
 
     @property
@@ -81,7 +81,7 @@ class Tensor(TensorOperations):
         shape: Sequence[int] | None = None,
         init: Initial | None = None,
     ) -> None:
-        self._value: Symbol | None = None
+        self._value: TracedValue | None = None
         self._array: Array | None = None
         self._initial = init
         if init is not None:
@@ -107,14 +107,14 @@ class Tensor(TensorOperations):
         self._spec = TensorSpec(tuple(self._array.shape), np.dtype(self._array.dtype))
 
     @classmethod
-    def of_value(cls, value: Symbol) -> Tensor:
+    def of_value(cls, value: TracedValue) -> Tensor:
         """Return the tensor that stands for a value of the traced program."""
         tensor = cls.__new__(cls)
         tensor._value, tensor._array, tensor._initial, tensor._spec = value, None, None, value.spec
         return tensor
 
     @property
-    def value(self) -> Symbol | None:
+    def value(self) -> TracedValue | None:
         """The value of the traced program that the tensor stands for, if it does."""
         return self._value
 

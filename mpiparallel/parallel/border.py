@@ -33,7 +33,7 @@ class Border:
         return plan_reshard({"": (self.source, self.target)}, rank)
 
 
-class Crossing(Operator):
+class BorderOperator(Operator):
     """One of the three parts of a crossing; which ranks it joins is known when both ends are laid out."""
 
     kind = "communication"
@@ -51,7 +51,7 @@ class Crossing(Operator):
         return self._border
 
 
-class Send(Crossing):
+class Send(BorderOperator):
     """Starts to send a value. What it sends are copies, so that its input may be overwritten at once."""
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -70,7 +70,7 @@ class Send(Crossing):
         return run if sends else do_nothing
 
 
-class Receive(Crossing):
+class Receive(BorderOperator):
     """Starts to receive a value; its output must be left alone until ``Arrive`` has run."""
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
@@ -87,7 +87,7 @@ class Receive(Crossing):
         return run
 
 
-class Arrive(Crossing):
+class Arrive(BorderOperator):
     """Waits for what ``Receive`` has started; its output is the value."""
 
     reuses = (0,)
