@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mpiparallel.cluster.device_rules import device_warnings
-from mpiparallel.cluster.faults import FaultyFileError
+from mpiparallel.cluster.file_problems import MalformedFileError
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 
 DEVICES = 8
@@ -52,11 +52,11 @@ def quickest(call: Callable[[], object], repetitions: int) -> float:
     return min(found)
 
 
-def refused(path: Path) -> FaultyFileError:
+def refused(path: Path) -> MalformedFileError:
     """Return the error that reading ``path`` ends with."""
     try:
         RankTable.load(path)
-    except FaultyFileError as error:
+    except MalformedFileError as error:
         return error
     raise SystemExit(f"{path} was read, though its ranks repeat")
 

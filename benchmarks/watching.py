@@ -25,7 +25,7 @@ from training_step.workloads import WORKLOADS
 
 from mpiparallel import context
 from mpiparallel.communication import init, world
-from mpiparallel.communication.mpi.call_log import CallLog, Passage
+from mpiparallel.communication.mpi.collective_monitor import CollectiveCall, CollectiveMonitor
 from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.flight.recorder import FlightRecorder
 from mpiparallel.flight.watchdog import Watchdog
@@ -34,7 +34,7 @@ from mpiparallel.train import Model
 SIZES = {"d_model": 256, "num_heads": 8, "encoder_layers": 1, "decoder_layers": 1}
 
 
-class _Unwritten(Passage):
+class _Unwritten(CollectiveCall):
     """A call that is not written down."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ def unwatched() -> Iterator[None]:
     """Let this rank's collectives be neither written down nor compared in a ``with`` block."""
     passage = _Unwritten()
 
-    def enter(log: CallLog, *call: Any, **details: Any) -> Passage:
+    def enter(log: CollectiveMonitor, *call: Any, **details: Any) -> CollectiveCall:
         return passage
 
     run = CompiledGraph.run
@@ -68,8 +68,8 @@ def unwatched() -> Iterator[None]:
             compiled.meets = meets
 
     with (
-        mock.patch.object(CallLog, "entered", enter),
-        mock.patch.object(CallLog, "compared", enter),
+        mock.patch.object(CollectiveMonitor, "entered", enter),
+        mock.patch.object(CollectiveMonitor, "compared", enter),
         mock.patch.object(CompiledGraph, "run", run_alone),
     ):
         yield

@@ -26,7 +26,7 @@ FRONTS = (
     "mpiparallel.communication",
     "mpiparallel.communication.threads",
     "mpiparallel.communication.gathering",
-    "mpiparallel.communication.chaos",
+    "mpiparallel.communication.fault_injection",
     "mpiparallel.dataset",
     "mpiparallel.dataset.text",
     "mpiparallel.dataset.transforms",

@@ -16,7 +16,7 @@ from mpiparallel import ops
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.layout import Box, DeviceMatrix, Layout
-from mpiparallel.parallel.placement import Operands, Placement, Rule, place_by_strategy
+from mpiparallel.parallel.placement import Operands, OperatorPlacement, ShardingRule, place_by_strategy
 from mpiparallel.tensor_spec import TensorSpec
 
 FOLDER = Path(__file__).parent
@@ -39,11 +39,11 @@ class Drawn:
     sign: str = ""
 
 
-def placed(operator: Operator, strategy: Strategy, ranks: int, *shapes: Shape) -> Placement:
+def placed(operator: Operator, strategy: Strategy, ranks: int, *shapes: Shape) -> OperatorPlacement:
     """Return the layouts of an operator's inputs and outputs on so many ranks."""
     specs = [TensorSpec(shape, np.dtype(np.float32)) for shape in shapes]
     outputs = tuple(spec.shape for spec in operator.infer(*specs))
-    operands = Operands(operator.name, Rule(operator.equation(*specs), tuple(shapes), outputs))
+    operands = Operands(operator.name, ShardingRule(operator.equation(*specs), tuple(shapes), outputs))
     return place_by_strategy(operands, strategy, DeviceMatrix((ranks,)))
 
 

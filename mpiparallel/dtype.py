@@ -57,7 +57,7 @@ class Type:
         return Type, (self.dtype,)
 
 
-class Kind:
+class AbstractType:
     """A name of MindSpore for what is no type of an element here: any number, a tensor, a type that NumPy lacks.
 
     It prints as MindSpore's does and has ``members``. Using it as a dtype raises ConfigurationError, which says why.
@@ -106,20 +106,22 @@ float_type = (float16, float32, float64)
 complex_type = (complex64, complex128)
 number_type = (*int_type, *uint_type, *float_type, *complex_type)
 
-int_ = Kind("Int", int_type)
-uint = Kind("UInt", uint_type)
-float_ = Kind("Float", float_type)
-number = Kind("Number", number_type)
-tensor_type = Kind("Tensor", why="it is what a Tensor is")
-string = Kind("String", why="texts are no elements of tensors")
-type_none = Kind("None", why="it is what None is")
-list_ = Kind("List", why="it is what a list is")
-tuple_ = Kind("Tuple", why="it is what a tuple is")
-function = Kind("Func", why="it is what a function is")
-bfloat16 = Kind("BFloat16", why="NumPy and CuPy have no bfloat16; use float16 and a loss scale manager, or float32")
+int_ = AbstractType("Int", int_type)
+uint = AbstractType("UInt", uint_type)
+float_ = AbstractType("Float", float_type)
+number = AbstractType("Number", number_type)
+tensor_type = AbstractType("Tensor", why="it is what a Tensor is")
+string = AbstractType("String", why="texts are no elements of tensors")
+type_none = AbstractType("None", why="it is what None is")
+list_ = AbstractType("List", why="it is what a list is")
+tuple_ = AbstractType("Tuple", why="it is what a tuple is")
+function = AbstractType("Func", why="it is what a function is")
+bfloat16 = AbstractType(
+    "BFloat16", why="NumPy and CuPy have no bfloat16; use float16 and a loss scale manager, or float32"
+)
 
 _TYPES = {one.dtype: one for one in (bool_, *number_type)}
-_OF_PYTHON: dict[type[Any], Type | Kind] = {
+_OF_PYTHON: dict[type[Any], Type | AbstractType] = {
     bool: bool_,
     int: int64,
     float: float64,
@@ -183,7 +185,7 @@ def dtype_to_pytype(type_: Any) -> type[Any]:
     return type(np.zeros((), np.dtype(type_)).item())
 
 
-def pytype_to_dtype(obj: Any) -> Type | Kind:
+def pytype_to_dtype(obj: Any) -> Type | AbstractType:
     """Return the type of a Python or NumPy type; a type of ours is returned.
 
     Parameters
@@ -206,7 +208,7 @@ def pytype_to_dtype(obj: Any) -> Type | Kind:
     >>> print(pytype_to_dtype(float), pytype_to_dtype(np.int8))
     Float64 Int8
     """
-    if isinstance(obj, (Type, Kind)):
+    if isinstance(obj, (Type, AbstractType)):
         return obj
     if isinstance(obj, type) and obj in _OF_PYTHON:
         return _OF_PYTHON[obj]
@@ -215,7 +217,7 @@ def pytype_to_dtype(obj: Any) -> Type | Kind:
     raise ConfigurationError(f"pytype_to_dtype: {obj!r} is neither a Python type of numbers nor one of NumPy's")
 
 
-def get_py_obj_dtype(obj: Any) -> Type | Kind:
+def get_py_obj_dtype(obj: Any) -> Type | AbstractType:
     """Return the type of a Python number, of another Python object, or of the elements of a tensor.
 
     Parameters

@@ -103,7 +103,7 @@ def _offered(module: ModuleType) -> list[str]:
     return [name for name in own if not name.startswith("__")]
 
 
-class _Finder(MetaPathFinder):
+class _PathFinder(MetaPathFinder):
     """Finds the paths of MindSpore that are other modules here, after Python has looked for a file."""
 
     def find_spec(
@@ -117,5 +117,5 @@ class _Finder(MetaPathFinder):
 
 def install() -> None:
     """Let Python find the paths; once in a process."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+    if not any(isinstance(finder, _PathFinder) for finder in sys.meta_path):
+        sys.meta_path.append(_PathFinder())

@@ -16,7 +16,7 @@ from mpiparallel.checkpoint.meter import Progress
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.block_digest import digest_of
-from mpiparallel.checkpoint.shard_check import Problem, ShardCheck
+from mpiparallel.checkpoint.shard_check import ShardCheck, ShardProblem
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.verification import LostSlice, Verification, verify
 from mpiparallel.errors import CheckpointError
@@ -39,13 +39,13 @@ class Rebuilt:
 
     rank: int
     file: str
-    problems: tuple[Problem, ...]
+    problems: tuple[ShardProblem, ...]
     sources: Mapping[int, tuple[str, ...]]
     size: int
 
 
 @dataclass(frozen=True)
-class Recovery:
+class CheckpointRecovery:
     """What was done to a checkpoint: the shards ``rebuilt``, and what remains that no replica can mend.
 
     ``renewed`` are the ranks whose shards another version of HDF5 has arranged otherwise: the manifest has new digests.
@@ -55,10 +55,10 @@ class Recovery:
     name: str
     rebuilt: tuple[Rebuilt, ...]
     renewed: tuple[int, ...]
-    remaining: tuple[Problem, ...]
+    remaining: tuple[ShardProblem, ...]
 
 
-def recover(folder: str | Path, name: str | None = None, progress: Progress | None = None) -> Recovery:
+def recover(folder: str | Path, name: str | None = None, progress: Progress | None = None) -> CheckpointRecovery:
     """Rebuild every lost or damaged shard of a checkpoint in ``folder``: the newest, or that of ``name``.
 
     Each slice comes from a rank that holds the same, and from a file that is sound; what is written is compared with
@@ -83,7 +83,7 @@ def recover(folder: str | Path, name: str | None = None, progress: Progress | No
         problems = tuple(problem for problem in found.problems if problem.rank == rank and problem.kind != "unequal")
         rebuilt.append(Rebuilt(rank, entry.file, problems, _grouped(plan), entry.size))
     remaining = tuple(problem for problem in found.problems if problem.kind in ("unequal", "companion"))
-    return Recovery(root, manifest.name, tuple(rebuilt), tuple(renewed), remaining)
+    return CheckpointRecovery(root, manifest.name, tuple(rebuilt), tuple(renewed), remaining)
 
 
 def _entry(manifest: Manifest, rank: int) -> ShardEntry:

@@ -26,7 +26,7 @@ _ADVICE: Final = "; restore the file"
 
 
 @dataclass(frozen=True)
-class Problem:
+class ShardProblem:
     """What is wrong with a file of a checkpoint: with one of its arrays, or, where ``tensor`` is None, with all of it.
 
     ``kind`` is "missing" or "damaged"; "rewritten" where all arrays of a file are as committed but not the bytes around
@@ -53,7 +53,7 @@ class ShardCheck:
     """
 
     rank: int
-    problems: tuple[Problem, ...]
+    problems: tuple[ShardProblem, ...]
     sound: frozenset[str]
     digest: str = ""
     size: int = 0
@@ -71,9 +71,9 @@ def check_shard(folder: Path, manifest: Manifest, rank: int, meter: Meter) -> Sh
     except (CheckpointError, OSError, MemoryError) as error:
         meter.add(entry.size)
         if os.path.lexists(path):
-            problem = Problem("damaged", entry.file, reason(error, path), rank)
+            problem = ShardProblem("damaged", entry.file, reason(error, path), rank)
         else:
-            problem = Problem("missing", entry.file, "is missing", rank)
+            problem = ShardProblem("missing", entry.file, "is missing", rank)
         return ShardCheck(rank, (problem,), frozenset())
     with file:
         return _checked(file, manifest, rank, entry, meter)
@@ -97,11 +97,13 @@ def _checked(
     size = _length(file.path)
     if strange:
         problems.append(
-            Problem("damaged", entry.file, f"is of another rank or step: {len(strange)} arrays are not its own", rank)
+            ShardProblem(
+                "damaged", entry.file, f"is of another rank or step: {len(strange)} arrays are not its own", rank
+            )
         )
     elif (file.digest, size) != (entry.digest, entry.size):
         text = f"has digest {file.digest}, expected {entry.digest}, though all its arrays are as committed"
-        problems.append(Problem("rewritten", entry.file, text, rank))
+        problems.append(ShardProblem("rewritten", entry.file, text, rank))
     sound = set()
     meter.add(max(0, entry.size - sum(_info(manifest, rank, name).byte_count for name in entry.arrays)))
     for name in entry.arrays:
@@ -110,13 +112,13 @@ def _checked(
             continue
         damage = _damage(file, name, meter)
         if damage:
-            problems.append(Problem("damaged", entry.file, damage, rank, name))
+            problems.append(ShardProblem("damaged", entry.file, damage, rank, name))
         else:
             sound.add(name)
     try:
         file.verify(())
     except (CheckpointError, OSError) as error:
-        problems.append(Problem("damaged", entry.file, reason(error, file.path), rank))
+        problems.append(ShardProblem("damaged", entry.file, reason(error, file.path), rank))
     return ShardCheck(rank, tuple(problems), frozenset(sound), file.digest, size)
 
 

@@ -7,7 +7,7 @@ from math import prod
 from pathlib import Path
 
 from mpiparallel.checkpoint.strategy.error_subject import about
-from mpiparallel.checkpoint.strategy.merged import Stage, stages_of
+from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -67,7 +67,7 @@ def as_strategy_says(
     return found
 
 
-def _add_stage(found: dict[str, Layout], stage: Stage, held: Mapping[str, Layout]) -> None:
+def _add_stage(found: dict[str, Layout], stage: StageParameters, held: Mapping[str, Layout]) -> None:
     for name, item in stage.items.items():
         if name not in held:
             continue

@@ -12,7 +12,7 @@ from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.meter import Meter, Progress
 from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.saving import file_digest
-from mpiparallel.checkpoint.shard_check import Problem, ShardCheck, check_shard, reason
+from mpiparallel.checkpoint.shard_check import ShardCheck, ShardProblem, check_shard, reason
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
@@ -43,7 +43,7 @@ class Verification:
 
     folder: Path
     manifest: Manifest
-    problems: tuple[Problem, ...]
+    problems: tuple[ShardProblem, ...]
     lost: tuple[LostSlice, ...]
     checks: tuple[ShardCheck | None, ...]
 
@@ -96,7 +96,7 @@ class SliceHolders:
         return self._known[key]
 
 
-def _unequal(manifest: Manifest) -> Iterator[Problem]:
+def _unequal(manifest: Manifest) -> Iterator[ShardProblem]:
     holders = SliceHolders()
     for name, entry in manifest.tensors.items():
         for ranks in holders.of(entry.layout).values():
@@ -109,7 +109,7 @@ def _unequal(manifest: Manifest) -> Iterator[Problem]:
                 first = first or (rank, digest)
                 if digest != first[1]:
                     text = f"is not equal to that of rank {first[0]}, whose replica it is; both are as they were saved"
-                    yield Problem("unequal", shard.file, text, rank, name)
+                    yield ShardProblem("unequal", shard.file, text, rank, name)
 
 
 def _lost(manifest: Manifest, checks: tuple[ShardCheck | None, ...]) -> Iterator[LostSlice]:
@@ -123,16 +123,16 @@ def _lost(manifest: Manifest, checks: tuple[ShardCheck | None, ...]) -> Iterator
                 yield LostSlice(name, box, ranks)
 
 
-def _companions(root: Path, manifest: Manifest) -> Iterator[Problem]:
+def _companions(root: Path, manifest: Manifest) -> Iterator[ShardProblem]:
     for file, digest in manifest.files.items():
         try:
             for parent in PurePosixPath(file).parents:
                 check_folder(root / parent)
             found = file_digest(root / file)
         except FileNotFoundError:
-            yield Problem("companion", file, "is missing")
+            yield ShardProblem("companion", file, "is missing")
         except (CheckpointError, OSError, MemoryError) as error:
-            yield Problem("companion", file, reason(error, root / file))
+            yield ShardProblem("companion", file, reason(error, root / file))
         else:
             if found != digest:
-                yield Problem("companion", file, f"is damaged or was changed (XXH3 {found}, expected {digest})")
+                yield ShardProblem("companion", file, f"is damaged or was changed (XXH3 {found}, expected {digest})")

@@ -48,10 +48,10 @@ def is_address(text: str) -> bool:
     return True
 
 
-def host_fault(name: str) -> str | None:
+def host_problem(name: str) -> str | None:
     """Return why ``name`` can be no host, or None if it may be one.
 
-    >>> host_fault("node1"), host_fault("10.0.0.300")
+    >>> host_problem("node1"), host_problem("10.0.0.300")
     (None, 'is no IPv4 address: each of its four numbers is 0 to 255')
     """
     if not name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiparallel.cluster.faults import Faults, refuse
+from mpiparallel.cluster.file_problems import FileProblems, refuse
 from mpiparallel.cluster.host_name import is_ipv6, is_loopback
 from mpiparallel.cluster.hostfile_line import Line, read_line
 from mpiparallel.cluster.node_list import MOST_HOSTS
@@ -51,33 +51,33 @@ class Hostfile:
 
     @classmethod
     def load(cls, path: str | Path) -> Hostfile:
-        """Read the file ``path``; raise `FaultyFileError` with all its faults if it is malformed."""
+        """Read the file ``path``; raise `MalformedFileError` with all its problems if it is malformed."""
         return cls.parse(read_text(path, "hostfile"), str(path))
 
     @classmethod
     def parse(cls, text: str, source: str) -> Hostfile:
-        """Read a hostfile's ``text``; ``source`` names it in the message of a `FaultyFileError`."""
+        """Read a hostfile's ``text``; ``source`` names it in the message of a `MalformedFileError`."""
         if text.lstrip().startswith("{"):
             return cls.of_table(RankTable.parse(text, source))
         found: dict[str, Host] = {}
-        faults = Faults()
+        problems = FileProblems()
         named = 0
         for number, line in enumerate(text.splitlines(), start=1):
             try:
                 read = read_line(line)
             except RankTableError as error:
-                faults.add("", str(error), number)
+                problems.add("", str(error), number)
                 read = None
             if read is not None:
                 found.update((name, _joined(found.get(name), name, read)) for name in read.names)
                 named += len(read.names)
-            if named > MOST_HOSTS or faults.is_full:
-                told = f"{MOST_HOSTS} hosts" if named > MOST_HOSTS else f"{len(faults)} faults"
-                faults.add("", f"there are more than {told} up to here; is this a hostfile?", number)
+            if named > MOST_HOSTS or problems.is_full:
+                told = f"{MOST_HOSTS} hosts" if named > MOST_HOSTS else f"{len(problems)} problems"
+                problems.add("", f"there are more than {told} up to here; is this a hostfile?", number)
                 break
-        if not found and not faults:
-            faults.add("", 'lists no host; write one a line, "name slots=n" or "name:n"')
-        refuse(source, faults)
+        if not found and not problems:
+            problems.add("", 'lists no host; write one a line, "name slots=n" or "name:n"')
+        refuse(source, problems)
         return cls(tuple(found.values()))
 
     @classmethod

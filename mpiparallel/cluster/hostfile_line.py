@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import NamedTuple
 
-from mpiparallel.cluster.host_name import host_fault, is_ipv6, is_loopback
+from mpiparallel.cluster.host_name import host_problem, is_ipv6, is_loopback
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.cluster.node_list import expand_nodes
 from mpiparallel.errors import RankTableError
@@ -98,9 +98,9 @@ def _names(name: str) -> list[str]:
         return [str(ipaddress.IPv6Address(address)) + percent + scope]
     if "[" in name or "," in name or "]" in name:
         return expand_nodes(name)
-    fault = host_fault(name)
-    if fault is not None:
-        raise RankTableError(f'{shown(name)} {fault}; write "name slots=n" or "name:n"')
+    problem = host_problem(name)
+    if problem is not None:
+        raise RankTableError(f'{shown(name)} {problem}; write "name slots=n" or "name:n"')
     return [name]
 
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from mpiparallel.cluster.faults import Faults
+from mpiparallel.cluster.file_problems import FileProblems
 
 # Each rank is one object: as many as could be ranks, so that a small file cannot fill the memory with empty objects.
 _MOST_CONTAINERS = 125_000
@@ -25,10 +25,10 @@ class RepetitiveObject(dict[str, Any]):
         self.repeated = {key: count for key, count in Counter(key for key, _ in pairs).items() if count > 1}
 
 
-def read_json(text: str, faults: Faults) -> Any:
-    """Return the value that ``text`` is; None, and a fault, where it is no JSON. Repeated keys are faults."""
+def read_json(text: str, problems: FileProblems) -> Any:
+    """Return the value that ``text`` is; None, and a problem, where it is no JSON. Repeated keys are problems."""
     if text.count("{") + text.count("[") > _MOST_CONTAINERS:
-        faults.add("", f"it has more than {_MOST_CONTAINERS} objects and lists; give a rank table")
+        problems.add("", f"it has more than {_MOST_CONTAINERS} objects and lists; give a rank table")
         return None
     repetitive: list[RepetitiveObject] = []
 
@@ -42,13 +42,13 @@ def read_json(text: str, faults: Faults) -> Any:
     try:
         document = json.loads(text, object_pairs_hook=object_of, parse_int=_integer)
     except json.JSONDecodeError as error:
-        faults.add("", f"column {error.colno}: {_mend(error)}", error.lineno)
+        problems.add("", f"column {error.colno}: {_mend(error)}", error.lineno)
         return None
     except RecursionError:
-        faults.add("", "it is nested too deeply for a rank table; write server_list, device and their values only")
+        problems.add("", "it is nested too deeply for a rank table; write server_list, device and their values only")
         return None
     if repetitive:
-        _report_repeated(document, faults)
+        _report_repeated(document, problems)
     return document
 
 
@@ -108,12 +108,12 @@ def _line(error: json.JSONDecodeError) -> str:
     return error.doc[max(start, error.pos - 40) : len(error.doc) if end < 0 else end][:_MOST_SHOWN].strip()
 
 
-def _report_repeated(document: Any, faults: Faults) -> None:
+def _report_repeated(document: Any, problems: FileProblems) -> None:
     waiting: list[tuple[str, Any]] = [("", document)]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, RepetitiveObject):
             for key, count in value.repeated.items():
-                faults.add(child(path, key), f"{shown(key)} is written {count} times in one object; keep one")
+                problems.add(child(path, key), f"{shown(key)} is written {count} times in one object; keep one")
         inner: Any = value.items() if isinstance(value, dict) else enumerate(value)
         waiting += [(child(path, key), item) for key, item in inner if isinstance(item, (dict, list))]

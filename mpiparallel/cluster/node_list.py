@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from mpiparallel.cluster.host_name import host_fault
+from mpiparallel.cluster.host_name import host_problem
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import RankTableError
 
@@ -128,17 +128,17 @@ def _ranges(text: str, inside: str) -> Ranges:
 def _check_names(text: str, pieces: Element) -> None:
     """Raise unless all names are host names: if one with a letter is, those of other numbers are."""
     first = "".join(piece if isinstance(piece, str) else f"{piece[0][0][0]:0{piece[0][1]}}" for piece in pieces)
-    fault = host_fault(first)
-    if fault is not None:
-        raise _no_list(text, f"{shown(first)} {fault}")
+    problem = host_problem(first)
+    if problem is not None:
+        raise _no_list(text, f"{shown(first)} {problem}")
     if first.strip("0123456789."):
         return
     if _count(pieces) > _MOST_ADDRESSES:
         raise _no_list(text, f"it has more than {_MOST_ADDRESSES} addresses in one element")
     for name in _names(pieces):
-        fault = host_fault(name)
-        if fault is not None:
-            raise _no_list(text, f"{shown(name)} {fault}")
+        problem = host_problem(name)
+        if problem is not None:
+            raise _no_list(text, f"{shown(name)} {problem}")
 
 
 def _count(pieces: Element) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
-from mpiparallel.cluster.faults import Faults, refuse
+from mpiparallel.cluster.file_problems import FileProblems, refuse
 from mpiparallel.cluster.host_name import is_loopback, is_placeholder
 from mpiparallel.cluster.json_lines import line_numbers
 from mpiparallel.cluster.rank_table_entries import DeviceEntry, ServerEntry, check_whole
@@ -73,24 +73,24 @@ class RankTable:
             )
             for index, server in enumerate(self.servers)
         ]
-        faults = Faults()
+        problems = FileProblems()
         for path, items in (("servers", self.servers), *((f"{e.path}.devices", e.devices) for e in entries)):
             if not items:
-                faults.add(path, "is empty; a table has at least one server, each with at least one device")
-        check_whole(entries, faults)
-        refuse("rank table", faults)
+                problems.add(path, "is empty; a table has at least one server, each with at least one device")
+        check_whole(entries, problems)
+        refuse("rank table", problems)
 
     @classmethod
     def load(cls, path: str | Path) -> RankTable:
-        """Read the rank table of the file ``path``; raise `RankTableError` with all its faults if it is malformed."""
+        """Read the rank table of the file ``path``; raise `RankTableError` with all its problems if it is malformed."""
         return cls.parse(read_text(path, "rank table"), str(path))
 
     @classmethod
     def parse(cls, text: str, source: str) -> RankTable:
         """Read a rank table from JSON ``text``; ``source`` names it in the message of a `RankTableError`."""
-        faults = Faults()
-        entries = read(text, faults)
-        refuse(source, faults, partial(line_numbers, text))
+        problems = FileProblems()
+        entries = read(text, problems)
+        refuse(source, problems, partial(line_numbers, text))
         return cls(tuple(_server(entry) for entry in entries))
 
     @cached_property
@@ -140,7 +140,7 @@ def _fields(device: Device) -> tuple[int, str, int]:
 
 
 def _server(entry: ServerEntry) -> Server:
-    # A reading without faults has no field left None.
+    # A reading without problems has no field left None.
     devices = (
         Device(cast(int, device.device_id), cast(str, device.device_ip), cast(int, device.rank_id))
         for device in entry.devices

@@ -8,11 +8,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.shared_memory import SharedMemory
+from mpiparallel.communication.step_flag import StepFlag
 
 Reduction = Literal["sum", "max", "min", "prod"]
-Ending = Callable[[], None]
+Completion = Callable[[], None]
 """What ends a collective that was started: it waits until the result is there."""
 
 
@@ -79,8 +79,8 @@ class Communicator(Protocol):
         """Whether ``share`` works: on every host the ranks can see each other's memory; the same on every rank."""
 
     @property
-    def notice(self) -> Notice:
-        """What ``start_meeting`` passes on; one for all communicators of a world on this rank."""
+    def step_flag(self) -> StepFlag:
+        """What ``start_step_check`` passes on; one for all communicators of a world on this rank."""
 
     def labelled(self, label: str) -> Communicator:
         """Return the same members, for calls of a program that all of them have compiled alike.
@@ -88,8 +88,8 @@ class Communicator(Protocol):
         Where something hangs the calls are known by their ``label``; they are not compared once more each time.
         """
 
-    def start_meeting(self, fingerprint: str) -> Ending:
-        """Start to hold a ``fingerprint`` against those of all members, and to pass the ``notice`` on.
+    def start_step_check(self, fingerprint: str) -> Completion:
+        """Start to hold a ``fingerprint`` against those of all members, and to pass the ``step_flag`` on.
 
         What is returned waits for it; at the latest the next call of any communicator of the world does. Either raises
         ``CommunicationError`` on all members if their fingerprints differ, before it does anything.
@@ -108,19 +108,21 @@ class Communicator(Protocol):
         NaN wins every ``max`` and ``min``. Complex numbers have no ``max`` and ``min``.
         """
 
-    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
+    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Completion:
         """Start ``all_reduce``."""
 
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         """Put the ``source`` of every member into ``target``, member after member."""
 
-    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
+    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Completion:
         """Start ``all_gather``."""
 
     def reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> None:
         """Reduce ``source``, made of ``size`` equal blocks, and leave block ``rank`` in ``target``."""
 
-    def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
+    def start_reduce_scatter(
+        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
+    ) -> Completion:
         """Start ``reduce_scatter``."""
 
     def all_to_all(self, source: NDArray[Any], target: NDArray[Any]) -> None:

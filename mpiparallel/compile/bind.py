@@ -51,7 +51,7 @@ class CompiledGraph:
         """
         if self.meets is None or self.fingerprint is None:
             return self._run(inputs, profile)
-        all_are_here = self.meets.start_meeting(f"{self.fingerprint}{self._shown_draw()}")
+        all_are_here = self.meets.start_step_check(f"{self.fingerprint}{self._shown_draw()}")
         outputs = self._run(inputs, profile)
         all_are_here()
         return outputs
@@ -92,7 +92,7 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
     fingerprint = fingerprint_of(staged, local, configuration)
     if communicator is not None and fingerprint is not None and configuration.mode not in ParallelMode.OWN_BATCH:
         # Before groups are made, which only their members wait for. Batches of one's own may come in new shapes alone.
-        communicator.start_meeting(fingerprint)()
+        communicator.start_step_check(fingerprint)()
     backend = make_backend(configuration)
     _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
     _leave_to_others(staged, sharded)

@@ -12,7 +12,7 @@ from mpiparallel.compile.policy import Policy
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
-from mpiparallel.parallel.placement import Placement
+from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.tensor_spec import TensorSpec
 
 
@@ -36,7 +36,7 @@ class DataParallelPolicy(Policy):
             if value.parameter is not None:
                 self._store(value, self._own(value.spec))
 
-    def place(self, node: Node) -> Placement:
+    def place(self, node: Node) -> OperatorPlacement:
         if node.operator.updates:
             self._store_states(node)
         inputs = tuple(self._wanted(node, index) for index in range(len(node.inputs)))
@@ -49,7 +49,7 @@ class DataParallelPolicy(Policy):
             self._own(value.spec) if own or value in gradients else Layout.replicated(value.spec.shape, self._devices)
             for value in node.outputs
         )
-        return Placement(inputs, outputs)
+        return OperatorPlacement(inputs, outputs)
 
     def end(self) -> None:
         sharded = self._sharded
@@ -102,7 +102,7 @@ class DataParallelPolicy(Policy):
             elif state.spec.shape == first.spec.shape:
                 self._store(state, layout)
 
-    def _place_on_shards(self, node: Node, inputs: tuple[Layout, ...]) -> Placement:
+    def _place_on_shards(self, node: Node, inputs: tuple[Layout, ...]) -> OperatorPlacement:
         """Return the placement of what is done to gradients before the update: where the shards are."""
         self._after_gradient.update(node.outputs)
         return place_on_shards(operands_of(node), inputs)
@@ -114,7 +114,7 @@ class DataParallelPolicy(Policy):
         summed: whole, or the shards that are updated.
         """
         value = node.inputs[index]
-        if node.operator.keeps_terms or node.notes.origin is not None or node.notes.like is not None:
+        if node.operator.keeps_partial or node.notes.origin is not None or node.notes.like is not None:
             return self._used(value) if index not in node.operator.updates else self._layout(value)
         if node.operator.updates:
             return self._wanted_by_update(node, index)

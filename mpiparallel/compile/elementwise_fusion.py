@@ -42,7 +42,7 @@ class FusedElementwise(Operator):
 
 
 @dataclass(eq=False)
-class _Group:
+class _FusionGroup:
     """Nodes that run as one, where the last of them is."""
 
     nodes: list[Node]
@@ -70,7 +70,7 @@ def fuse_elementwise(graph: Graph, smallest: int | None = None) -> None:
     graph.outputs = [alike.get(value, value) for value in graph.outputs]
 
 
-def _read_elsewhere(graph: Graph, groups: Sequence[_Group]) -> set[Value]:
+def _read_elsewhere(graph: Graph, groups: Sequence[_FusionGroup]) -> set[Value]:
     """Return the values that something outside of the group that computes them reads."""
     group_of = {node: group for group in groups for node in group.nodes}
     needed = set(graph.outputs)
@@ -87,14 +87,14 @@ class _Grouping:
         self._graph = graph
         self._smallest = smallest
         self._position = {node: position for position, node in enumerate(graph.nodes)}
-        self._group_of: dict[Node, _Group] = {}
+        self._group_of: dict[Node, _FusionGroup] = {}
         self._updated: dict[Value, int] = {}
         self._readers: dict[Value, list[Node]] = {}
         for node in graph.nodes:
             for value in dict.fromkeys((*node.inputs, *node.notes.guards)):
                 self._readers.setdefault(value, []).append(node)
 
-    def run(self) -> list[_Group]:
+    def run(self) -> list[_FusionGroup]:
         """Return the groups of more than one node."""
         for position, node in enumerate(self._graph.nodes):
             shape = self._domain(node)
@@ -115,14 +115,14 @@ class _Grouping:
 
     def _join(self, node: Node, shape: tuple[int, ...]) -> None:
         """Put a node in a group with those that compute its inputs, as many of them as can be."""
-        joined = _Group([node], shape)
+        joined = _FusionGroup([node], shape)
         for value in node.inputs:
             group = self._group_of.get(value.node) if value.node is not None else None
             if group is None or group.shape != shape or group.nodes[0].notes.guards != node.notes.guards:
                 continue
             nodes = sorted({*joined.nodes, *group.nodes}, key=self._position.__getitem__)
             if self._can_wait(nodes, node) and _is_one_kernel(nodes):
-                joined = _Group(nodes, shape)
+                joined = _FusionGroup(nodes, shape)
         for one in joined.nodes:
             self._group_of[one] = joined
 
@@ -171,7 +171,7 @@ def _terms(nodes: Sequence[Node]) -> tuple[list[Value], dict[Value, Term]]:
     return operands, terms
 
 
-def _fused(group: _Group, needed: set[Value], alike: dict[Value, Value]) -> Node:
+def _fused(group: _FusionGroup, needed: set[Value], alike: dict[Value, Value]) -> Node:
     """Return the node that stands for a group and has those of its outputs that others read, whole ones first.
 
     Where two outputs are the same, such as a cast to the dtype that there is, ``alike`` is told which stands for which.

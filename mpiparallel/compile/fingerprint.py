@@ -12,7 +12,7 @@ from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.parallel.collective import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.overlap import Start
-from mpiparallel.parallel.redistribution_operators import Together
+from mpiparallel.parallel.redistribution_operators import FusedRedistribution
 
 _DIGEST_BYTES = 6
 
@@ -86,7 +86,7 @@ def _exchanged_by_all(sharded: ShardedGraph, local: Graph, rank: int) -> Iterato
         ranks: tuple[int, ...] = ()
         if isinstance(operator, Collective):
             ranks = operator.ranks()
-        elif isinstance(operator, Together):
+        elif isinstance(operator, FusedRedistribution):
             ranks = operator.steps[0].ranks(rank)
         if tuple(sorted(ranks)) == everyone:
             yield node

@@ -21,7 +21,7 @@ from mpiparallel.parallel.collective import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.overlap import Start
 from mpiparallel.parallel.redistribution import redistribute
-from mpiparallel.parallel.redistribution_operators import Together
+from mpiparallel.parallel.redistribution_operators import FusedRedistribution
 
 _KINDS: Final = (("traced", 1), ("layouts", 2), ("local", 2), ("memory", 3))
 _DIGEST_BYTES: Final = 3
@@ -128,7 +128,7 @@ def _ranks(node: Node, rank: int) -> tuple[int, ...]:
     operator = node.operator.operator if isinstance(node.operator, Start) else node.operator
     if isinstance(operator, Collective):
         return operator.ranks()
-    return operator.steps[0].ranks(rank) if isinstance(operator, Together) else ()
+    return operator.steps[0].ranks(rank) if isinstance(operator, FusedRedistribution) else ()
 
 
 def _call(node: Node) -> str:

@@ -101,7 +101,7 @@ def _copy(sources: Iterable[Array], targets: Iterable[Array]) -> None:
 
 
 @dataclass
-class _Group:
+class _UpdateGroup:
     """Updates that wait to run as one."""
 
     nodes: list[Node] = field(default_factory=list)
@@ -121,7 +121,7 @@ class _Joining:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._nodes: list[Node] = []
-        self._waiting: dict[object, _Group] = {}
+        self._waiting: dict[object, _UpdateGroup] = {}
         self._readers: dict[Value, dict[object, None]] = {}
         self._updaters: dict[Value, object] = {}
 
@@ -150,7 +150,7 @@ class _Joining:
         elements = node.inputs[0].spec.size
         if key in self._waiting and self._waiting[key].elements + elements > _FULL:
             self._run_group(key)
-        group = self._waiting.setdefault(key, _Group())
+        group = self._waiting.setdefault(key, _UpdateGroup())
         group.nodes.append(node)
         group.elements += elements
         for value in (*node.inputs, *node.notes.guards):

@@ -10,7 +10,7 @@ from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.reading import read_layouts
+from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
 from mpiparallel.tensor_spec import Part, TensorSpec

@@ -13,7 +13,7 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.placement import Placement
+from mpiparallel.parallel.placement import OperatorPlacement
 
 
 def place(
@@ -43,7 +43,7 @@ def place(
     policy.begin()
     for node in graph.nodes:
         known = (arriving or {}).get(node)
-        placement = sharded.placements[node] = policy.place(node) if known is None else Placement((), (known,))
+        placement = sharded.placements[node] = policy.place(node) if known is None else OperatorPlacement((), (known,))
         left = zip(node.outputs, policy.left_in(node, placement), strict=True)
         sharded.layouts.update((value, one.reduced() if value in leaving else one) for value, one in left)
     policy.end()

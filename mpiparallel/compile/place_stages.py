@@ -18,7 +18,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.border import Arrive, Border, Receive, Send
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.placement import Placement
+from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.pipeline.action import Action, Kind
 from mpiparallel.pipeline.messages import with_messages
 from mpiparallel.pipeline.registry import SCHEDULES, make_schedule
@@ -146,8 +146,8 @@ def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGra
     if len(taken) == 1:
         (layout,) = taken.values()
         (coming,) = crossing.receive.outputs
-        target.placements[crossing.receive] = Placement((), (layout,))
-        target.placements[crossing.arrive] = Placement((layout,), (layout,))
+        target.placements[crossing.receive] = OperatorPlacement((), (layout,))
+        target.placements[crossing.arrive] = OperatorPlacement((layout,), (layout,))
         target.layouts[coming] = target.layouts[value] = layout
     border = Border(tag, source.layouts[value], target.layouts[value])
     crossing.send.operator = Send(border).configured(scope=crossing.send.name)

@@ -10,7 +10,7 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import Placement
+from mpiparallel.parallel.placement import OperatorPlacement
 
 
 class Policy(ABC):
@@ -38,10 +38,10 @@ class Policy(ABC):
         """Lay out the inputs, and the parameters as far as they do not depend on the order of the nodes."""
 
     @abstractmethod
-    def place(self, node: Node) -> Placement:
+    def place(self, node: Node) -> OperatorPlacement:
         """Return the layouts in which a node takes its inputs and computes its outputs; all before it are placed."""
 
-    def left_in(self, node: Node, placement: Placement) -> tuple[Layout, ...]:
+    def left_in(self, node: Node, placement: OperatorPlacement) -> tuple[Layout, ...]:
         """Return the layouts to which the outputs of a node are moved at once."""
         return placement.outputs
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.parallel.overlap import End, Start
+from mpiparallel.parallel.overlap import Start, Wait
 from mpiparallel.parallel.redistribution import Redistribution
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
 
@@ -178,7 +178,7 @@ class _Scheduler:
         if node is self._scheduled[-1]:
             node.operator, node.name = start.operator, start.operator.name
         else:
-            end = End(start)
+            end = Wait(start)
             self._scheduled.append(Node(end, end.name, (*node.inputs, *node.outputs)))
         self._let_in_readers(bucket)
         if bucket.steps[0] in self._fetched:

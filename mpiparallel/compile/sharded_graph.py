@@ -9,7 +9,7 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.placement import Placement
+from mpiparallel.parallel.placement import OperatorPlacement
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ShardedGraph:
 
     graph: Graph
     devices: DeviceMatrix
-    placements: dict[Node, Placement] = field(default_factory=dict)
+    placements: dict[Node, OperatorPlacement] = field(default_factory=dict)
     layouts: dict[Value, Layout] = field(default_factory=dict)
     used: dict[str, Layout] = field(default_factory=dict)
     stored: dict[str, Layout] = field(default_factory=dict)

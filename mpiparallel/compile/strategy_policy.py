@@ -13,7 +13,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.fed_pieces import input_layout
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.output_placement import place_outputs
-from mpiparallel.parallel.placement import Placement, place_by_batch, place_by_inputs, place_by_strategy
+from mpiparallel.parallel.placement import OperatorPlacement, place_by_batch, place_by_inputs, place_by_strategy
 from mpiparallel.parallel.shared_parameters import ParameterUser, agree_on_parameters
 from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 
@@ -28,7 +28,7 @@ class StrategyPolicy(Policy):
     layout of a parameter suits all who use it.
     """
 
-    _agreed: Mapping[Node, Placement]
+    _agreed: Mapping[Node, OperatorPlacement]
     """Where operators with a strategy are, each parameter of theirs in one layout."""
 
     @cached_property
@@ -42,7 +42,7 @@ class StrategyPolicy(Policy):
         if self._devices.size > 1:
             self._place_parameters()
 
-    def place(self, node: Node) -> Placement:
+    def place(self, node: Node) -> OperatorPlacement:
         if not node.operator.updates:
             for value in node.inputs:
                 self._own(value)
@@ -109,12 +109,12 @@ class StrategyPolicy(Policy):
     def _follows(self, node: Node) -> bool:
         return self._strategies.inputs.get(node) is None and (node.notes.follows or node.operator.follows)
 
-    def _place(self, node: Node) -> Placement:
+    def _place(self, node: Node) -> OperatorPlacement:
         if self._devices.size == 1:
             return self._place_whole(node)
         if node.operator.keeps_layouts:
             return self._place_kept(node)
-        if node.operator.keeps_terms:
+        if node.operator.keeps_partial:
             return self._place_terms(node)
         if node.operator.updates:
             return self._place_update(node)
@@ -127,21 +127,21 @@ class StrategyPolicy(Policy):
             return self._place_following(node)
         return self._agreed.get(node) or self._placed_alone(node)
 
-    def left_in(self, node: Node, placement: Placement) -> tuple[Layout, ...]:
+    def left_in(self, node: Node, placement: OperatorPlacement) -> tuple[Layout, ...]:
         wanted = self._strategies.outputs.get(node)
         if wanted is None or self._devices.size == 1:
             return placement.outputs
         return place_outputs(node.name, placement.outputs, wanted)
 
-    def _passed_through(self, node: Node, origin: Node) -> Placement | None:
+    def _passed_through(self, node: Node, origin: Node) -> OperatorPlacement | None:
         """Return the placement that keeps the terms of a parameter's gradient, where a linear operator allows it."""
         layout = self._own(node.inputs[0])
         of_parameter = len(node.inputs) == 1 and len(origin.inputs) == 1 and origin.inputs[0].parameter is not None
         if not node.operator.linear or not of_parameter or not layout.partial or layout.reduction != "sum":
             return None
-        return Placement((layout,), (layout,))
+        return OperatorPlacement((layout,), (layout,))
 
-    def _place_gradient(self, node: Node, origin: Node) -> Placement:
+    def _place_gradient(self, node: Node, origin: Node) -> OperatorPlacement:
         """Return the placement of a part of a gradient: where ``origin`` had its inputs.
 
         Dims that only its outputs have are cut as the next node takes them, so nothing is whole that is used in parts.
@@ -182,7 +182,7 @@ class StrategyPolicy(Policy):
             return None
         return place_by_inputs(operands_of(taker), given, wanted=wanted).inputs[taker.inputs.index(value)]
 
-    def _place_following(self, node: Node) -> Placement:
+    def _place_following(self, node: Node) -> OperatorPlacement:
         """Return the placement where the inputs are: after a gradient, where their parameters are stored.
 
         So a gradient is summed to the part that a rank updates, whatever is done to it before.
@@ -202,25 +202,27 @@ class StrategyPolicy(Policy):
             return self._own(parameter)
         return self._own(value) if value in self._after_gradient else None
 
-    def _place_sum(self, node: Node, like: Value) -> Placement:
+    def _place_sum(self, node: Node, like: Value) -> OperatorPlacement:
         """Return where gradients of one value are added: as they are where all are partial alike, to reduce once."""
         terms = [self._own(value) for value in node.inputs]
         layout = terms[0]
         if not layout.partial or layout.reduction != "sum" or any(term.canonical != layout.canonical for term in terms):
             layout = self._own(like).reduced()
-        return Placement((layout,) * len(node.inputs), (layout,))
+        return OperatorPlacement((layout,) * len(node.inputs), (layout,))
 
-    def _place_whole(self, node: Node) -> Placement:
+    def _place_whole(self, node: Node) -> OperatorPlacement:
         """Return the placement on one device, where no rule is needed: collectives placed by hand have none."""
         inputs = tuple(self._own(value) for value in node.inputs)
-        return Placement(inputs, tuple(Layout.replicated(value.spec.shape, self._devices) for value in node.outputs))
+        return OperatorPlacement(
+            inputs, tuple(Layout.replicated(value.spec.shape, self._devices) for value in node.outputs)
+        )
 
-    def _place_kept(self, node: Node) -> Placement:
+    def _place_kept(self, node: Node) -> OperatorPlacement:
         """Return the placement where the inputs are, sums completed."""
         inputs = tuple(self._as_used(value).reduced() for value in node.inputs)
-        return Placement(inputs, inputs[: len(node.outputs)])
+        return OperatorPlacement(inputs, inputs[: len(node.outputs)])
 
-    def _placed_alone(self, node: Node) -> Placement:
+    def _placed_alone(self, node: Node) -> OperatorPlacement:
         operands = operands_of(node)
         of_weights = [value.constant is not None or value in self._weights for value in node.inputs]
         if not any(of_weights):
@@ -248,7 +250,7 @@ class StrategyPolicy(Policy):
             return Layout.replicated(value.spec.shape, devices)
         return self._as_used(value)
 
-    def _place_terms(self, node: Node) -> Placement:
+    def _place_terms(self, node: Node) -> OperatorPlacement:
         """Return the placement of a sum over steps: a parameter that is laid out, terms and all, as what is added."""
         total, layout = node.inputs[0], self._own(node.inputs[1])
         held = self._held.get(total.name)
@@ -260,9 +262,9 @@ class StrategyPolicy(Policy):
         if total not in self._sharded.layouts:
             self._sharded.used[total.name] = self._sharded.stored[total.name] = layout
             self._sharded.layouts[total] = layout
-        return Placement((layout, layout), ())
+        return OperatorPlacement((layout, layout), ())
 
-    def _place_update(self, node: Node) -> Placement:
+    def _place_update(self, node: Node) -> OperatorPlacement:
         first = node.inputs[node.operator.updates[0]]
         strategy = self._strategies.inputs.get(node)
         if first not in self._sharded.layouts and strategy is not None:
@@ -281,4 +283,4 @@ class StrategyPolicy(Policy):
             layout if value.spec.shape == first.spec.shape else Layout.replicated(value.spec.shape, layout.devices)
             for value in node.inputs
         )
-        return Placement(inputs, ())
+        return OperatorPlacement(inputs, ())

@@ -17,14 +17,14 @@ Structure = Any
 
 
 @dataclass(frozen=True)
-class Constant:
+class ProgramConstant:
     """A number, a text or a type that is part of the program; ``kind`` keeps 1, 1.0 and True apart."""
 
     kind: type
     value: Any
 
     @classmethod
-    def of(cls, value: Any) -> Constant:
+    def of(cls, value: Any) -> ProgramConstant:
         """Return the constant of a value."""
         return cls(type(value), value)
 
@@ -77,7 +77,7 @@ def flatten(item: Any, leaves: list[Any]) -> Structure:
     if isinstance(item, dict):
         return Named(tuple(item), tuple(flatten(one, leaves) for one in item.values()), isinstance(item, Options))
     if isinstance(item, (bool, int, float, complex, str, type, np.dtype)):
-        return Constant.of(item)
+        return ProgramConstant.of(item)
     if not isinstance(item, (Tensor, np.ndarray, np.generic, tuple, list)):
         raise TraceError(f"a {type(item).__name__} stands where tensors, or tuples of them, are expected")
     leaves.append(item)
@@ -100,7 +100,7 @@ def rebuild(structure: Structure, leaves: Sequence[Any]) -> Any:
         return None
     if isinstance(structure, tuple):
         return tuple(rebuild(one, leaves) for one in structure)
-    if isinstance(structure, Constant):
+    if isinstance(structure, ProgramConstant):
         return structure.value
     if isinstance(structure, Named):
         items = zip(structure.names, (rebuild(one, leaves) for one in structure.structures), strict=True)

@@ -27,7 +27,7 @@ Arrays = list[np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Feed:
+class InputSignature:
     """What a function was compiled for: global shapes and dtypes, and how its arguments are made of them."""
 
     specs: tuple[TensorSpec, ...]
@@ -56,7 +56,7 @@ class CompiledFunction:
         self._whole_inputs = whole_inputs
         self._compilation = Compilation(function, tracing_for, find_strategies)
         self._last: Variant | None = None
-        self.feed: Feed | None = None
+        self.signature: InputSignature | None = None
 
     def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
         """Return the function's graph with its layouts, made without data, MPI or devices."""
@@ -78,7 +78,7 @@ class CompiledFunction:
         before = self._last
         self._last = self._compilation.variant(specs, inputs, configuration, communicator)
         if self._last is not before:
-            self.feed = Feed(global_specs(specs, configuration), inputs)
+            self.signature = InputSignature(global_specs(specs, configuration), inputs)
         return self._last
 
     @property

@@ -72,14 +72,14 @@ class Cifar10Dataset(Dataset):
         cache: object = None,
     ) -> None:
         remark_on_workers(_NAME, num_parallel_workers=num_parallel_workers, cache=cache)
-        samples = _Samples(read_cifar10(Path(dataset_dir), usage))
+        samples = _Cifar10Samples(read_cifar10(Path(dataset_dir), usage))
         order = sample_order(
             _NAME, len(samples), config.get_seed(), shuffle, sampler, num_shards, shard_id, num_samples
         )
         super().__init__(RandomAccessStage(RowReader(_NAME, ("image", "label")), samples, order))
 
 
-class _Samples:
+class _Cifar10Samples:
     """The samples of several files as one sequence."""
 
     def __init__(self, files: list[Cifar10File]) -> None:

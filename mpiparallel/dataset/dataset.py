@@ -12,7 +12,7 @@ from mpiparallel.dataset import config
 from mpiparallel.dataset.batch_stage import BatchStage
 from mpiparallel.dataset.column_stage import project, rename
 from mpiparallel.dataset.dealing import dealt, shards_of
-from mpiparallel.dataset.epoch_iterator import EpochIterator, handed_out
+from mpiparallel.dataset.epoch_iterator import EpochIterator, array_converter
 from mpiparallel.dataset.map_stage import MapStage
 from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
 from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
@@ -88,7 +88,7 @@ class Dataset:
         and changes nothing, as a remark says.
         """
         chosen = self if columns is None else self.project(list(columns))
-        given = handed_out("create_tuple_iterator", output_numpy, do_copy)
+        given = array_converter("create_tuple_iterator", output_numpy, do_copy)
         return EpochIterator(
             lambda epoch: (list(map(given, row.values())) for row in chosen.iterate(epoch)), num_epochs
         )
@@ -100,7 +100,7 @@ class Dataset:
 
         ``output_numpy`` and ``do_copy`` are those of :meth:`create_tuple_iterator`.
         """
-        given = handed_out("create_dict_iterator", output_numpy, do_copy)
+        given = array_converter("create_dict_iterator", output_numpy, do_copy)
         return EpochIterator(
             lambda epoch: ({name: given(value) for name, value in row.items()} for row in self.iterate(epoch)),
             num_epochs,

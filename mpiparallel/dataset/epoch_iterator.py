@@ -13,11 +13,11 @@ Item = TypeVar("Item")
 _TEXT: Final = "OSU"
 
 
-def handed_out(where: str, output_numpy: bool, do_copy: bool) -> Callable[[Array], Any]:
+def array_converter(where: str, output_numpy: bool, do_copy: bool) -> Callable[[Array], Any]:
     """Return what makes of a column's values what a user gets: a tensor, or the array for text and ``output_numpy``.
 
     >>> import numpy as np
-    >>> handed_out("create_dict_iterator", output_numpy=False, do_copy=False)(np.arange(2)).shape
+    >>> array_converter("create_dict_iterator", output_numpy=False, do_copy=False)(np.arange(2)).shape
     (2,)
     """
     no_effect(where, "do_copy", do_copy, "the memory of a row belongs to its user alone", default=False)

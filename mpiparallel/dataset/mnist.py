@@ -78,13 +78,13 @@ class MnistDataset(Dataset):
         cache: object = None,
     ) -> None:
         remark_on_workers(_NAME, num_parallel_workers=num_parallel_workers, cache=cache)
-        samples = _Samples(*_read(Path(dataset_dir), usage))
+        samples = _MnistSamples(*_read(Path(dataset_dir), usage))
         seed = config.get_seed()
         order = sample_order(_NAME, len(samples), seed, shuffle, sampler, num_shards, shard_id, num_samples)
         super().__init__(RandomAccessStage(RowReader(_NAME, ("image", "label")), samples, order))
 
 
-class _Samples:
+class _MnistSamples:
     def __init__(self, images: Bytes, labels: Bytes) -> None:
         self._images, self._labels = images, labels
 

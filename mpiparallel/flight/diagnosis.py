@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from mpiparallel.flight.recorder import spans
-from mpiparallel.flight.recording import Call, Recording
+from mpiparallel.flight.recording import RecordedCall, Recording
 
 _SILENT_SECONDS = 5.0
 
@@ -26,7 +26,7 @@ class Diagnosis:
 class _Wait:
     """Ranks that wait in one call, those of its ranks that are not in it, and those that have called another there."""
 
-    call: Call
+    call: RecordedCall
     ranks: tuple[int, ...]
     missing: tuple[int, ...]
     mismatched: tuple[int, ...]
@@ -54,7 +54,7 @@ def diagnose(
 
 def _waits(by_rank: Mapping[int, Recording], halted: AbstractSet[int]) -> list[_Wait]:
     found: dict[tuple[str, int, str, int | None], list[int]] = {}
-    calls: dict[tuple[str, int, str, int | None], Call] = {}
+    calls: dict[tuple[str, int, str, int | None], RecordedCall] = {}
     for rank, recording in by_rank.items():
         call = recording.inside
         if call is None or rank in halted:
@@ -65,7 +65,9 @@ def _waits(by_rank: Mapping[int, Recording], halted: AbstractSet[int]) -> list[_
     return [_wait(calls[key], tuple(sorted(ranks)), by_rank, halted) for key, ranks in found.items()]
 
 
-def _wait(call: Call, ranks: tuple[int, ...], by_rank: Mapping[int, Recording], halted: AbstractSet[int]) -> _Wait:
+def _wait(
+    call: RecordedCall, ranks: tuple[int, ...], by_rank: Mapping[int, Recording], halted: AbstractSet[int]
+) -> _Wait:
     if call.peer is not None:
         return _Wait(call, ranks, (call.peer,), ())
     missing, mismatched = [], []
@@ -83,7 +85,7 @@ def _wait(call: Call, ranks: tuple[int, ...], by_rank: Mapping[int, Recording], 
     return _Wait(call, ranks, tuple(missing), tuple(mismatched))
 
 
-def _is_in(recording: Recording, call: Call) -> bool:
+def _is_in(recording: Recording, call: RecordedCall) -> bool:
     inside = recording.inside
     return inside is not None and (inside.group.name, inside.sequence) == (call.group.name, call.sequence)
 

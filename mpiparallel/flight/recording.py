@@ -12,7 +12,7 @@ _NANO = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RecordedGroup:
     """The ranks of a group; ``name`` tells it from others of the same ranks; so many collectives were ``entered``.
 
     ``is_whole`` says that all ranks of the job are in it.
@@ -29,7 +29,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """A collective, or a message to or from ``peer``: its number in the process, its sequence in the group.
 
     Times are seconds since 1970 by the host's clock; ``left`` is None while it goes on.
@@ -37,7 +37,7 @@ class Call:
 
     number: int
     sequence: int
-    group: Group
+    group: RecordedGroup
     operation: str
     label: str
     count: int
@@ -76,9 +76,9 @@ class Recording:
     state: str
     beat: float
     place: str
-    inside: Call | None
-    calls: tuple[Call, ...]
-    groups: tuple[Group, ...]
+    inside: RecordedCall | None
+    calls: tuple[RecordedCall, ...]
+    groups: tuple[RecordedGroup, ...]
 
     @classmethod
     def load(cls, path: Path) -> Recording:
@@ -121,11 +121,11 @@ class Recording:
             tuple(groups),
         )
 
-    def entered(self, group: Group) -> int:
+    def entered(self, group: RecordedGroup) -> int:
         """Return how many collectives of a group this rank has entered."""
         return next((own.entered for own in self.groups if own.name == group.name), 0)
 
-    def call(self, group: Group, sequence: int) -> Call | None:
+    def call(self, group: RecordedGroup, sequence: int) -> RecordedCall | None:
         """Return the call of this sequence in a group, if it is still known."""
         found = (call for call in self.calls if call.sequence == sequence and call.group.name == group.name)
         return next(found, None)
@@ -158,17 +158,17 @@ def _texts(memory: bytes, length: int) -> list[str]:
     return memory[layout.TEXTS_AT : layout.TEXTS_AT + bounded].decode(errors="replace").split("\n")
 
 
-def _groups(memory: bytes, texts: list[str], count: int, size: int) -> list[Group]:
+def _groups(memory: bytes, texts: list[str], count: int, size: int) -> list[RecordedGroup]:
     groups = []
     for slot in range(min(max(count, 0), layout.MOST_GROUPS)):
         name, entered = layout.GROUP.unpack_from(memory, layout.GROUPS_AT + slot * layout.GROUP.size)
         words = texts[name] if name < len(texts) else ""
         ranks = ranks_of(words)
-        groups.append(Group(words, ranks, entered, len(ranks) == size))
+        groups.append(RecordedGroup(words, ranks, entered, len(ranks) == size))
     return groups
 
 
-def _calls(memory: bytes, texts: list[str], groups: list[Group]) -> list[Call]:
+def _calls(memory: bytes, texts: list[str], groups: list[RecordedGroup]) -> list[RecordedCall]:
     calls = []
     for slot in range(layout.RING):
         number, sequence, group, call, label, peer, count, entered, left = layout.CALL.unpack_from(
@@ -177,5 +177,5 @@ def _calls(memory: bytes, texts: list[str], groups: list[Group]) -> list[Call]:
         if number and 0 <= group < len(groups) and call < len(texts) and label < len(texts):
             known = None if peer == layout.NO_PEER else peer
             times = entered * _NANO, left * _NANO if left else None
-            calls.append(Call(number, sequence, groups[group], texts[call], texts[label], count, known, *times))
+            calls.append(RecordedCall(number, sequence, groups[group], texts[call], texts[label], count, known, *times))
     return sorted(calls, key=lambda each: each.number)

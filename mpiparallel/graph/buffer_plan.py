@@ -91,7 +91,7 @@ class _Storage:
 
 
 @dataclass
-class _Planner:
+class _BufferPlanner:
     graph: Graph
     views: frozenset[Node]
     storages: dict[Value, _Storage] = field(default_factory=dict)
@@ -187,7 +187,7 @@ def _pack_by_size(storages: Sequence[_Storage], end: int) -> int:
 
 def plan_buffers(graph: Graph) -> BufferPlan:
     """Return the memory plan of a graph's node outputs; inputs, parameters and constants have memory of their own."""
-    planner = _Planner(graph, find_views(graph))
+    planner = _BufferPlanner(graph, find_views(graph))
     planner.find_lifetimes()
     planner.share_dying_inputs()
     byte_count = planner.pack()

@@ -61,7 +61,7 @@ class Operator(OperatorSettings):
     gives_tuple: ClassVar[bool] = False
     """Whether a call returns a tuple even of one output: how many there are depends on how the operator is configured.
     """
-    keeps_terms: ClassVar[bool] = False
+    keeps_partial: ClassVar[bool] = False
     """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
 
     joins: ClassVar[bool] = False

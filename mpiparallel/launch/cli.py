@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mpiparallel.launch.parser import Subparsers
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """A module that is one subcommand: its name, its arguments, and what it does with them."""
 
     NAME: str
@@ -43,7 +43,7 @@ class Command(Protocol):
 
 
 _EXAMPLES = ("mpiparallel doctor", "mpiparallel demo", "mpiparallel run -n 4 train.py --epochs 3")
-COMMANDS: tuple[Command, ...] = (
+COMMANDS: tuple[CommandModule, ...] = (
     run,
     demo,
     plan,

@@ -18,12 +18,12 @@ from mpiparallel.cluster.exit_codes import COMPLETED
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import MpiParallelError
 from mpiparallel.launch.job.host_room import check_host
+from mpiparallel.launch.job.host_selection import HostSelection, place
 from mpiparallel.launch.job.installation import find_installation
 from mpiparallel.launch.job.mpirun_command import Job, build
-from mpiparallel.launch.job.placement import Placement, place
 from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.watching.run_policy import RunPolicy
 from mpiparallel.launch.watching.supervise import supervise
-from mpiparallel.launch.watching.terms import Terms
 
 _STAND_IN = "mpiparallel.launch.rank.stand_in"
 _ALLOCATION = "SLURM_"
@@ -58,10 +58,10 @@ def run(arguments: argparse.Namespace) -> str:
     try:
         job = _job(arguments, folder)
         installation = find_installation()
-        command = build(job, installation, _variables(os.environ, job.placement))
-        check_host(job.placement, installation.vendor, command.environment)
-        terms = Terms(spans_hosts=job.placement.spans_hosts, keeps_logs=False)
-        outcome = supervise(command, job.ranks, folder, terms)
+        command = build(job, installation, _variables(os.environ, job.selection))
+        check_host(job.selection, installation.vendor, command.environment)
+        policy = RunPolicy(spans_hosts=job.selection.spans_hosts, keeps_logs=False)
+        outcome = supervise(command, job.ranks, folder, policy)
         return "" if outcome.code == COMPLETED else outcome.message
     except MpiParallelError as error:
         return str(error)
@@ -82,16 +82,16 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _job(arguments: argparse.Namespace, folder: Path) -> Job:
     ranks = arguments.ranks
-    placement = Placement((), ranks, False)
+    selection = HostSelection((), ranks, False)
     if arguments.rank_table:
-        placement = place(ranks, RankTable.load(arguments.rank_table), None, os.environ)
+        selection = place(ranks, RankTable.load(arguments.rank_table), None, os.environ)
     words = ["--digest", arguments.digest, "--seconds", arguments.seconds, "--origin", arguments.origin]
-    if placement.order:
-        words += ["--rank-order", str(placement.order)]
+    if selection.order:
+        words += ["--rank-order", str(selection.order)]
     return Job(
         ranks=ranks,
         script=Script(_STAND_IN, tuple(words), is_module=True),
-        placement=placement,
+        selection=selection,
         log_dir=folder,
         python=sys.executable,
         cores=len(os.sched_getaffinity(0)),
@@ -99,9 +99,9 @@ def _job(arguments: argparse.Namespace, folder: Path) -> Job:
     )
 
 
-def _variables(variables: Mapping[str, str], placement: Placement) -> dict[str, str]:
+def _variables(variables: Mapping[str, str], selection: HostSelection) -> dict[str, str]:
     """Return the environment for mpirun: where all ranks are here, it must not spread them over an allocation."""
-    left_out = () if placement.hosts else (_ALLOCATION,)
+    left_out = () if selection.hosts else (_ALLOCATION,)
     return {
         name: value for name, value in variables.items() if name not in _OWN_PLACE and not name.startswith(left_out)
     }

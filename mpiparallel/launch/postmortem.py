@@ -14,7 +14,7 @@ from mpiparallel.cluster.exit_codes import HUNG
 from mpiparallel.errors import LaunchError
 from mpiparallel.flight.diagnosis import diagnose
 from mpiparallel.flight.recorder import spans
-from mpiparallel.flight.recording import Call, Recording
+from mpiparallel.flight.recording import RecordedCall, Recording
 from mpiparallel.launch.argument_types import file_path
 from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_folder import RankFolder
@@ -96,7 +96,7 @@ def _described(recording: Recording, count: int) -> Iterator[str]:
         yield f"  {_clock(call.entered)} {call}, {call.count:,} elements: {_duration(call, recording)}"
 
 
-def _duration(call: Call, recording: Recording) -> str:
+def _duration(call: RecordedCall, recording: Recording) -> str:
     if call.left is not None:
         return f"took {1e3 * (call.left - call.entered):.3g} ms"
     if recording.inside is not None and recording.inside.number == call.number:

@@ -27,21 +27,21 @@ from mpiparallel.launch.argument_types import file_path, rank_count, seconds
 from mpiparallel.launch.job import msrun
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.host_room import check_host
+from mpiparallel.launch.job.host_selection import allocated_ranks, place
 from mpiparallel.launch.job.installation import LAUNCHERS, Installation, find_installation
 from mpiparallel.launch.job.mapping import mapping, places
-from mpiparallel.launch.job.mpirun_command import Command, Job, build
+from mpiparallel.launch.job.mpirun_command import Job, MpirunCommand, build
 from mpiparallel.launch.job.on_failure import ABORT, SHRINK, OnFailure
-from mpiparallel.launch.job.placement import allocated_ranks, place
+from mpiparallel.launch.job.output_selection import OutputSelection
 from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_settings import CHAOS_VARIABLE, rank_settings
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.job.shown import Shown
-from mpiparallel.launch.rank import ranked
+from mpiparallel.launch.rank import under_launcher
 from mpiparallel.launch.rank.starter import Starter
 from mpiparallel.launch.watching.attempts import Attempts
-from mpiparallel.launch.watching.outcome import Outcome
+from mpiparallel.launch.watching.job_outcome import JobOutcome
+from mpiparallel.launch.watching.run_policy import START_SECONDS, RunPolicy
 from mpiparallel.launch.watching.supervise import LAUNCHER_LOG, supervise
-from mpiparallel.launch.watching.terms import START_SECONDS, Terms
 
 if TYPE_CHECKING:
     from mpiparallel.launch.parser import Subparsers
@@ -135,7 +135,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """
     starter = Starter.of(os.environ)
     if starter:
-        return ranked.execute(arguments, starter)
+        return under_launcher.execute(arguments, starter)
     console = Console()
     for line in msrun.adopt(arguments, os.environ):
         console.say(line)
@@ -157,7 +157,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         _show_plan(job, installation, command, arguments.json)
         return COMPLETED
-    for warning in check_host(job.placement, installation.vendor, command.environment):
+    for warning in check_host(job.selection, installation.vendor, command.environment):
         console.say(f"warning: {warning}")
     console.say(_summary(job, installation, command))
     outcome = _supervised(job, command, on_failure, arguments, console)
@@ -167,31 +167,31 @@ def execute(arguments: argparse.Namespace) -> int:
     return outcome.code
 
 
-def _show_plan(job: Job, installation: Installation, command: Command, as_json: bool) -> None:
+def _show_plan(job: Job, installation: Installation, command: MpirunCommand, as_json: bool) -> None:
     table = RankTable.load(job.rank_table) if job.rank_table else None
     if not as_json:
-        print(printable(mapping(job.ranks, job.placement, table)), command, sep="\n\n")
+        print(printable(mapping(job.ranks, job.selection, table)), command, sep="\n\n")
         return
     told = {
         "mpi": installation.vendor,
-        "ranks": [place._asdict() for place in places(job.ranks, job.placement, table)],
+        "ranks": [place._asdict() for place in places(job.ranks, job.selection, table)],
         "command": list(command.argv),
         "environment": dict(command.settings),
         "hostfile": None if command.hostfile is None else str(command.hostfile[0]),
-        "hosts": [{"name": host.name, "slots": host.slots} for host in job.placement.hosts],
+        "hosts": [{"name": host.name, "slots": host.slots} for host in job.selection.hosts],
     }
     print(json.dumps(told))
 
 
 def _supervised(
-    job: Job, command: Command, on_failure: OnFailure, arguments: argparse.Namespace, console: Console
-) -> Outcome:
+    job: Job, command: MpirunCommand, on_failure: OnFailure, arguments: argparse.Namespace, console: Console
+) -> JobOutcome:
     preemption = preemption_signals(command.environment)
-    terms = Terms(
+    policy = RunPolicy(
         timeout=arguments.timeout,
         start_timeout=arguments.start_timeout,
         shown=_shown(arguments, job.ranks),
-        spans_hosts=job.placement.spans_hosts,
+        spans_hosts=job.selection.spans_hosts,
         survives_deaths=job.survives_deaths,
         preemption=preemption,
         watchdog=watchdog_seconds(command.environment),
@@ -199,17 +199,17 @@ def _supervised(
     begin = time.monotonic()
     named = command.with_variables({JOB_VARIABLE: secrets.token_hex(_JOB_BYTES)})
 
-    def start(attempt: int) -> Outcome:
+    def start(attempt: int) -> JobOutcome:
         spent = time.monotonic() - begin
-        return supervise(named, job.ranks, job.log_dir, replace(terms, attempt=attempt, spent=spent), console)
+        return supervise(named, job.ranks, job.log_dir, replace(policy, attempt=attempt, spent=spent), console)
 
     return Attempts(on_failure.restarts, console.say, preemption).run(start)
 
 
-def _shown(arguments: argparse.Namespace, ranks: int) -> Shown:
+def _shown(arguments: argparse.Namespace, ranks: int) -> OutputSelection:
     if arguments.tee_ranks is not None:
-        return Shown.parse(arguments.tee_ranks, ranks)
-    return Shown(tuple(range(ranks)), True) if arguments.tee else Shown()
+        return OutputSelection.parse(arguments.tee_ranks, ranks)
+    return OutputSelection(tuple(range(ranks)), True) if arguments.tee else OutputSelection()
 
 
 def _installation(arguments: argparse.Namespace) -> Installation:
@@ -236,7 +236,7 @@ def _job(arguments: argparse.Namespace, console: Console) -> Job:
     return Job(
         ranks=ranks,
         script=script,
-        placement=place(ranks, table, hostfile, os.environ),
+        selection=place(ranks, table, hostfile, os.environ),
         log_dir=arguments.log_dir.absolute(),
         python=sys.executable,
         cores=len(os.sched_getaffinity(0)),
@@ -262,11 +262,11 @@ def _rank_count(asked: int | None, table: RankTable | None, path: Path | None) -
     return table.rank_count
 
 
-def _summary(job: Job, installation: Installation, command: Command) -> str:
+def _summary(job: Job, installation: Installation, command: MpirunCommand) -> str:
     words = [f"{job.ranks} ranks", installation.library]
     words += [f"{name}={command.environment[name]}" for name in _told(command)]
     return ", ".join([*words, f"logs in {job.log_dir}/device<rank>/"])
 
 
-def _told(command: Command) -> Sequence[str]:
+def _told(command: MpirunCommand) -> Sequence[str]:
     return [name for name in ("OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE") if name in command.environment]

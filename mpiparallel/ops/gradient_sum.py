@@ -14,7 +14,7 @@ class AddTerms(AssignAdd):
     So ranks add up what each of them computes, and sum over ranks once, where the variable is used.
     """
 
-    keeps_terms = True
+    keeps_partial = True
 
 
 def add_to_gradient(total: Parameter, gradient: Tensor, weight: Parameter) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compile.structure import Constant
+from mpiparallel.compile.structure import ProgramConstant
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.tensor import Tensor
@@ -85,7 +85,7 @@ class JustInTime:
         fed = tuple(place for place, one in enumerate(bound.args) if _is_fed(one))
         constants = tuple(None if place in fed else one for place, one in enumerate(bound.args))
         try:
-            key = fed, tuple(Constant.of(one) for one in constants)
+            key = fed, tuple(ProgramConstant.of(one) for one in constants)
             program = self._compiled.setdefault(key, self._of(fed, constants))
         except TypeError as error:
             raise TraceError(f"{self.__name__}: {error}; give tensors, or constants that can be hashed") from error

@@ -18,7 +18,7 @@ from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.gathering import GatherLastGrad
 from mpiparallel.ops.one_hot_encoding import OneHot
-from mpiparallel.ops.reduction import Reduce, ReduceMax, ReduceMin, ReduceSum
+from mpiparallel.ops.reduction import DimReduction, ReduceMax, ReduceMin, ReduceSum
 from mpiparallel.ops.reshaping import Transpose
 from mpiparallel.remark import no_effect
 from mpiparallel.tensor_spec import Part, TensorSpec
@@ -97,7 +97,7 @@ class Argmax(Ranking):
     """
 
     function: ClassVar[str] = "argmax"
-    extreme: ClassVar[type[Reduce]] = RowMaximum
+    extreme: ClassVar[type[DimReduction]] = RowMaximum
     first: int = 0
     extent: int = 0
 

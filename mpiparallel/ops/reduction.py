@@ -32,7 +32,7 @@ def is_one_kernel(runtime: Runtime, x: Array) -> bool:
     return is_compiled or bool(x.dtype == np.float16)
 
 
-class Reduce(Operator):
+class DimReduction(Operator):
     """A reduction over the dims ``axis``, all when it is ``()``; ``keep_dims`` keeps them with one element.
 
     Where a reduced dim is cut, each rank reduces its part, and the output is partial.
@@ -83,7 +83,7 @@ class Reduce(Operator):
 
 
 @register
-class ReduceSum(Reduce):
+class ReduceSum(DimReduction):
     """The sum over dims.
 
     Parameters
@@ -123,7 +123,7 @@ class ReduceSum(Reduce):
 
 
 @register
-class ReduceMean(Reduce):
+class ReduceMean(DimReduction):
     """The mean over dims, of the whole tensor wherever it is cut.
 
     Parameters
@@ -168,7 +168,7 @@ class ReduceMean(Reduce):
         return (BroadcastTo(x.shape)(self.spread(x, gradients[0] / float(count))),)
 
 
-class ReduceExtremum(Reduce):
+class ReduceExtremum(DimReduction):
     """The largest or smallest element over dims; equal ones share the gradient evenly."""
 
     function: ClassVar[str]
@@ -236,7 +236,7 @@ class ReduceMin(ReduceExtremum):
 
 
 @register
-class ReduceProd(Reduce):
+class ReduceProd(DimReduction):
     """The product over dims; its gradient is right where elements are 0 too.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Tensors with all that operators do for them: their signs and methods are attached when this is imported."""
+"""Tensors with all that operators do for them: their operators and methods are attached when this is imported."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mpiparallel.ops.constant import Fill
 from mpiparallel.ops.tensor_arguments import given
 from mpiparallel.ops.tensor_casts import TensorCasts as TensorCasts
 from mpiparallel.ops.tensor_elements import TensorElements as TensorElements
+from mpiparallel.ops.tensor_operators import TensorOperators as TensorOperators
 from mpiparallel.ops.tensor_reductions import TensorReductions as TensorReductions
 from mpiparallel.ops.tensor_shapes import TensorShapes as TensorShapes
-from mpiparallel.ops.tensor_signs import TensorSigns as TensorSigns
 
 
 @attached

@@ -53,7 +53,7 @@ class Startable(Protocol):
         """Return the collective on these arrays."""
 
 
-class Staged:
+class HostStaging:
     """A device array's copy in host memory, for MPI; the array itself when it is in host memory already."""
 
     def __init__(self, backend: Backend, array: Array) -> None:

@@ -17,7 +17,7 @@ from mpiparallel.graph.registry import register
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.layout import Reduction
-from mpiparallel.parallel.bound_collective import BoundCollective, Staged
+from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging
 from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
@@ -116,7 +116,7 @@ class AllReduce(Collective):
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
         """Return the collective on these arrays."""
         xp, source, target = runtime.array_module, inputs[0], outputs[0]
-        staged = Staged(runtime.backend, target)
+        staged = HostStaging(runtime.backend, target)
         in_place = source is target or (isinstance(source, np.ndarray) and np.shares_memory(source, target))
 
         def load() -> None:
@@ -144,7 +144,7 @@ class _Moving(Collective):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator = self.communicator(runtime)
-        source, target = Staged(runtime.backend, inputs[0]), Staged(runtime.backend, outputs[0])
+        source, target = HostStaging(runtime.backend, inputs[0]), HostStaging(runtime.backend, outputs[0])
 
         def run() -> None:
             source.load()
@@ -301,7 +301,7 @@ class _Rooted(Collective):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator, xp = self.communicator(runtime), runtime.array_module
-        staged = Staged(runtime.backend, outputs[0])
+        staged = HostStaging(runtime.backend, outputs[0])
 
         def run() -> None:
             xp.copyto(outputs[0], inputs[0])

@@ -11,7 +11,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement, re
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.placement import (
     Operands,
-    Placement,
+    OperatorPlacement,
     axis_extents,
     axis_order,
     lay_out,
@@ -22,7 +22,7 @@ from mpiparallel.parallel.placement import (
 Axes = dict[str, tuple[int, ...]]
 
 
-def place_beside(operands: Operands, strategy: Strategy, held: Mapping[int, Layout]) -> Placement | None:
+def place_beside(operands: Operands, strategy: Strategy, held: Mapping[int, Layout]) -> OperatorPlacement | None:
     """Return the placement by a strategy that has the inputs ``held`` in these layouts; None where there is none.
 
     Their labels take the axes that cut them. The other cuts and repeated calculation take the axes that are left, in

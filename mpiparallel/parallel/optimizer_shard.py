@@ -9,7 +9,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import common_refinement
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import Operands, Placement, place_by_inputs
+from mpiparallel.parallel.placement import Operands, OperatorPlacement, place_by_inputs
 from mpiparallel.remark import no_effect
 
 _KIB = 1024
@@ -66,12 +66,12 @@ def _with_axis_of(layout: Layout, size: int) -> tuple[Layout, tuple[int, ...]] |
     return (layout, tuple(taken)) if size == 1 else None
 
 
-def place_on_shards(operands: Operands, given: Sequence[Layout]) -> Placement:
+def place_on_shards(operands: Operands, given: Sequence[Layout]) -> OperatorPlacement:
     """Return the placement of what is done to gradients before the update: where the shards are, as they are."""
     placement = place_by_inputs(operands, given)
     pairs = zip(given, placement.inputs, strict=True)
     inputs = tuple(as_given if _cut_alike(as_given, made) else made for as_given, made in pairs)
-    return Placement(inputs, placement.outputs)
+    return OperatorPlacement(inputs, placement.outputs)
 
 
 def _cut_alike(given: Layout, made: Layout) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.communication.protocol import Ending
+from mpiparallel.communication.protocol import Completion
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.tensor_spec import TensorSpec
 
 
 class Start(Operator):
-    """Begins the collective of an operator; its outputs are there when its ``End`` has run."""
+    """Begins the collective of an operator; its outputs are there when its ``Wait`` has run."""
 
     kind = "communication"
 
@@ -21,7 +21,7 @@ class Start(Operator):
         self.operator = operator
         self.reuses = operator.reuses  # type: ignore[misc]
         self.scope = operator.scope
-        self._ending: Ending | None = None
+        self._completion: Completion | None = None
 
     @property
     def name(self) -> str:
@@ -34,18 +34,18 @@ class Start(Operator):
         bound = self.operator.bound(runtime, inputs, outputs)
 
         def run() -> None:
-            self._ending = bound.start()
+            self._completion = bound.start()
 
         return run
 
     def end(self) -> None:
         """Wait until the outputs are there."""
-        if self._ending is not None:
-            self._ending()
-            self._ending = None
+        if self._completion is not None:
+            self._completion()
+            self._completion = None
 
 
-class End(Operator):
+class Wait(Operator):
     """Ends what a ``Start`` began. It reads what the collective reads and writes, so that memory stays as it is."""
 
     kind = "communication"

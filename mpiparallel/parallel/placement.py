@@ -20,7 +20,7 @@ _PLACEMENTS_KEPT: Final = 1 << 14
 
 
 @dataclass(frozen=True)
-class Placement:
+class OperatorPlacement:
     """The layouts in which an operator takes its inputs and leaves its outputs; outputs may be partial."""
 
     inputs: tuple[Layout, ...]
@@ -29,7 +29,7 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ShardingRule:
     """An operator's equation and global shapes, equal for all operators that can be placed alike."""
 
     equation: Equation
@@ -42,7 +42,7 @@ class Operands:
     """An operator's name and rule: what a placement is made from."""
 
     name: str
-    rule: Rule
+    rule: ShardingRule
 
     @property
     def equation(self) -> Equation:
@@ -67,7 +67,7 @@ class Operands:
         return found
 
 
-def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> Placement:
+def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> OperatorPlacement:
     """Return the placement that a strategy asks for; raise StrategyError, naming operator, input, dim and cut.
 
     The device matrix has one axis for each label that is cut, in the order of the labels, and one for repeated
@@ -140,7 +140,7 @@ def _check_cut(operands: Operands, label: str | None, cut: int, place: str) -> N
         )
 
 
-def place_by_batch(operands: Operands, devices: DeviceMatrix) -> Placement:
+def place_by_batch(operands: Operands, devices: DeviceMatrix) -> OperatorPlacement:
     """Return the placement with the batch cut into gcd(batch, devices) parts, all else whole: MindSpore's default."""
     batch = operands.equation.batch
     cuts: dict[str, int] = {}
@@ -161,14 +161,16 @@ def axis_extents(order: Sequence[str | None], cuts: Mapping[str, int], devices: 
     return tuple(devices // parts if label is None else cuts[label] for label in order)
 
 
-def _place(operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, strategy: Strategy | None) -> Placement:
+def _place(
+    operands: Operands, cuts: Mapping[str, int], devices: DeviceMatrix, strategy: Strategy | None
+) -> OperatorPlacement:
     return _placed_by_cuts(operands.rule, tuple(cuts.items()), devices, strategy)
 
 
 @lru_cache(_PLACEMENTS_KEPT)
 def _placed_by_cuts(
-    rule: Rule, given: tuple[tuple[str, int], ...], devices: DeviceMatrix, strategy: Strategy | None
-) -> Placement:
+    rule: ShardingRule, given: tuple[tuple[str, int], ...], devices: DeviceMatrix, strategy: Strategy | None
+) -> OperatorPlacement:
     cuts = dict(given)
     order = axis_order(rule.equation, cuts)
     extents = axis_extents(order, cuts, devices.size)
@@ -178,10 +180,10 @@ def _placed_by_cuts(
     if strategy is None:
         spoken = rule.equation.strategy_inputs
         strategy = tuple(tuple(cuts.get(label, 1) if label else 1 for label in labels) for labels in spoken)
-    return Placement(made.inputs, made.outputs, strategy)
+    return OperatorPlacement(made.inputs, made.outputs, strategy)
 
 
-def lay_out(rule: Rule, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> Placement:
+def lay_out(rule: ShardingRule, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatrix) -> OperatorPlacement:
     """Return the placement in which each label is cut by its axes."""
     equation = rule.equation
 
@@ -206,7 +208,7 @@ def lay_out(rule: Rule, axes: Mapping[str, tuple[int, ...]], matrix: DeviceMatri
         Layout(shape, matrix, tensor_map(labels), bounds=bounds(place, labels))
         for place, (labels, shape) in enumerate(zip(equation.inputs, rule.inputs, strict=True))
     ]
-    return Placement(tuple(inputs), tuple(outputs))
+    return OperatorPlacement(tuple(inputs), tuple(outputs))
 
 
 def place_by_inputs(
@@ -214,7 +216,7 @@ def place_by_inputs(
     given: Sequence[Layout | None],
     first: Collection[int] = (),
     wanted: Sequence[Layout | None] = (),
-) -> Placement:
+) -> OperatorPlacement:
     """Return the placement that keeps the inputs where they are, as far as the rule allows.
 
     A label takes the cut of the first input that cuts it, the inputs ``first`` before the others; inputs that are cut
@@ -226,8 +228,8 @@ def place_by_inputs(
 
 @lru_cache(_PLACEMENTS_KEPT)
 def _placed_by_inputs(
-    rule: Rule, given: tuple[Layout | None, ...], first: tuple[int, ...], wanted: tuple[Layout | None, ...]
-) -> Placement:
+    rule: ShardingRule, given: tuple[Layout | None, ...], first: tuple[int, ...], wanted: tuple[Layout | None, ...]
+) -> OperatorPlacement:
     equation = rule.equation
     order = sorted(range(len(given)), key=lambda index: index not in first)
     told = [(equation.inputs[index], layout) for index in order if (layout := given[index]) is not None]

@@ -14,7 +14,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.runtime import Runtime
 from mpiparallel.layout.box import Box
-from mpiparallel.parallel.bound_collective import BoundCollective, Staged
+from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging
 from mpiparallel.parallel.collective import AllReduce
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
 from mpiparallel.reshard.exchange import Exchange as LiveExchange
@@ -86,7 +86,7 @@ def _pieces(packed: np.ndarray[Any, Any], shapes: Sequence[tuple[int, ...]]) -> 
     return [packed[stop - prod(shape) : stop].reshape(shape) for stop, shape in zip(stops, shapes, strict=True)]
 
 
-class Together(Operator):
+class FusedRedistribution(Operator):
     """An operator that does several steps at once, the k-th from input k to output k."""
 
     kind = "communication"
@@ -105,7 +105,7 @@ class Together(Operator):
         return runtime.group(self.steps[0].ranks(self.rank))
 
 
-class _Blocked(Together):
+class _Blocked(FusedRedistribution):
     """Each tensor's blocks along one dim, one for each rank of the group."""
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
@@ -118,7 +118,7 @@ class _Blocked(Together):
     def is_contiguous(self, arrays: Sequence[Array]) -> bool:
         """Return whether the blocks lie one after another in memory as they are."""
         one = len(arrays) == 1 and prod(arrays[0].shape[: self.steps[0].blocked_dim]) == 1
-        return one and Staged.serves(arrays[0])
+        return one and HostStaging.serves(arrays[0])
 
     def blocks(self, wholes: Sequence[Array], shapes: Sequence[tuple[int, ...]], packed: Array) -> list[_Pair]:
         """Return each member's block of each tensor, and its place in a row of ``packed``."""
@@ -138,7 +138,7 @@ class ReduceScatterBlocks(_Blocked):
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
         communicator, backend = self.communicator(runtime), runtime.backend
-        if self.is_contiguous(inputs) and Staged.serves(outputs[0]):
+        if self.is_contiguous(inputs) and HostStaging.serves(outputs[0]):
             return BoundCollective(communicator, "reduce_scatter", (inputs[0], outputs[0]))
         shapes = [array.shape for array in outputs]
         packed = backend.host_array((communicator.size, sum(array.size for array in outputs)), outputs[0].dtype)
@@ -162,7 +162,7 @@ class GatherBlocks(_Blocked):
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
         communicator, backend = self.communicator(runtime), runtime.backend
-        if self.is_contiguous(outputs) and Staged.serves(inputs[0]):
+        if self.is_contiguous(outputs) and HostStaging.serves(inputs[0]):
             return BoundCollective(communicator, "all_gather", (inputs[0], outputs[0]))
         shapes = [array.shape for array in inputs]
         own = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
@@ -181,7 +181,7 @@ class GatherBlocks(_Blocked):
         return BoundCollective(communicator, "all_gather", (own, packed), pack, unpack)
 
 
-class ExchangeBoxes(Together):
+class ExchangeBoxes(FusedRedistribution):
     """Each rank of the group sends the others the boxes that they need, by the planner of resharding."""
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
@@ -209,7 +209,7 @@ class ExchangeBoxes(Together):
         return run
 
 
-class _OnHost(Staged):
+class _OnHost(HostStaging):
     """An array for those who pick boxes out of it on the host: in any order of memory."""
 
     @staticmethod

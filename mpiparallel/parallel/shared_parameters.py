@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mpiparallel.errors import StrategyError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.held_placement import place_beside
-from mpiparallel.parallel.placement import Operands, Placement
+from mpiparallel.parallel.placement import Operands, OperatorPlacement
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,11 @@ class ParameterUser:
     """An operator, its placement by itself, and the names of the parameters at these positions of its inputs."""
 
     operands: Operands
-    placement: Placement
+    placement: OperatorPlacement
     parameters: Mapping[int, str]
 
 
-def agree_on_parameters(users: Sequence[ParameterUser]) -> tuple[list[Placement], dict[str, Layout]]:
+def agree_on_parameters(users: Sequence[ParameterUser]) -> tuple[list[OperatorPlacement], dict[str, Layout]]:
     """Return the placements of operators in which each parameter has one layout, and these layouts by name.
 
     Strategies say into how many parts a parameter is cut, and their operators over which axes. Where these differ, the
@@ -66,7 +66,7 @@ class _Agreement:
                 return name
         return None
 
-    def _cheapest(self, name: str) -> tuple[Layout, dict[int, Placement]] | None:
+    def _cheapest(self, name: str) -> tuple[Layout, dict[int, OperatorPlacement]] | None:
         """Return the layout of a parameter that moves the fewest other tensors, and the placements of its users."""
         candidates: dict[Layout, Layout] = {}
         for use in self._uses[name]:
@@ -79,7 +79,7 @@ class _Agreement:
         ]
         return min(options, key=lambda option: self._moved_with(name, option[1]), default=None)
 
-    def _placements_with(self, name: str, layout: Layout) -> dict[int, Placement] | None:
+    def _placements_with(self, name: str, layout: Layout) -> dict[int, OperatorPlacement] | None:
         """Return the placements of a parameter's users that have it in a layout; None where one cannot have it."""
         settled = {**self._held, name: layout}
         found = {}
@@ -90,11 +90,11 @@ class _Agreement:
             found[index] = placement
         return found
 
-    def _moved_with(self, name: str, placements: Mapping[int, Placement]) -> int:
+    def _moved_with(self, name: str, placements: Mapping[int, OperatorPlacement]) -> int:
         return sum(_moved(self._users[index], placement, name) for index, placement in placements.items())
 
     @staticmethod
-    def _adapted(user: ParameterUser, settled: Mapping[str, Layout]) -> Placement | None:
+    def _adapted(user: ParameterUser, settled: Mapping[str, Layout]) -> OperatorPlacement | None:
         held = {position: settled[name] for position, name in user.parameters.items() if name in settled}
         if all(user.placement.inputs[position].canonical == layout.canonical for position, layout in held.items()):
             return user.placement
@@ -114,7 +114,7 @@ class _Agreement:
         )
 
 
-def _moved(user: ParameterUser, made: Placement, name: str) -> int:
+def _moved(user: ParameterUser, made: OperatorPlacement, name: str) -> int:
     """Return how many inputs and outputs, but the parameter, are elsewhere than where the operator alone puts them."""
     pairs = zip(made.inputs + made.outputs, user.placement.inputs + user.placement.outputs, strict=True)
     return sum(

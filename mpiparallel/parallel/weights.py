@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Sequence
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.placement import Operands, Placement, place_by_batch, place_by_inputs
+from mpiparallel.parallel.placement import Operands, OperatorPlacement, place_by_batch, place_by_inputs
 
 
 def values_of_weights(graph: Graph, placed: Container[Node]) -> frozenset[Value]:
@@ -22,7 +22,7 @@ def values_of_weights(graph: Graph, placed: Container[Node]) -> frozenset[Value]
 
 def place_with_weights(
     operands: Operands, given: Sequence[Layout], weights: Collection[int], devices: DeviceMatrix
-) -> Placement:
+) -> OperatorPlacement:
     """Return the placement of an operator without a strategy, some of whose inputs are made of weights alone.
 
     It is batch parallel, unless all inputs are weights or a weight is cut otherwise than that asks for: then weights

@@ -18,7 +18,7 @@ _MESSAGES: Final = {
 """Where the result of a computation goes, one part on or one back, and by what."""
 
 
-class Border(NamedTuple):
+class StageBorder(NamedTuple):
     """Where a result goes: what says for whom it is ready, and the message, if another stage takes it."""
 
     ready: bytearray
@@ -32,7 +32,7 @@ class Border(NamedTuple):
         return Action(self.receive, action.micro_batch, self.chunk, stage)
 
 
-_Step = tuple[Action, Border | None]
+_Step = tuple[Action, StageBorder | None]
 
 
 def with_messages(
@@ -127,15 +127,15 @@ def _leaving(order: Sequence[Action], merged_backward: bool) -> list[Kind | None
     return kinds
 
 
-def _border(placement: Placement, ready: dict[Kind, list[bytearray]], kind: Kind, part: int) -> Border:
+def _border(placement: Placement, ready: dict[Kind, list[bytearray]], kind: Kind, part: int) -> StageBorder:
     step, send, receive = _MESSAGES[kind]
     target = part + step
     if not 0 <= target < len(placement.stages):
         # Nobody takes the result at the ends of the network.
-        return Border(bytearray(len(ready[kind][part])), None, send, receive, 0)
+        return StageBorder(bytearray(len(ready[kind][part])), None, send, receive, 0)
     peer = placement.stages[target]
     own = peer == placement.stages[part]
-    return Border(ready[kind][target], None if own else peer, send, receive, placement.chunks[target])
+    return StageBorder(ready[kind][target], None if own else peer, send, receive, placement.chunks[target])
 
 
 def _stuck(name: str, orders: Orders, place: Sequence[int]) -> ScheduleError:

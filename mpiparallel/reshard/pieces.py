@@ -42,14 +42,14 @@ def runs(piece: Piece, start: int, stop: int) -> Iterator[Piece]:
         yield from runs(piece[last], 0, tail)
 
 
-class Message(NamedTuple):
+class PackedMessage(NamedTuple):
     """What travels together: views of elements, and of which pieces of the stream they are."""
 
     pieces: slice
     views: list[Piece]
 
 
-def messages(pieces: Sequence[Piece], largest: int) -> Iterator[Message]:
+def messages(pieces: Sequence[Piece], largest: int) -> Iterator[PackedMessage]:
     """Yield the pieces of a stream as messages of at most ``largest`` bytes, or of one element where that is larger.
 
     Small pieces travel together, large ones alone or in runs. Both ends of a stream cut it alike, because all depends
@@ -60,7 +60,7 @@ def messages(pieces: Sequence[Piece], largest: int) -> Iterator[Message]:
     for index, piece in enumerate(pieces):
         alone = piece.nbytes > min(largest, _LARGE)
         if batch and (alone or length + piece.nbytes > largest):
-            yield Message(slice(index - len(batch), index), batch)
+            yield PackedMessage(slice(index - len(batch), index), batch)
             batch, length = [], 0
         if not alone:
             batch.append(piece)
@@ -68,9 +68,9 @@ def messages(pieces: Sequence[Piece], largest: int) -> Iterator[Message]:
             continue
         step = run_length(piece, max(1, largest // piece.itemsize))
         for start in range(0, piece.size, step):
-            yield Message(slice(index, index + 1), list(runs(piece, start, min(start + step, piece.size))))
+            yield PackedMessage(slice(index, index + 1), list(runs(piece, start, min(start + step, piece.size))))
     if batch:
-        yield Message(slice(len(pieces) - len(batch), len(pieces)), batch)
+        yield PackedMessage(slice(len(pieces) - len(batch), len(pieces)), batch)
 
 
 def run_length(piece: Piece, most: int) -> int:

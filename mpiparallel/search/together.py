@@ -65,7 +65,7 @@ def _described(configuration: ParallelConfiguration) -> Machine | None:
 def _decided_by_the_first(task: Task, communicator: Communicator) -> dict[Node, Strategy]:
     choices = choices_of(task.graph, task.given, task.configuration.device_num)
     names = ", ".join(choice.node.name for choice in choices)
-    communicator.start_meeting(f"strategies are searched for {names}")()
+    communicator.start_step_check(f"strategies are searched for {names}")()
     options = np.full(len(choices), _BY_RULES, np.int64)
     with failing_together(communicator, ConfigurationError):
         if communicator.rank == 0:

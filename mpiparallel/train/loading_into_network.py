@@ -14,7 +14,7 @@ from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
-from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.saved_draws import DRAWS, draws_in, go_on_from
 from mpiparallel.train.saved_slice import SavedSlice
 

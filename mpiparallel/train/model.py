@@ -18,15 +18,15 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.refusal import only
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
-from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.dataset_check import check_dataset
-from mpiparallel.train.elastic.proposal import Standing, Wish
+from mpiparallel.train.elastic.proposal import ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.feeding_arguments import check_counts, remark_on_feeding
 from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
 from mpiparallel.train.loaded_strategies import take_loaded_strategies
 from mpiparallel.train.loss_scale_manager import LossScaleManager
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.rank_folders import saved_folder
 from mpiparallel.train.resume import Resumption, resume
 from mpiparallel.train.strategy_files import write_strategy_file
@@ -225,8 +225,10 @@ class Model:
         run = self._run
         if run is not None and self.active:
             run.announce_reshard()
-        standing = Standing(self.step) if run is None else Standing(self.step, run.position(), run.check_data)
-        return self._session.move(Wish(strategy, ranks, retire, relabel, spawn, options), standing)
+        progress = (
+            TrainingProgress(self.step) if run is None else TrainingProgress(self.step, run.position(), run.check_data)
+        )
+        return self._session.move(ReshardRequest(strategy, ranks, retire, relabel, spawn, options), progress)
 
     def train(
         self,

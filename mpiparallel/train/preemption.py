@@ -4,7 +4,7 @@
 >>> from mpiparallel import Model, nn
 >>> from mpiparallel.dataset import NumpySlicesDataset
 >>> from mpiparallel.train import Callback, ModelCheckpoint
->>> class Notice(Callback):
+>>> class StepFlag(Callback):
 ...     def step_begin(self, run_context):
 ...         run_context.request_preemption()
 >>> def job(folder, *callbacks):
@@ -16,7 +16,7 @@
 ...     return found.step, model.step
 >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +ELLIPSIS
 ...     try:
-...         job(folder, Notice())
+...         job(folder, StepFlag())
 ...     except SystemExit as end:
 ...         print(end.code)
 ...     job(folder)
@@ -36,11 +36,11 @@ import numpy as np
 from mpiparallel.cluster.exit_codes import REQUEUE, SIGNALLED
 from mpiparallel.cluster.preemption_signal import preemption_handlers, preemption_signals, signal_that_came
 from mpiparallel.communication import world
-from mpiparallel.communication.notice import Notice
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.step_flag import StepFlag
 from mpiparallel.parallel.configuration import ParallelMode
-from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.callback.callback import RunContext
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.resume import Resumption
 
 
@@ -64,9 +64,9 @@ class Preempted(SystemExit):
 class Preemption:
     """What the ranks of one training know together of the signal: ``number`` is 0 until it is to end by it.
 
-    They tell each other as each step begins, with what they compare then anyway (`communication.notice`), so a signal
-    that comes during a step ends the training after the next one. A callback may request a preemption too; then it
-    counts as the first of the signals that are heeded.
+    They tell each other as each step begins, with what they compare then anyway (`communication.step_flag`), so a
+    signal that comes during a step ends the training after the next one. A callback may request a preemption too; then
+    it counts as the first of the signals that are heeded.
     """
 
     def __init__(self, run_context: RunContext) -> None:
@@ -76,26 +76,26 @@ class Preemption:
 
     def tell(self) -> None:
         """Have the ranks told what this one knows, with the step that comes."""
-        notice = self._notice()
-        if notice is not None:
+        step_flag = self._step_flag()
+        if step_flag is not None:
             # What was heard from a rank that has died since, or left, may not have come to all.
-            notice.own = max(self._own(), notice.heard)
+            step_flag.own = max(self._own(), step_flag.heard)
 
     def comes(self, known: int) -> bool:
         """Return, on all ranks alike and after each step, whether the training is to end with it.
 
         ``known`` is the number of one that all ranks know of already, or 0.
         """
-        notice = self._notice()
-        number = (self._own() if notice is None else notice.heard) or known
+        step_flag = self._step_flag()
+        number = (self._own() if step_flag is None else step_flag.heard) or known
         # One that is to stop anyway does so as it always does.
         self.number = 0 if self._context.get_stop_requested() else number
         return number > 0
 
-    def _notice(self) -> Notice | None:
+    def _step_flag(self) -> StepFlag | None:
         """Return what the ranks that go through their steps together tell each other; None for one that is alone."""
         alone = self._context.original_args().parallel_mode == ParallelMode.STAND_ALONE or not world.initialised()
-        return None if alone or world.current().size == 1 else world.current().notice
+        return None if alone or world.current().size == 1 else world.current().step_flag
 
     def _own(self) -> int:
         number = signal_that_came(self._handlers)
@@ -108,7 +108,7 @@ class Preemption:
         if resumed is not None:
             self._context.report_saved(resumed.step, resumed.folder)
         own, where = self._context.get_saved()
-        saved = own if self._notice() is None else _highest(own, world.current())
+        saved = own if self._step_flag() is None else _highest(own, world.current())
         end = _end(self.number, step, saved, where if own == saved else "files of another rank")
         if self._context.original_args().rank == 0:
             print(f"Model.train: {end.why}", flush=True)
@@ -134,8 +134,8 @@ def _end(number: int, step: int, saved: int, where: Any) -> Preempted:
 
 def known_to_any(communicator: Communicator) -> int:
     """Return the number of the signal that any member knows of; all of them call it."""
-    notice = world_or_alone().notice
-    return _highest(max(signal_that_came(), notice.own, notice.heard), communicator)
+    step_flag = world_or_alone().step_flag
+    return _highest(max(signal_that_came(), step_flag.own, step_flag.heard), communicator)
 
 
 def _highest(number: int, communicator: Communicator) -> int:

@@ -11,7 +11,7 @@ from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
 from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.train.announcement import announced, said_by_all, world_or_alone
+from mpiparallel.train.object_collectives import all_gather_object, broadcast_object, world_or_alone
 
 DEFAULT_FOLDER: Final = "checkpoints"
 """Where ranks save that work in one folder and name none."""
@@ -39,7 +39,7 @@ def rank_folders(
     """
     # The folder of the process, not links resolved: they may lead elsewhere on other hosts.
     own = str(from_root(directory)) if directory else None
-    said = said_by_all([own, str(Path.cwd()), str(known) if known else None], communicator)
+    said = all_gather_object([own, str(Path.cwd()), str(known) if known else None], communicator)
     working = [folder for _, folder, _ in said]
     default = Path(DEFAULT_FOLDER if len(set(working)) == 1 else "")
     named = [given or str(Path(folder) / default) for given, folder, _ in said]
@@ -74,4 +74,4 @@ def saved_folder(directory: str | Path, communicator: Communicator) -> Path:
     """
     root, own = rank_folders(directory, communicator)
     has_manifests = bool(own) and any(root.glob(f"*{MANIFEST_SUFFIX}"))
-    return Path(announced(str(root if has_manifests else root_of(folder_of(directory))), communicator))
+    return Path(broadcast_object(str(root if has_manifests else root_of(folder_of(directory))), communicator))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpiparallel.errors import CheckpointError
-from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.callback.callback import Callback, CallbackParameters
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint
-from mpiparallel.train.elastic.order import Order
-from mpiparallel.train.elastic.proposal import Standing
+from mpiparallel.train.elastic.leader_message import ReshardCommand
+from mpiparallel.train.elastic.proposal import TrainingProgress
 from mpiparallel.train.elastic.shrinking import told
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.resume import Resumption, resume
 from mpiparallel.train.training_record import facts_of
 from mpiparallel.train.training_session import TrainingSession
@@ -23,7 +23,7 @@ class Recovery:
     def __init__(self, session: TrainingSession, callbacks: Sequence[Callback]) -> None:
         self._session = session
         self._callbacks = callbacks
-        self._order: Order | None = None
+        self._command: ReshardCommand | None = None
         self._dead: tuple[int, ...] = ()
         self._source = ""
         self.shrinking = session.shrinking(self._commit)
@@ -31,7 +31,7 @@ class Recovery:
     @property
     def is_due(self) -> bool:
         """Whether this rank has met the other survivors, but does not train with them yet."""
-        return self._order is not None
+        return self._command is not None
 
     @property
     def survives(self) -> bool:
@@ -42,14 +42,14 @@ class Recovery:
         """Return whether all ranks live and have ended their training; all call it together."""
         return self.shrinking is None or self.shrinking.have_all_ended()
 
-    def meet(self, standing: Standing) -> Order | None:
+    def meet(self, progress: TrainingProgress) -> ReshardCommand | None:
         """Meet the other survivors, and return how they go on."""
         if self.shrinking is None:
             return None
-        order = self._order = self.shrinking.recover(standing)
-        self._dead += order.dead
-        self._session.step = order.step
-        return order
+        command = self._command = self.shrinking.recover(progress)
+        self._dead += command.dead
+        self._session.step = command.step
+        return command
 
     def load(self, parameters: CallbackParameters) -> Resumption | None:
         """Load the last checkpoint where that is how to go on; all that train call it together.
@@ -57,9 +57,9 @@ class Recovery:
         Raises CheckpointError on all of them where it cannot be read.
         """
         self._source = "slices of replicas"
-        if self._order is None or self.shrinking is None or not self._order.reloads:
+        if self._command is None or self.shrinking is None or not self._command.reloads:
             return None
-        session, (folder, prefix) = self._session, self._order.reloads
+        session, (folder, prefix) = self._session, self._command.reloads
         facts = facts_of(session.training, parameters.train_dataset, parameters.pieces)
         found = resume(Path(folder), prefix, parameters.sharded, facts, True, world_or_alone())
         if found is None:
@@ -71,10 +71,10 @@ class Recovery:
 
     def end(self, parameters: CallbackParameters) -> None:
         """Say, on the first rank, how the training goes on."""
-        self._order = None
+        self._command = None
         dead, self._dead = self._dead, ()
         if parameters.rank == 0:
-            count, spares = parameters.device_number, len(self._session.resharding.team.spares)
+            count, spares = parameters.device_number, len(self._session.resharding.membership.spares)
             who = "1 rank goes" if count == 1 else f"{count} ranks go"
             waiting = f"; {spares} more {'waits' if spares == 1 else 'wait'}" if spares else ""
             where = f"from step {self._session.step} ({self._source})"

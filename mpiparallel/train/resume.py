@@ -39,7 +39,7 @@ from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import CheckpointError
 from mpiparallel.freed_memory import give_back_freed_memory
-from mpiparallel.train.announcement import announced
+from mpiparallel.train.object_collectives import broadcast_object
 from mpiparallel.train.refilled_parameters import overwritable
 from mpiparallel.train.state import misfit, parameters_in, read_state, take_state
 from mpiparallel.train.training_record import TrainingRecord
@@ -145,7 +145,7 @@ def _names(folder: Path, prefix: str | None, communicator: Communicator) -> Iter
         if communicator.rank == 0 and folder.exists():
             entries = reversed(catalogue(folder, prefix))
             found = [(entry.name, entry.problem) for entry in sorted(entries, key=lambda entry: not entry.problem)]
-    yield from announced(found, communicator)
+    yield from broadcast_object(found, communicator)
 
 
 def _checked(

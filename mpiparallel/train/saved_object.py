@@ -15,7 +15,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.train.announcement import world_or_alone
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.whole_tensors import gathered
 
 Arrays = dict[str, NDArray[Any]]

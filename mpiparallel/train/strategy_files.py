@@ -18,7 +18,7 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.parallel.saved_strategies import saved_name
 from mpiparallel.remark import remark
-from mpiparallel.train.announcement import said_by_all
+from mpiparallel.train.object_collectives import all_gather_object
 
 
 def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration) -> StrategyRecord:
@@ -151,7 +151,7 @@ def group_file_of_rank(path: str, communicator: Communicator) -> str:
 
     The others then write ``<stem>_rank_<r>`` beside it. All ranks call it together.
     """
-    rank, places = communicator.rank, said_by_all(str(from_root(path)), communicator)
+    rank, places = communicator.rank, all_gather_object(str(from_root(path)), communicator)
     if len(set(places)) == len(places):
         return path
     own = Path(path)

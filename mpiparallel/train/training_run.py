@@ -20,9 +20,16 @@ from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.callback.moment import Moment
 from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.fed_data import FedData
-from mpiparallel.train.elastic.order import Ending, Farewell, Growth, Message, Order, error_of
-from mpiparallel.train.elastic.proposal import Standing
-from mpiparallel.train.elastic.team import is_awaited
+from mpiparallel.train.elastic.leader_message import (
+    LeaderMessage,
+    ReshardCommand,
+    Shutdown,
+    SpawnRequest,
+    TrainingEnd,
+    error_of,
+)
+from mpiparallel.train.elastic.membership import is_awaited
+from mpiparallel.train.elastic.proposal import TrainingProgress
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.preemption import Preempted, Preemption
 from mpiparallel.train.recovery import Recovery
@@ -167,9 +174,9 @@ class TrainingRun:
                 raise
         self._close()
         self._callbacks.at(Moment.RANKS_LOST, self._context)
-        standing = Standing(self._session.step, self._place(), self.check_data)
-        order = self._recovery.meet(standing)
-        self._take_position((order and order.position) or {})
+        progress = TrainingProgress(self._session.step, self._place(), self.check_data)
+        command = self._recovery.meet(progress)
+        self._take_position((command and command.position) or {})
         return False
 
     def announce_reshard(self) -> None:
@@ -185,21 +192,21 @@ class TrainingRun:
         """Sleep until this rank is called, or until the training ends; return whether it is called."""
         while True:
             message = self._session.resharding.hear()
-            if isinstance(message, Farewell):
+            if isinstance(message, Shutdown):
                 return False
-            if isinstance(message, Ending):
+            if isinstance(message, TrainingEnd):
                 if message.error:
                     raise error_of(message)
                 return False
             if self._heeds(message):
                 return self._session.active
 
-    def _heeds(self, message: Message) -> bool:
+    def _heeds(self, message: LeaderMessage) -> bool:
         """Do what those who train ask for; return whether this rank does not wait any longer."""
         try:
-            if isinstance(message, Growth):
+            if isinstance(message, SpawnRequest):
                 message = self._session.resharding.grow(message)
-            if not isinstance(message, Order):
+            if not isinstance(message, ReshardCommand):
                 return False
             self._session.follow(message)
         except RankFailureError:

@@ -18,13 +18,13 @@ from mpiparallel.nn.wrap.own_training import OwnTraining
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.reshard.report import ReshardReport
-from mpiparallel.train.announcement import world_or_alone
-from mpiparallel.train.elastic.order import Order
-from mpiparallel.train.elastic.proposal import Networks, Standing, Wish
+from mpiparallel.train.elastic.leader_message import ReshardCommand
+from mpiparallel.train.elastic.membership import Membership
+from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
-from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.loaded_strategies import check_loaded_strategies
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.resume import Resumption
 from mpiparallel.train.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
 
@@ -65,7 +65,7 @@ class TrainingSession:
     def resharding(self) -> Resharding:
         """Who trains and who waits, and how that changes."""
         if self._resharding is None:
-            self._resharding = Resharding(self._networks, Team.of_current_world())
+            self._resharding = Resharding(self._networks, Membership.of_current_world())
         return self._resharding
 
     @property
@@ -75,22 +75,22 @@ class TrainingSession:
     @property
     def active(self) -> bool:
         """Whether this rank trains."""
-        return self._resharding is None or self._resharding.team.active
+        return self._resharding is None or self._resharding.membership.active
 
     @property
     def has_left(self) -> bool:
         """Whether this rank has left the job."""
-        return self._resharding is not None and self._resharding.team.has_left
+        return self._resharding is not None and self._resharding.membership.has_left
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that train, by the numbers that they had when the job began, in the order of their new ranks."""
-        return (Team.of_current_world() if self._resharding is None else self._resharding.team).ranks
+        return (Membership.of_current_world() if self._resharding is None else self._resharding.membership).ranks
 
     @property
     def generation(self) -> int:
         """How many times the training has moved."""
-        return 0 if self._resharding is None else self._resharding.team.generation
+        return 0 if self._resharding is None else self._resharding.membership.generation
 
     def check_active(self, method: str) -> None:
         """Raise ConfigurationError where this rank does not train, and so cannot run ``method``."""
@@ -100,15 +100,15 @@ class TrainingSession:
                 "it where model.active is true, or reshard to this rank first"
             )
 
-    def move(self, wish: Wish, standing: Standing) -> ReshardReport:
+    def move(self, request: ReshardRequest, progress: TrainingProgress) -> ReshardReport:
         """Move the training as a user has asked; all ranks call it together."""
-        report = self.resharding.ask(wish, standing)
+        report = self.resharding.ask(request, progress)
         self._take_step()
         return report
 
-    def follow(self, order: Order) -> None:
+    def follow(self, command: ReshardCommand) -> None:
         """Take part, as a rank that waits, in a reshard that those who train have ordered."""
-        self.resharding.carry_out(order)
+        self.resharding.carry_out(command)
         self._take_step()
 
     def _take_step(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from mpiparallel.cluster.fault_plan import FaultPlan
 from mpiparallel.communication import init
-from mpiparallel.communication.chaos import FaultSchedule
+from mpiparallel.communication.fault_injection import FaultSchedule
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.world import current
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -84,7 +84,7 @@ def main() -> None:
                 (notes / "struck").write_text(f"{time.time()}")
                 if kind in BY_ITSELF:
                     BY_ITSELF[kind]()
-                faults.strike(1, name, world)  # the line of the fault
+                faults.inject(1, name, world)  # the line of the fault
             elif now and moment == "in":
                 time.sleep(HEAD_START)
             call(world, folder, step)

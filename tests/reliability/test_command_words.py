@@ -28,7 +28,7 @@ from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import consultation
 from mpiparallel.launch.job.installation import Installation
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
-from mpiparallel.launch.watching.outcome import Outcome
+from mpiparallel.launch.watching.job_outcome import JobOutcome
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.conformance.saved_checkpoint import LAYOUTS, save
@@ -112,7 +112,7 @@ def _start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     installation = Installation("openmpi", "Open MPI v5", "mpirun")
     for module in (run, demo):
         monkeypatch.setattr(module, "find_installation", lambda *_: installation)
-        monkeypatch.setattr(module, "supervise", lambda *_: Outcome(1, "the job was not started"))
+        monkeypatch.setattr(module, "supervise", lambda *_: JobOutcome(1, "the job was not started"))
     monkeypatch.setattr("mpiparallel.launch.slurm.make.mpi_library", lambda: "Open MPI v5")
     monkeypatch.setattr(consultation, "CHECKS", [check for check in consultation.CHECKS if "folders" in str(check)])
     monkeypatch.setattr(consultation, "examine_hosts", lambda *_: [])

@@ -25,7 +25,7 @@ class Extent(NamedTuple):
     nbytes: int
 
 
-class StoredArray(NamedTuple):
+class ExtentArray(NamedTuple):
     """An array in a file: its elements in C order, little-endian, over all extents.
 
     Where it is ``widened``, the file has bfloat16 and ``info`` float32.
@@ -40,7 +40,7 @@ class ExtentFile:
     """An ``ArrayFile`` whose arrays are at known places; it owns ``descriptor``. Several threads may fill at once."""
 
     def __init__(
-        self, path: Path, descriptor: int, stored: Mapping[str, StoredArray], attributes: Mapping[str, Attribute]
+        self, path: Path, descriptor: int, stored: Mapping[str, ExtentArray], attributes: Mapping[str, Attribute]
     ) -> None:
         self.path = path
         self.arrays: Mapping[str, TensorSpec] = {name: item.info for name, item in stored.items()}
@@ -75,7 +75,7 @@ class ExtentFile:
     ) -> None:
         self.close()
 
-    def _fill_widened(self, name: str, stored: StoredArray, first: int, target: NDArray[Any]) -> None:
+    def _fill_widened(self, name: str, stored: ExtentArray, first: int, target: NDArray[Any]) -> None:
         """Give each bfloat16 the 16 zero bits that make it the same number in float32."""
         for start in range(0, target.size, _WIDENED_AT_ONCE):
             halves = np.empty(min(_WIDENED_AT_ONCE, target.size - start), np.uint16)

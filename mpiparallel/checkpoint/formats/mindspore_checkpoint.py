@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.array_file import Attribute, NamedArrays
 from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
-from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
-from mpiparallel.checkpoint.formats.mindspore_message import Value, head_of_value, read_values
+from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
+from mpiparallel.checkpoint.formats.mindspore_message import CheckpointValue, head_of_value, read_values
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.tensor_spec import TensorSpec
@@ -52,7 +52,7 @@ class MindsporeCheckpoint(ExtentFile):
         self,
         path: Path,
         descriptor: int,
-        stored: Mapping[str, StoredArray],
+        stored: Mapping[str, ExtentArray],
         attributes: Mapping[str, Attribute],
         unchecked: tuple[int, int] | None,
     ) -> None:
@@ -90,7 +90,7 @@ def open_mindspore_checkpoint(path: Path, bfloat16_as_float32: bool = False) -> 
         descriptor = open_regular(path)
         try:
             length, expected = _tail(path, descriptor)
-            stored: dict[str, StoredArray] = {}
+            stored: dict[str, ExtentArray] = {}
             attributes: dict[str, Attribute] = {}
             for first, extents in _tensors(path, read_values(path, descriptor, length)):
                 name = check_name(path, first.tag)
@@ -199,9 +199,9 @@ def _checksum(path: Path, descriptor: int, length: int) -> int:
     return checksum
 
 
-def _tensors(path: Path, values: Iterator[Value]) -> Iterator[tuple[Value, tuple[Extent, ...]]]:
+def _tensors(path: Path, values: Iterator[CheckpointValue]) -> Iterator[tuple[CheckpointValue, tuple[Extent, ...]]]:
     """Yield the first value of each tensor with the extents of all its values, which follow one another."""
-    first: Value | None = None
+    first: CheckpointValue | None = None
     extents: list[Extent] = []
     for value in values:
         if first and first.tag == value.tag:
@@ -216,7 +216,7 @@ def _tensors(path: Path, values: Iterator[Value]) -> Iterator[tuple[Value, tuple
         yield first, tuple(extents)
 
 
-def _stored(path: Path, value: Value, extents: tuple[Extent, ...], bfloat16_as_float32: bool) -> StoredArray:
+def _stored(path: Path, value: CheckpointValue, extents: tuple[Extent, ...], bfloat16_as_float32: bool) -> ExtentArray:
     where = f'{path}: tensor "{value.tag}"'
     widened = value.tensor_type == _BFLOAT16
     if widened and not bfloat16_as_float32:
@@ -235,7 +235,7 @@ def _stored(path: Path, value: Value, extents: tuple[Extent, ...], bfloat16_as_f
             f"{where} has {nbytes} bytes, but its {value.tensor_type} {shape} needs {prod(shape) * itemsize}: "
             "it was cut short, or occurs twice; restore the file"
         )
-    return StoredArray(TensorSpec(shape, dtype), extents, widened)
+    return ExtentArray(TensorSpec(shape, dtype), extents, widened)
 
 
 def _text(path: Path, descriptor: int, name: str, extents: tuple[Extent, ...]) -> str:

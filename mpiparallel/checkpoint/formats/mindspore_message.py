@@ -31,7 +31,7 @@ _MAP_TENSOR = _CONTENT = 0x1A
 _DIM = 0x08
 
 
-class Value(NamedTuple):
+class CheckpointValue(NamedTuple):
     """One value of a checkpoint: all of a tensor, or as many of its bytes as fit in one message."""
 
     tag: str
@@ -53,7 +53,7 @@ def head_of_value(tag: str, dims: tuple[int, ...], tensor_type: str, nbytes: int
     return bytes([_VALUE]) + _varint(len(value) + nbytes) + value
 
 
-def read_values(path: Path, descriptor: int, length: int) -> Iterator[Value]:
+def read_values(path: Path, descriptor: int, length: int) -> Iterator[CheckpointValue]:
     """Yield the values in the first ``length`` bytes of a file; no content is read.
 
     Raises ``CheckpointError`` at the first byte that MindSpore would not have written, ``OSError`` if reading fails.
@@ -67,7 +67,7 @@ def read_values(path: Path, descriptor: int, length: int) -> Iterator[Value]:
         yield _read_value(reader, length)
 
 
-def _read_value(reader: _Reader, length: int) -> Value:
+def _read_value(reader: _Reader, length: int) -> CheckpointValue:
     reader.expect(_VALUE, "a value")
     end = reader.end_of_part(length)
     reader.expect(_TAG, "its tag")
@@ -90,7 +90,7 @@ def _read_value(reader: _Reader, length: int) -> Value:
         raise reader.refusal(f'"{tag}" has something after its content')
     content = Extent(reader.position, end - reader.position)
     reader.position = end
-    return Value(tag, tuple(dims), kind, content)
+    return CheckpointValue(tag, tuple(dims), kind, content)
 
 
 class _Reader:

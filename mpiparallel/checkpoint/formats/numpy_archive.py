@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import Attribute, NamedArrays, info_in, read_array
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
-from mpiparallel.checkpoint.formats.extent_file import ExtentFile, StoredArray, check_bools, check_span, read_at
+from mpiparallel.checkpoint.formats.extent_file import ExtentArray, ExtentFile, check_bools, check_span, read_at
 from mpiparallel.checkpoint.formats.numpy_header import LONGEST_HEADER, check_dtype, parse_header
 from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, check_member_name, read_directory
 from mpiparallel.checkpoint.regular_file import open_regular
@@ -52,7 +52,7 @@ class NumpyArchive(ExtentFile):
         infos: Mapping[str, TensorSpec],
         items: Mapping[str, _Item],
     ) -> None:
-        super().__init__(path, descriptor, {name: StoredArray(info, ()) for name, info in infos.items()}, {})
+        super().__init__(path, descriptor, {name: ExtentArray(info, ()) for name, info in infos.items()}, {})
         self._items = items
         self._verified: set[str] = set()
 

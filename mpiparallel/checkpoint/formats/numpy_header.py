@@ -26,7 +26,7 @@ _DTYPES = frozenset("?bhilqBHILQefdFD")
 _MOST_DIMS = 32
 
 
-class Header(NamedTuple):
+class NumpyHeader(NamedTuple):
     """What a header of ``length`` bytes says of the array behind it."""
 
     info: TensorSpec
@@ -34,7 +34,7 @@ class Header(NamedTuple):
     length: int
 
 
-def parse_header(where: str, content: bytes) -> Header:
+def parse_header(where: str, content: bytes) -> NumpyHeader:
     """Return the header that ``content`` begins with.
 
     Raises ``CheckpointError``, which begins with ``where``, if there is none or the dtype is not one of ours.
@@ -53,7 +53,7 @@ def parse_header(where: str, content: bytes) -> Header:
         or not all(type(extent) is int and extent >= 0 for extent in shape)
     ):
         raise CheckpointError(f"{where} has shape {str(shape)[:80]}; restore it")
-    return Header(TensorSpec(shape, _dtype(where, found["descr"])), order and len(shape) > 1, length)
+    return NumpyHeader(TensorSpec(shape, _dtype(where, found["descr"])), order and len(shape) > 1, length)
 
 
 def check_dtype(where: str, dtype: np.dtype[Any]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from mpiparallel.checkpoint.array_file import Attribute, NamedArrays
 from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
-from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentFile, StoredArray, read_at
+from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
 from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
 from mpiparallel.tensor_spec import TensorSpec
@@ -148,7 +148,7 @@ def _attributes(path: Path, metadata: Any) -> dict[str, Attribute]:
     return {check_name(path, name): value for name, value in metadata.items()}
 
 
-def _stored(path: Path, name: str, entry: Any, start: int, length: int, bfloat16_as_float32: bool) -> StoredArray:
+def _stored(path: Path, name: str, entry: Any, start: int, length: int, bfloat16_as_float32: bool) -> ExtentArray:
     where = f'{path}: array "{name}"'
     if not isinstance(entry, dict) or entry.keys() != _FIELDS:
         raise CheckpointError(f"{where}: its entry has not just {', '.join(sorted(_FIELDS))}; restore the file")
@@ -169,7 +169,7 @@ def _stored(path: Path, name: str, entry: Any, start: int, length: int, bfloat16
             f"{where} has {nbytes} bytes, but its offsets are {offsets} of {length}; the file was cut short or is "
             "damaged: restore it"
         )
-    return StoredArray(TensorSpec(tuple(shape), dtype), (Extent(start + offsets[0], nbytes),), widened)
+    return ExtentArray(TensorSpec(tuple(shape), dtype), (Extent(start + offsets[0], nbytes),), widened)
 
 
 def _are_sizes(numbers: Any, most: int) -> bool:
@@ -180,7 +180,7 @@ def _are_sizes(numbers: Any, most: int) -> bool:
     )
 
 
-def _check_cover(path: Path, stored: Mapping[str, StoredArray], start: int, length: int) -> None:
+def _check_cover(path: Path, stored: Mapping[str, ExtentArray], start: int, length: int) -> None:
     """Raise ``CheckpointError`` unless the arrays follow one another from ``start`` to the end of the file."""
     end = start
     for offset, nbytes in sorted(item.extents[0] for item in stored.values()):

@@ -15,9 +15,9 @@ from mpiparallel.checkpoint.durable_file import write_at
 from mpiparallel.checkpoint.formats.array_stream import replacing_with
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
 from mpiparallel.checkpoint.regular_file import check_folder
-from mpiparallel.checkpoint.shard.index import Place
+from mpiparallel.checkpoint.shard.index import ArrayLocation
 from mpiparallel.checkpoint.shard.reader import open_shard
-from mpiparallel.checkpoint.shard.virtual_skeleton import Piece, VirtualTensor, lay_out_virtual
+from mpiparallel.checkpoint.shard.virtual_skeleton import VirtualSource, VirtualTensor, lay_out_virtual
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
@@ -29,7 +29,7 @@ class _Shard(NamedTuple):
     """What an index must know of a shard: its file, where each array is, and how long the shared datasets are."""
 
     file: str
-    places: Mapping[str, Place]
+    places: Mapping[str, ArrayLocation]
     lengths: Mapping[str, int]
 
 
@@ -90,7 +90,7 @@ def _shard(root: Path, entry: ShardEntry, base: Path) -> _Shard:
     return _Shard(os.path.relpath(path, base), places, lengths)
 
 
-def _pieces(name: str, layout: Layout, shards: Mapping[int, _Shard], reasons: Mapping[int, str]) -> list[Piece]:
+def _pieces(name: str, layout: Layout, shards: Mapping[int, _Shard], reasons: Mapping[int, str]) -> list[VirtualSource]:
     pieces = []
     for parts in layout.parts_over(Box.whole(layout.global_shape)):
         ranks = [layout.rank_at(parts, replica) for replica in range(layout.replica_count)]
@@ -101,5 +101,5 @@ def _pieces(name: str, layout: Layout, shards: Mapping[int, _Shard], reasons: Ma
             raise CheckpointError(f'tensor "{name}", {box}: no shard has it ({why}); run mpiparallel ckpt recover')
         place = holder.places[name]
         shape = (holder.lengths[place.dataset],) if place.dataset.startswith("%") else box.shape
-        pieces.append(Piece(box, holder.file, place.dataset, shape, place.first))
+        pieces.append(VirtualSource(box, holder.file, place.dataset, shape, place.first))
     return pieces

@@ -21,7 +21,7 @@ _LEAST_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True)
-class Piece:
+class ReadPiece:
     """Whole rows of a slice in a file, from its element ``first`` on: ``box`` counts elements of the global tensor.
 
     ``takers`` are the ranks that hold an element of it afterwards; ``own`` what this rank does, None for nothing: then
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
     """
 
     tensor: str
-    piece: Piece
+    piece: ReadPiece
     reader: int
     nbytes: int
     offset: int
@@ -75,7 +75,7 @@ class ReadingPlan:
     ) -> None:
         self._rank, self._size, self._wave_bytes = rank, size, wave_bytes
         self._loads = [0] * size
-        self._known: dict[Any, list[Piece]] = {}
+        self._known: dict[Any, list[ReadPiece]] = {}
         self.waves: list[Wave] = []
         self.shown_bytes = 0
         self._fill_waves(stored, targets)
@@ -107,13 +107,13 @@ class ReadingPlan:
         self.waves.append(wave)
         self.shown_bytes = max(self.shown_bytes, *shown)
 
-    def _pieces(self, tensor: StoredTensor, target: Layout) -> list[Piece]:
+    def _pieces(self, tensor: StoredTensor, target: Layout) -> list[ReadPiece]:
         key = (tensor.layout, target, tensor.dtype.itemsize)
         if key not in self._known:
             self._known[key] = list(self._cut(tensor, target))
         return self._known[key]
 
-    def _cut(self, tensor: StoredTensor, target: Layout) -> Iterator[Piece]:
+    def _cut(self, tensor: StoredTensor, target: Layout) -> Iterator[ReadPiece]:
         """Yield the pieces in which the slices of a tensor are read, none of them empty."""
         layout = tensor.layout
         own = target.box(self._rank) if self._rank in target.devices else None
@@ -130,7 +130,7 @@ class ReadingPlan:
                 first, stop = part_bounds(rows, min(count, rows), index)
                 box = _rows(held, first, stop)
                 wanted = None if own is None else own.intersection(box)
-                piece = Piece(parts, box, first * row, _takers(target, box), wanted)
+                piece = ReadPiece(parts, box, first * row, _takers(target, box), wanted)
                 if own is not None and wanted is not None:
                     piece = replace(piece, target=index_of(wanted, own), place=index_of(wanted, box))
                 yield piece

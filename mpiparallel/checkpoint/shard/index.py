@@ -40,7 +40,7 @@ _VERSION = 1
 FOOTER_LENGTH = _FOOTER.size + 8
 
 
-class Place(NamedTuple):
+class ArrayLocation(NamedTuple):
     """Where an array is: from element ``first`` of HDF5 dataset ``dataset`` on, at byte ``offset`` of the file."""
 
     dataset: str
@@ -52,7 +52,7 @@ class StoredArray(NamedTuple):
     """An array in a shard; ``table`` are the digests of its blocks."""
 
     info: TensorSpec
-    place: Place
+    place: ArrayLocation
     table: bytes
 
     @property
@@ -68,7 +68,7 @@ class IndexDraft:
     """
 
     def __init__(
-        self, attributes: Mapping[str, Attribute], infos: Mapping[str, TensorSpec], places: Mapping[str, Place]
+        self, attributes: Mapping[str, Attribute], infos: Mapping[str, TensorSpec], places: Mapping[str, ArrayLocation]
     ) -> None:
         attributes_text = json.dumps(attributes, separators=(",", ":"))
         self._start = f'{{"format":"{_FORMAT}","attributes":{attributes_text},"skeleton":"'
@@ -183,7 +183,7 @@ def _item_count(content: bytes | bytearray) -> int:
     return sum(map(content.count, (b",", b"[", b"{")))
 
 
-def _described(name: str, info: TensorSpec, place: Place) -> str:
+def _described(name: str, info: TensorSpec, place: ArrayLocation) -> str:
     """Return the JSON of an array up to its digests."""
     shape = list(map(int, info.shape))
     return (
@@ -216,7 +216,7 @@ def _stored(entries: Iterable[object]) -> Iterator[tuple[str, StoredArray]]:
             raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.byte_count} bytes')
         if first < 0 or offset < 0 or not dataset.isprintable():
             raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
-        yield name, StoredArray(info, Place(dataset, first, offset), table)
+        yield name, StoredArray(info, ArrayLocation(dataset, first, offset), table)
 
 
 def _fields(described: object, what: str, kinds: Mapping[str, type]) -> list[Any]:

@@ -19,9 +19,9 @@ from mpiparallel.checkpoint.shard.block_digest import BLOCK, block_count, digest
 from mpiparallel.checkpoint.shard.index import (
     FOOTER_LENGTH,
     MAX_INDEX_LENGTH,
+    ArrayLocation,
     Footer,
     Index,
-    Place,
     gaps,
 )
 from mpiparallel.errors import CheckpointError, reason
@@ -72,7 +72,7 @@ class ShardFile:
         self.arrays: Mapping[str, TensorSpec] = {name: stored.info for name, stored in index.arrays.items()}
         self.digests: Mapping[str, str] = {name: digest_of(stored.table) for name, stored in index.arrays.items()}
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> ArrayLocation:
         """Return where an array is. Raises ``CheckpointError`` if there is none of that name."""
         info_in(self, name)
         return self._stored[name].place

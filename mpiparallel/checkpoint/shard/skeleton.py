@@ -14,7 +14,7 @@ from urllib.parse import quote
 import h5py
 import numpy as np
 
-from mpiparallel.checkpoint.shard.index import Place
+from mpiparallel.checkpoint.shard.index import ArrayLocation
 from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
 from mpiparallel.tensor_spec import TensorSpec
 
@@ -29,7 +29,7 @@ class Skeleton(NamedTuple):
     """All of a shard but the bytes of its arrays, its index and its footer."""
 
     image: SparseImage
-    places: Mapping[str, Place]
+    places: Mapping[str, ArrayLocation]
     index_offset: int
 
     @property
@@ -38,12 +38,12 @@ class Skeleton(NamedTuple):
         return self.image.seek(0, os.SEEK_END)
 
 
-def lay_out(infos: Mapping[str, TensorSpec], index_length: Callable[[Mapping[str, Place]], int]) -> Skeleton:
+def lay_out(infos: Mapping[str, TensorSpec], index_length: Callable[[Mapping[str, ArrayLocation]], int]) -> Skeleton:
     """Return the HDF5 for arrays of ``infos`` and for an index whose length depends on the places of the arrays.
 
     An array of at least 64 KiB is a dataset; smaller ones follow one another in a dataset for each dtype.
     """
-    image, places = SparseImage(), dict[str, Place]()
+    image, places = SparseImage(), dict[str, ArrayLocation]()
     fused = _fused(infos)
     large = {name: info for name, info in infos.items() if info.byte_count >= FUSED_LENGTH}
     with _image_file(image) as file:
@@ -53,7 +53,7 @@ def lay_out(infos: Mapping[str, TensorSpec], index_length: Callable[[Mapping[str
             places.update(_fused_places(key, datasets.allocate(key, (size,), dtype), members))
         for name, info in large.items():
             key = dataset_name(name)
-            places[name] = Place(key, 0, datasets.allocate(key, info.shape, info.dtype))
+            places[name] = ArrayLocation(key, 0, datasets.allocate(key, info.shape, info.dtype))
         index_offset = datasets.allocate(INDEX_DATASET, (index_length(places),), np.dtype(np.uint8))
     return Skeleton(image, places, index_offset)
 
@@ -92,10 +92,10 @@ def _fused(infos: Mapping[str, TensorSpec]) -> dict[str, dict[str, TensorSpec]]:
     return fused
 
 
-def _fused_places(key: str, offset: int, members: Mapping[str, TensorSpec]) -> dict[str, Place]:
+def _fused_places(key: str, offset: int, members: Mapping[str, TensorSpec]) -> dict[str, ArrayLocation]:
     places, first = {}, 0
     for name, info in members.items():
-        places[name] = Place(key, first, offset + first * info.dtype.itemsize if info.size else 0)
+        places[name] = ArrayLocation(key, first, offset + first * info.dtype.itemsize if info.size else 0)
         first += info.size
     return places
 

@@ -17,7 +17,7 @@ from mpiparallel.layout.box import Box
 from mpiparallel.tensor_spec import TensorSpec
 
 
-class Piece(NamedTuple):
+class VirtualSource(NamedTuple):
     """Where the elements of ``box`` of a tensor are: from ``first`` on in a ``dataset`` of ``shape`` of a ``file``.
 
     The dataset has the shape of the box and ``first`` is 0, or it has one dim.
@@ -34,7 +34,7 @@ class VirtualTensor(NamedTuple):
     """A tensor made of pieces, or of a ``value`` that is copied, as HDF5 has no virtual scalars."""
 
     info: TensorSpec
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[VirtualSource] = ()
     value: NDArray[Any] | None = None
 
 

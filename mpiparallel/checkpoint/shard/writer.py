@@ -15,9 +15,9 @@ from mpiparallel.checkpoint.durable_file import replacing, write_at
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, BlockTable, digest_of, small_table
 from mpiparallel.checkpoint.shard.index import (
     FOOTER_LENGTH,
+    ArrayLocation,
     Footer,
     IndexDraft,
-    Place,
     check_attribute,
     check_info,
     check_name,
@@ -106,7 +106,7 @@ def _lay_out(
 ) -> tuple[Skeleton, IndexDraft]:
     drafts = []
 
-    def index_length(places: Mapping[str, Place]) -> int:
+    def index_length(places: Mapping[str, ArrayLocation]) -> int:
         drafts.append(IndexDraft(attributes, infos, places))
         return drafts[0].length
 
@@ -137,7 +137,7 @@ def _matching(
 
 
 def _write_arrays(
-    descriptor: int, places: Mapping[str, Place], arrays: Iterator[tuple[str, NDArray[Any]]]
+    descriptor: int, places: Mapping[str, ArrayLocation], arrays: Iterator[tuple[str, NDArray[Any]]]
 ) -> dict[str, bytes]:
     """Write the arrays and return their tables."""
     tables, runs = {}, dict[str, _Run]()

@@ -25,7 +25,7 @@ _SUFFIXES: Final = (".ckpt", ".json")
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageParameters:
     """The parameters of one pipeline stage, by their own names, and the ranks it is on."""
 
     items: Mapping[str, LayoutItem]
@@ -101,7 +101,7 @@ def merge_records(records: Mapping[Path, StrategyRecord]) -> StrategyRecord:
     return StrategyRecord(layouts, strategies, MERGED_STAGE)
 
 
-def stages_of(record: StrategyRecord) -> tuple[Stage, ...]:
+def stages_of(record: StrategyRecord) -> tuple[StageParameters, ...]:
     """Return the pipeline stages that a record tells of, each on its ranks; one where it is not merged.
 
     Only where ``current_stage`` says that a file is merged is a name split, at its first ``-``. Raises
@@ -111,11 +111,11 @@ def stages_of(record: StrategyRecord) -> tuple[Stage, ...]:
     >>> [(list(stage.items), stage.ranks) for stage in stages_of(merged)]
     [(['a'], range(0, 4)), (['b-c'], range(4, 6))]
     """
-    stages: list[Stage] = []
+    stages: list[StageParameters] = []
     for number, items in enumerate(_by_stage(record)):
         with about(f"stage {number}"):
             first = stages[-1].ranks.stop if stages else 0
-            stages.append(Stage(items, range(first, first + _device_count(items))))
+            stages.append(StageParameters(items, range(first, first + _device_count(items))))
     return tuple(stages)
 
 

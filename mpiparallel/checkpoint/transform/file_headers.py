@@ -17,25 +17,25 @@ from mpiparallel.errors import CheckpointError
 from mpiparallel.tensor_spec import TensorSpec
 
 Opener = Callable[[], ArrayFile]
-Headers = Mapping[int, "Header"]
+Headers = Mapping[int, "FileHeader"]
 
 
 @dataclass(frozen=True)
-class Header:
+class FileHeader:
     """The arrays of one file by name, and what else it tells."""
 
     arrays: Mapping[str, TensorSpec]
     attributes: Mapping[str, Attribute]
 
 
-def read_headers(openers: Mapping[int, Opener]) -> tuple[dict[int, Header], dict[int, str]]:
+def read_headers(openers: Mapping[int, Opener]) -> tuple[dict[int, FileHeader], dict[int, str]]:
     """Return what the file of each rank says, and for each that is of no use why."""
-    headers: dict[int, Header] = {}
+    headers: dict[int, FileHeader] = {}
     problems: dict[int, str] = {}
     for rank, opener in sorted(openers.items()):
         try:
             with opener() as file:
-                headers[rank] = Header(dict(file.arrays), dict(file.attributes))
+                headers[rank] = FileHeader(dict(file.arrays), dict(file.attributes))
         except (CheckpointError, OSError) as error:
             problems[rank] = str(error)
     return headers, problems
@@ -56,7 +56,7 @@ def manifest_of(folder: Path, file: Path) -> Manifest | None:
     return manifest if file in named or file.suffix == FORMATS["h5"].suffix else None
 
 
-def told_beside(files: Mapping[int, Path]) -> tuple[dict[str, tuple[int, ...]], dict[int, Header]]:
+def told_beside(files: Mapping[int, Path]) -> tuple[dict[str, tuple[int, ...]], dict[int, FileHeader]]:
     """Return the global shapes in the manifest of the files of some ranks, or without one the headers of all others.
 
     From a few slices alone it cannot be told whether a dim is cut evenly. Nothing is told where the files do not lie in

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import lcm
 from pathlib import Path
 
-from mpiparallel.checkpoint.strategy.merged import Stage
+from mpiparallel.checkpoint.strategy.merged import StageParameters
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
 from mpiparallel.checkpoint.transform.source_state import holders
 from mpiparallel.checkpoint.transform.stored_layout import cuts_of, stored_layout
@@ -84,7 +84,7 @@ def check_rank(rank_id: int, target: Target) -> None:
         raise ConfigurationError(f"rank_id is {rank_id!r}; the target strategy has ranks 0 to {target.rank_count - 1}")
 
 
-def _layouts(source: Sequence[Stage], target: Target) -> Iterator[tuple[str, Layout]]:
+def _layouts(source: Sequence[StageParameters], target: Target) -> Iterator[tuple[str, Layout]]:
     seen = set()
     for stage in source:
         for name, item in stage.items.items():

@@ -17,7 +17,7 @@ from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.stored_state import Parts, StoredState, StoredTensor
-from mpiparallel.checkpoint.strategy.merged import Stage
+from mpiparallel.checkpoint.strategy.merged import StageParameters
 from mpiparallel.checkpoint.transform.checkpoint_files import check_one_format
 from mpiparallel.checkpoint.transform.file_headers import (
     Headers,
@@ -95,7 +95,9 @@ def holders(layout: Layout, parts: Parts) -> list[int]:
     return [layout.rank_at(parts, replica) for replica in range(layout.replica_count)]
 
 
-def open_source(files: Mapping[int, Path], stages: Sequence[Stage], folder: Path | None = None) -> SourceState:
+def open_source(
+    files: Mapping[int, Path], stages: Sequence[StageParameters], folder: Path | None = None
+) -> SourceState:
     """Return the state in the files of ranks, cut as the pipeline stages of a strategy say.
 
     With ``folder`` they should be all: a rank without one has a problem. Where a manifest in ``folder`` names them, it
@@ -116,7 +118,7 @@ def open_source(files: Mapping[int, Path], stages: Sequence[Stage], folder: Path
 
 
 def _cut_by(
-    stages: Sequence[Stage], files: Mapping[int, Path], shapes: Mapping[str, tuple[int, ...]], beside: Headers
+    stages: Sequence[StageParameters], files: Mapping[int, Path], shapes: Mapping[str, tuple[int, ...]], beside: Headers
 ) -> SourceState:
     """Return the state as ``stages`` cut it; ``shapes`` and the headers ``beside`` tell more of how long dims are."""
     rank_count = stages[-1].ranks.stop
@@ -157,7 +159,7 @@ def _check_some(headers: Headers, problems: Mapping[int, str]) -> None:
         raise TransformError(f"no file can be read: {'; '.join(list(problems.values())[:_PROBLEMS_SHOWN])}")
 
 
-def _committed(folder: Path, manifest: Manifest, stages: Sequence[Stage]) -> SourceState:
+def _committed(folder: Path, manifest: Manifest, stages: Sequence[StageParameters]) -> SourceState:
     openers = {
         rank: partial(open_shard, folder / shard.file, shard.digest)
         for rank, shard in enumerate(manifest.shards)
@@ -205,7 +207,7 @@ def _replicated(infos: Slices) -> Layout:
 
 
 def _layouts(
-    name: str, infos: Slices, known: Slices, stages: Sequence[Stage], shape: tuple[int, ...] | None
+    name: str, infos: Slices, known: Slices, stages: Sequence[StageParameters], shape: tuple[int, ...] | None
 ) -> list[Layout]:
     """Return the layouts of a parameter on its stages, that of which the most is there first.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.array_file import NamedArrays
 from mpiparallel.checkpoint.stored_state import StoredState
-from mpiparallel.checkpoint.strategy.merged import Stage, stages_of
+from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
@@ -23,7 +23,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.tensor_spec import TensorSpec
 
 Missing = Literal["refuse", "replicated", "omitted"]
-WHOLE: Final = (Stage({}, range(1)),)
+WHOLE: Final = (StageParameters({}, range(1)),)
 
 _MISSING: Final = ("refuse", "replicated", "omitted")
 _MOST_RANKS: Final = 1 << 20
@@ -36,7 +36,7 @@ _SMALL_BYTES: Final = 1 << 20
 class Target:
     """The ranks that are converted to, and what becomes of a parameter that their strategy does not name."""
 
-    stages: Sequence[Stage]
+    stages: Sequence[StageParameters]
     missing: Missing = "refuse"
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Target:
         return self.stages is WHOLE or self.missing != "omitted" or _whole_anyway(layout)
 
 
-def strategy_stages(strategy_file: Any) -> Sequence[Stage]:
+def strategy_stages(strategy_file: Any) -> Sequence[StageParameters]:
     """Return the pipeline stages of a strategy file; of None the one of a single device, which has all whole.
 
     Raises ``StrategyFileError`` if the file cannot be read, or tells of more ranks than can be.

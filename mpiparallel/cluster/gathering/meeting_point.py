@@ -35,7 +35,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class GatheringMessage:
     """One message: its word, its fields, and open files that came with it."""
 
     word: str
@@ -142,7 +142,7 @@ def send(connection: socket.socket, word: str, files: Sequence[int] = (), **fiel
         connection.send(content)
 
 
-def receive(connection: socket.socket) -> Message | None:
+def receive(connection: socket.socket) -> GatheringMessage | None:
     """Return the next message, None where the other end is gone. Raises LaunchError for what is no message."""
     try:
         content, files, _, _ = socket.recv_fds(connection, _LONGEST, _MOST_FILES)
@@ -154,7 +154,7 @@ def receive(connection: socket.socket) -> Message | None:
         os.set_inheritable(number, False)
     try:
         fields = json.loads(content)
-        return Message(str(fields.pop("word")), fields, tuple(files))
+        return GatheringMessage(str(fields.pop("word")), fields, tuple(files))
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise LaunchError("what came from the process that starts the job is no message") from error
 

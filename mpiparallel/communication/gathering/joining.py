@@ -10,7 +10,7 @@ from pathlib import Path
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import HandStarted
 from mpiparallel.communication.gathering.origin import Origin
-from mpiparallel.communication.gathering.starter import Starter
+from mpiparallel.communication.gathering.starter import MpirunStarter
 from mpiparallel.communication.gathering.tie import Tie
 from mpiparallel.communication.gathering.waiting import Waiting
 from mpiparallel.errors import LaunchError
@@ -49,10 +49,10 @@ def join_hand_started() -> Tie | None:
     _check(started)
     origin = Origin.own()
     with Waiting(started, origin) as waiting:
-        starter: Starter | None = None
+        starter: MpirunStarter | None = None
         if started.rank == 0:
             waiting.for_all_here()
-            starter = Starter(started, origin)
+            starter = MpirunStarter(started, origin)
         try:
             connection, message = waiting.for_identity(starter)
         except LaunchError as error:
@@ -67,7 +67,7 @@ def join_hand_started() -> Tie | None:
     return Tie(connection, started.rank, starter)
 
 
-def take_identity(variables: MutableMapping[str, str], message: meeting_point.Message) -> None:
+def take_identity(variables: MutableMapping[str, str], message: meeting_point.GatheringMessage) -> None:
     """Put into ``variables`` what a stand-in has handed over, with the numbers that its open files have here."""
     files = dict(zip(message.fields["named"], message.files, strict=True))
     for name, value in message.fields["variables"].items():

@@ -18,7 +18,7 @@ _PACKAGE_FOLDER = str(Path(__file__).parents[3])
 _READ_BYTES = 65536
 
 
-class Starter:
+class MpirunStarter:
     """The process that starts mpirun for all processes of ``started``; it is none of this one's children."""
 
     def __init__(self, started: HandStarted, origin: Origin) -> None:

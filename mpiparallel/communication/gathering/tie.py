@@ -14,7 +14,7 @@ from typing import NoReturn
 from mpiparallel.cluster.exit_codes import FAILED as FAILED_CODE
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.meeting_point import ENDED, FAILED
-from mpiparallel.communication.gathering.starter import Starter
+from mpiparallel.communication.gathering.starter import MpirunStarter
 from mpiparallel.errors import LaunchError
 
 _END_SECONDS = 10.0
@@ -33,7 +33,7 @@ class Tie:
         To the stand-in.
     rank : int
         Of this process.
-    starter : Starter, optional
+    starter : MpirunStarter, optional
         There on rank 0; says why the job has ended.
 
     Examples
@@ -43,7 +43,7 @@ class Tie:
     False
     """
 
-    def __init__(self, connection: socket.socket, rank: int, starter: Starter | None = None) -> None:
+    def __init__(self, connection: socket.socket, rank: int, starter: MpirunStarter | None = None) -> None:
         self._connection = connection
         self._rank = rank
         self._starter = starter

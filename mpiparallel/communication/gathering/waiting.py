@@ -12,9 +12,9 @@ from types import TracebackType
 
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import SECONDS_VARIABLE, HandStarted
-from mpiparallel.cluster.gathering.meeting_point import CONFLICT, REFUSAL, STAND_IN, Message
+from mpiparallel.cluster.gathering.meeting_point import CONFLICT, REFUSAL, STAND_IN, GatheringMessage
 from mpiparallel.communication.gathering.origin import Origin
-from mpiparallel.communication.gathering.starter import Starter
+from mpiparallel.communication.gathering.starter import MpirunStarter
 from mpiparallel.errors import LaunchError
 
 _LOOK_SECONDS = 0.1
@@ -66,7 +66,7 @@ class Waiting:
                 raise LaunchError(reason)
             self._hear()
 
-    def for_identity(self, starter: Starter | None) -> tuple[socket.socket, Message]:
+    def for_identity(self, starter: MpirunStarter | None) -> tuple[socket.socket, GatheringMessage]:
         """Wait until a stand-in hands over this rank's place in the job.
 
         Raises LaunchError where another process refuses, ``starter`` fails, or nobody comes.
@@ -86,7 +86,7 @@ class Waiting:
             with suppress(OSError), meeting_point.call(self._started.digest, rank) as connection:
                 meeting_point.send(connection, REFUSAL, reason=reason)
 
-    def _hear(self) -> tuple[socket.socket, Message] | None:
+    def _hear(self) -> tuple[socket.socket, GatheringMessage] | None:
         """Listen for a moment; return the stand-in and what it hands over, if it has."""
         ready, _, _ = select.select([self._listener, *self._callers], [], [], _LOOK_SECONDS)
         for one in ready:

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mpiparallel.communication.mpi.waiting import already_ended
-from mpiparallel.communication.protocol import Ending
+from mpiparallel.communication.protocol import Completion
 
 
 @dataclass(frozen=True)
@@ -27,5 +27,5 @@ class MpiCollective:
     function: str
     messages: Sequence[tuple[Any, ...]]
     sent: NDArray[Any]
-    landed: Ending = already_ended
+    landed: Completion = already_ended
     in_pieces: Callable[[], None] | None = None

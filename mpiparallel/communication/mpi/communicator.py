@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.mpi import large_messages, shared_memory
-from mpiparallel.communication.mpi.call_log import CallLog
 from mpiparallel.communication.mpi.collective import MpiCollective
+from mpiparallel.communication.mpi.collective_monitor import CollectiveMonitor
 from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
 from mpiparallel.communication.mpi.messages import exchange
-from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.mpi.started_message import StartedMessage
 from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
-from mpiparallel.communication.mpi.waiting import NAP, already_ended, ending, wait_napping
-from mpiparallel.communication.notice import Notice
-from mpiparallel.communication.protocol import Communicator, Ending, Message, Reduction, StridedExchange
+from mpiparallel.communication.mpi.waiting import NAP, already_ended, completion, wait_napping
+from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
+from mpiparallel.communication.step_flag import StepFlag
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
 
@@ -35,14 +35,14 @@ class MpiCommunicator:
     A call that does not match that of the other members is an error of the program that MPI does not promise to notice.
     """
 
-    def __init__(self, comm: MPI.Intracomm, ranks: tuple[int, ...], world: Root) -> None:
+    def __init__(self, comm: MPI.Intracomm, ranks: tuple[int, ...], world: MpiWorld) -> None:
         self.comm = comm
         self._ranks = ranks
         self._world = world
         self._rank = comm.Get_rank()
         self._hosts = tuple(world.hosts[rank] for rank in ranks)
         numbers = [world.numbers[rank] for rank in ranks]
-        self._log = CallLog(self, comm, self._call, numbers, world)
+        self._monitor = CollectiveMonitor(self, comm, self._call, numbers, world)
 
     @property
     def rank(self) -> int:
@@ -78,28 +78,28 @@ class MpiCommunicator:
         return self._world.overlaps
 
     @property
-    def notice(self) -> Notice:
-        return self._world.meeting.notice
+    def step_flag(self) -> StepFlag:
+        return self._world.step_check.step_flag
 
     def labelled(self, label: str) -> Communicator:
         same = copy.copy(self)
-        same._log = self._log.labelled(label)
+        same._monitor = self._monitor.labelled(label)
         return same
 
     @reporting
-    def start_meeting(self, fingerprint: str) -> Ending:
-        return self._log.start_meeting(fingerprint)
+    def start_step_check(self, fingerprint: str) -> Completion:
+        return self._monitor.start_step_check(fingerprint)
 
     @reporting
     def barrier(self) -> None:
-        with self._log.compared("barrier"):
+        with self._monitor.compared("barrier"):
             self._call("Barrier")
 
     @reporting
     def rest(self) -> None:
         # A blocking call would spin: on a machine with more ranks than cores that takes time from those who work.
-        with self._log.entered("rest") as passage:
-            passage.going_on()
+        with self._monitor.entered("rest") as call:
+            call.going_on()
             request = self.comm.Ibarrier()
             while not request.Test():
                 time.sleep(NAP)
@@ -109,7 +109,7 @@ class MpiCommunicator:
         self._run(self._all_reduce("all_reduce", array, operation))
 
     @reporting
-    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
+    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Completion:
         return self._start(self._all_reduce("start_all_reduce", array, operation))
 
     @reporting
@@ -117,7 +117,7 @@ class MpiCommunicator:
         self._run(self._all_gather("all_gather", source, target))
 
     @reporting
-    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
+    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Completion:
         return self._start(self._all_gather("start_all_gather", source, target))
 
     @reporting
@@ -125,7 +125,9 @@ class MpiCommunicator:
         self._run(self._reduce_scatter("reduce_scatter", source, target, operation))
 
     @reporting
-    def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
+    def start_reduce_scatter(
+        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
+    ) -> Completion:
         return self._start(self._reduce_scatter("start_reduce_scatter", source, target, operation))
 
     @reporting
@@ -133,7 +135,7 @@ class MpiCommunicator:
         sent, received = arguments.flat("all_to_all", source), arguments.writable("all_to_all", target)
         arguments.refuse(arguments.pair_problem("all_to_all", sent, received, self.size))
         sent_bytes, received_bytes = arguments.as_bytes(sent), arguments.as_bytes(received)
-        with self._log.compared("all_to_all", sent.dtype.str, count=sent.size):
+        with self._monitor.compared("all_to_all", sent.dtype.str, count=sent.size):
             if sent_bytes.size <= self._world.largest_message:
                 self._call("Alltoall", [sent_bytes, MPI.BYTE], [received_bytes, MPI.BYTE])
             else:
@@ -152,13 +154,13 @@ class MpiCommunicator:
         arguments.refuse(arguments.counts_problem("all_to_all_v", "target", received, target_counts, self.size))
         outgoing = large_messages.side(self._world, sent, source_counts)
         incoming = large_messages.side(self._world, received, target_counts)
-        with self._log.compared("all_to_all_v"):
+        with self._monitor.compared("all_to_all_v"):
             self._call("Alltoallv", outgoing, incoming)
 
     @reporting
     def exchange(self, sends: Mapping[int, NDArray[np.uint8]], receives: Mapping[int, NDArray[np.uint8]]) -> None:
         arguments.refuse(arguments.exchange_problem(sends, receives, self.size))
-        with self._log.entered("exchange"):
+        with self._monitor.entered("exchange"):
             exchange(self.comm, sends, receives, self._world.largest_message, self._world.wait)
 
     @reporting
@@ -183,7 +185,7 @@ class MpiCommunicator:
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         view = arguments.writable("broadcast", array)
         arguments.refuse(arguments.member_problem("broadcast", root, self.size))
-        with self._log.compared("broadcast", view.dtype.str, f"root {root}", count=view.size):
+        with self._monitor.compared("broadcast", view.dtype.str, f"root {root}", count=view.size):
             for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
                 self._call("Bcast", [piece, MPI.BYTE], root)
 
@@ -193,7 +195,7 @@ class MpiCommunicator:
         arguments.refuse(arguments.member_problem("reduce", root, self.size))
         wire = wire_of(view.dtype, operation)
         travelling = encode(view, wire)
-        with self._log.compared("reduce", view.dtype.str, operation, f"root {root}", count=view.size):
+        with self._monitor.compared("reduce", view.dtype.str, operation, f"root {root}", count=view.size):
             for piece in large_messages.pieces(self._world, travelling):
                 given = (MPI.IN_PLACE, piece) if self._rank == root else (piece, None)
                 self._call("Reduce", *given, OPERATIONS[wire.operation], root)
@@ -204,7 +206,7 @@ class MpiCommunicator:
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
         view = arguments.flat("send", array)
         arguments.refuse(arguments.peer_problem("send", target, self._rank, self.size, tag))
-        with self._log.message("send", target, view.size):
+        with self._monitor.message("send", target, view.size):
             for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
                 self.comm.Send([piece, MPI.BYTE], target, tag)
 
@@ -212,7 +214,7 @@ class MpiCommunicator:
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         view = arguments.writable("receive", array)
         arguments.refuse(arguments.peer_problem("receive", source, self._rank, self.size, tag))
-        with self._log.message("receive", source, view.size):
+        with self._monitor.message("receive", source, view.size):
             for piece in large_messages.pieces(self._world, arguments.as_bytes(view)):
                 self._receive_piece(piece, source, tag)
 
@@ -220,23 +222,23 @@ class MpiCommunicator:
     def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
         view = arguments.flat("start_send", array)
         arguments.refuse(arguments.peer_problem("start_send", target, self._rank, self.size, tag))
-        passage = self._log.message("start_send", target, view.size)
+        call = self._monitor.message("start_send", target, view.size)
         pieces = large_messages.pieces(self._world, arguments.as_bytes(view))
         requests = [self.comm.Isend([piece, MPI.BYTE], target, tag) for piece in pieces]
-        return StartedMessage(view, passage, requests, self._world.wait, lambda index, status: None)
+        return StartedMessage(view, call, requests, self._world.wait, lambda index, status: None)
 
     @reporting
     def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
         view = arguments.writable("start_receive", array)
         arguments.refuse(arguments.peer_problem("start_receive", source, self._rank, self.size, tag))
-        passage = self._log.message("start_receive", source, view.size)
+        call = self._monitor.message("start_receive", source, view.size)
         pieces = list(large_messages.pieces(self._world, arguments.as_bytes(view)))
         requests = [self.comm.Irecv([piece, MPI.BYTE], source, tag) for piece in pieces]
 
         def check(index: int, status: MPI.Status) -> None:
             self._check_count(pieces[index], source, status)
 
-        return StartedMessage(view, passage, requests, self._world.wait, check)
+        return StartedMessage(view, call, requests, self._world.wait, check)
 
     @reporting
     def group(self, ranks: Sequence[int]) -> Communicator:
@@ -251,7 +253,7 @@ class MpiCommunicator:
 
     @reporting
     def any_true(self, flag: bool) -> bool:
-        return self._log.any_true(flag)
+        return self._monitor.any_true(flag)
 
     def freed_at_exit(self) -> MpiCommunicator:
         """Return this communicator; if its world must be freed, it is at the end of the program at the latest."""
@@ -338,7 +340,7 @@ class MpiCommunicator:
         )
 
     def _run(self, collective: MpiCollective) -> None:
-        with self._log.compared(collective.name, *collective.details, count=collective.count):
+        with self._monitor.compared(collective.name, *collective.details, count=collective.count):
             if collective.in_pieces is None:
                 for message in collective.messages:
                     self._call(collective.function, *message)
@@ -346,14 +348,14 @@ class MpiCommunicator:
                 collective.in_pieces()
         collective.landed()
 
-    def _start(self, collective: MpiCollective) -> Ending:
+    def _start(self, collective: MpiCollective) -> Completion:
         if collective.in_pieces is not None:
             self._run(collective)
             return already_ended
-        passage = self._log.compared(collective.name, *collective.details, count=collective.count)
+        call = self._monitor.compared(collective.name, *collective.details, count=collective.count)
         start = getattr(self.comm, _nonblocking(collective.function))
         requests = [start(*message) for message in collective.messages]
-        return passage.ended_by(ending(requests, self._world.wait, collective.landed, collective.sent))
+        return call.ended_by(completion(requests, self._world.wait, collective.landed, collective.sent))
 
     def _call(self, collective: str, *buffers: Any) -> None:
         """Run a collective of MPI; where ranks share cores, yield and then nap while it waits for those who work.
@@ -378,7 +380,7 @@ class MpiCommunicator:
             )
 
     def _exchange_views(self, collective: str, *buffers: Any) -> None:
-        with self._log.entered("strided_exchange"):
+        with self._monitor.entered("strided_exchange"):
             self._call(collective, *buffers)
 
     def _exchange_all(self, sent: Sequence[NDArray[np.uint8]], received: Sequence[NDArray[np.uint8]]) -> None:

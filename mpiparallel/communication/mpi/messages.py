@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.mpi.library import MPI
-from mpiparallel.communication.mpi.waiting import Wait
+from mpiparallel.communication.mpi.waiting import RequestWait
 
 _TAG = arguments.LARGEST_TAG + 1
 
@@ -24,7 +24,7 @@ def exchange(
     sends: Mapping[int, NDArray[np.uint8]],
     receives: Mapping[int, NDArray[np.uint8]],
     largest: int,
-    wait: Wait,
+    wait: RequestWait,
 ) -> None:
     """Send ``sends[k]`` to member ``k`` and fill ``receives[k]`` from it, in pieces of at most ``largest`` bytes.
 

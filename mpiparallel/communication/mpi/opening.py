@@ -10,12 +10,12 @@ import numpy as np
 
 from mpiparallel.communication import abort_hook, occupancy
 from mpiparallel.communication.mpi import segments, shared_memory
-from mpiparallel.communication.mpi.call_log import fingerprints
+from mpiparallel.communication.mpi.collective_monitor import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, abort_job, reporting
-from mpiparallel.communication.mpi.meeting import Meeting
+from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
-from mpiparallel.communication.mpi.root import Root
+from mpiparallel.communication.mpi.step_check import StepCheck
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
@@ -51,7 +51,7 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grow
     """Return the world over ``comm``, which it takes over; all its ranks call it."""
     ranks = tuple(range(comm.Get_size()))
     recorder, numbers = process_recorder(), _numbers(comm, grown)
-    plain = Root(comm, _hosts(comm), largest_message, recorder, numbers, Meeting())
+    plain = MpiWorld(comm, _hosts(comm), largest_message, recorder, numbers, StepCheck())
     segments.take_names_away()
     communicator = MpiCommunicator(comm, ranks, plain)
     host = communicator.group(communicator.host_ranks)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mpiparallel.cluster.environment import Environment
-from mpiparallel.communication.chaos.schedule import FaultSchedule
+from mpiparallel.communication.fault_injection.schedule import FaultSchedule
 from mpiparallel.communication.joining import joined
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.flight.recorder import FILE_VARIABLE, FlightRecorder

@@ -8,9 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mpiparallel.communication.mpi.call_log import Passage
+from mpiparallel.communication.mpi.collective_monitor import CollectiveCall
 from mpiparallel.communication.mpi.library import MPI, reporting
-from mpiparallel.communication.mpi.waiting import Wait
+from mpiparallel.communication.mpi.waiting import RequestWait
 
 
 class StartedMessage:
@@ -22,18 +22,18 @@ class StartedMessage:
     def __init__(
         self,
         array: NDArray[Any],
-        passage: Passage,
+        call: CollectiveCall,
         requests: Iterable[MPI.Request],
-        wait: Wait,
+        wait: RequestWait,
         check: Callable[[int, MPI.Status], None],
     ) -> None:
         self._array = array
-        self._passage = passage
+        self._passage = call
         self._left = deque(enumerate(requests))
         self._wait = wait
         self._check = check
         self._is_over = False
-        passage.going_on()
+        call.going_on()
 
     @reporting
     def has_ended(self) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from mpiparallel.communication.mpi.library import MPI, reporting
-from mpiparallel.communication.protocol import Ending
+from mpiparallel.communication.protocol import Completion
 
-Wait: TypeAlias = Callable[..., object]
+RequestWait: TypeAlias = Callable[..., object]
 """What waits for a request and fills a status, if it is given one."""
 
 NAP = 0.005
@@ -35,7 +35,9 @@ def wait_spinning(request: MPI.Request, status: MPI.Status | None = None) -> Non
     request.Wait(status)
 
 
-def ending(requests: Sequence[MPI.Request], wait: Wait, landed: Ending, sent: NDArray[Any]) -> Ending:
+def completion(
+    requests: Sequence[MPI.Request], wait: RequestWait, landed: Completion, sent: NDArray[Any]
+) -> Completion:
     """Return what waits for the requests and then deals with what has arrived; ``sent`` is kept until then."""
     kept = [sent]
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
-from mpiparallel.communication.notice import Notice
-from mpiparallel.communication.protocol import Communicator, Ending, Message, Reduction, StridedExchange
+from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
+from mpiparallel.communication.step_flag import StepFlag
 from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
-from mpiparallel.communication.threads.rendezvous import Call, Letter, ThreadWorld
+from mpiparallel.communication.threads.rendezvous import Letter, MemberCall, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
 
 
@@ -32,8 +32,8 @@ class ThreadCommunicator:
         The world ranks of its members, ascending.
     world_rank : int
         Of this thread.
-    notice : Notice, optional
-        What a meeting passes on.
+    step_flag : StepFlag, optional
+        What the step check passes on.
 
     Examples
     --------
@@ -50,15 +50,15 @@ class ThreadCommunicator:
     """
 
     def __init__(
-        self, world: ThreadWorld, ranks: tuple[int, ...], world_rank: int, notice: Notice | None = None
+        self, world: ThreadWorld, ranks: tuple[int, ...], world_rank: int, step_flag: StepFlag | None = None
     ) -> None:
         self._world = world
         self._ranks = ranks
         self._world_rank = world_rank
         self._rank = ranks.index(world_rank)
-        self._meeting = world.meeting(ranks)
+        self._rendezvous = world.rendezvous(ranks)
         self._groups: dict[tuple[int, ...], ThreadCommunicator] = {}
-        self._notice = Notice() if notice is None else notice
+        self._step_flag = StepFlag() if step_flag is None else step_flag
 
     @property
     def rank(self) -> int:
@@ -94,16 +94,16 @@ class ThreadCommunicator:
         return self._world.overlaps
 
     @property
-    def notice(self) -> Notice:
-        return self._notice
+    def step_flag(self) -> StepFlag:
+        return self._step_flag
 
     def labelled(self, label: str) -> Communicator:
         return self
 
-    def start_meeting(self, fingerprint: str) -> Ending:
-        with self._together(("begin_step", fingerprint), None, self._notice.own) as words:
+    def start_step_check(self, fingerprint: str) -> Completion:
+        with self._together(("begin_step", fingerprint), None, self._step_flag.own) as words:
             heard = max(words)
-        self._notice.heard = max(self._notice.heard, heard)
+        self._step_flag.heard = max(self._step_flag.heard, heard)
         return lambda: None
 
     def barrier(self) -> None:
@@ -120,7 +120,7 @@ class ThreadCommunicator:
             result = _reduced(parts, wire)
         decode(result, view, wire)
 
-    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Ending:
+    def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Completion:
         reduced = arguments.writable("start_all_reduce", array).copy()
         self.all_reduce(reduced, operation)
         return lambda: _arrive(reduced, array)
@@ -132,7 +132,7 @@ class ThreadCommunicator:
             for member, part in enumerate(parts):
                 whole[member * block.size : (member + 1) * block.size] = part
 
-    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Ending:
+    def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Completion:
         gathered = np.empty_like(arguments.writable("start_all_gather", target))
         self.all_gather(source, gathered)
         return lambda: _arrive(gathered, target)
@@ -147,7 +147,9 @@ class ThreadCommunicator:
             result = _reduced([part[own] for part in parts], wire)
         decode(result, block, wire)
 
-    def start_reduce_scatter(self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum") -> Ending:
+    def start_reduce_scatter(
+        self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
+    ) -> Completion:
         block = np.empty_like(arguments.writable("start_reduce_scatter", target))
         self.reduce_scatter(source, block, operation)
         return lambda: _arrive(block, target)
@@ -257,7 +259,7 @@ class ThreadCommunicator:
         if members == self._ranks:
             return self
         if members not in self._groups:
-            self._groups[members] = ThreadCommunicator(self._world, members, self._world_rank, self._notice)
+            self._groups[members] = ThreadCommunicator(self._world, members, self._world_rank, self._step_flag)
         return self._groups[members]
 
     def any_true(self, flag: bool) -> bool:
@@ -280,18 +282,18 @@ class ThreadCommunicator:
     ) -> Iterator[list[Any]]:
         """Give the payloads of all members to the body; no member goes on before all bodies have ended."""
         activity = str(signature[0])
-        meeting = self._meeting
-        meeting.calls[self._rank] = Call(signature, problem, payload)
-        meeting.wait(self._world_rank, activity)
-        calls = [call for call in meeting.calls if call is not None]
+        rendezvous = self._rendezvous
+        rendezvous.calls[self._rank] = MemberCall(signature, problem, payload)
+        rendezvous.wait(self._world_rank, activity)
+        calls = [call for call in rendezvous.calls if call is not None]
         payloads = [call.payload for call in calls]
         disagreement = self._disagreement(calls) or (mismatch and mismatch(payloads))
         if disagreement is None:
             yield payloads
-        meeting.wait(self._world_rank, activity)
+        rendezvous.wait(self._world_rank, activity)
         arguments.refuse(disagreement)
 
-    def _disagreement(self, calls: list[Call]) -> str | None:
+    def _disagreement(self, calls: list[MemberCall]) -> str | None:
         for member, call in enumerate(calls):
             if call.signature != calls[0].signature:
                 return (
@@ -342,6 +344,6 @@ def _unmatched_counts(payloads: list[Any]) -> str | None:
     return None
 
 
-def _shown(call: Call) -> str:
+def _shown(call: MemberCall) -> str:
     name, *details = call.signature
     return f"{name}({', '.join(str(detail) for detail in details)})"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mpiparallel.errors import CommunicationError
 
 
-class Call(NamedTuple):
+class MemberCall(NamedTuple):
     """One collective as one member calls it: what all members must agree on, what is wrong with it, and its data."""
 
     signature: tuple[object, ...]
@@ -29,7 +29,7 @@ class Letter:
         self.problem: str | None = None
 
 
-class Waiting:
+class RankCondition:
     """A condition on which thread ranks wait, and which ends in an error when a rank they need has ended."""
 
     def __init__(self, ended: dict[int, str], waits: dict[int, str]) -> None:
@@ -53,13 +53,13 @@ class Waiting:
             self.condition.notify_all()
 
 
-class Meeting(Waiting):
-    """The meeting point of one group: a barrier, and one slot a member for the call it makes."""
+class Rendezvous(RankCondition):
+    """The rendezvous of one group: a barrier, and one slot a member for the call it makes."""
 
     def __init__(self, ranks: tuple[int, ...], ended: dict[int, str], waits: dict[int, str]) -> None:
         super().__init__(ended, waits)
         self.ranks = ranks
-        self.calls: list[Call | None] = [None] * len(ranks)
+        self.calls: list[MemberCall | None] = [None] * len(ranks)
         self._arrived = 0
         self._generation = 0
 
@@ -77,7 +77,7 @@ class Meeting(Waiting):
                 self.sleep(rank, activity, self.ranks)
 
 
-class Mailbox(Waiting):
+class Mailbox(RankCondition):
     """The messages from one rank to another under one tag: what was sent first fills what was wanted first."""
 
     def __init__(self, source: int, target: int, ended: dict[int, str], waits: dict[int, str]) -> None:
@@ -141,18 +141,18 @@ class ThreadWorld:
         self._waits: dict[int, str] = {}
         self._ended: dict[int, str] = {}
         self._lock = threading.Lock()
-        self._meetings: dict[tuple[int, ...], Meeting] = {}
+        self._rendezvous_points: dict[tuple[int, ...], Rendezvous] = {}
         self._mailboxes: dict[tuple[int, int, tuple[int, ...], int], Mailbox] = {}
         self._outer: ThreadWorld | None = None
         self._inner: list[InnerWorld] = []
         self._left: set[int] = set()
 
-    def meeting(self, ranks: tuple[int, ...]) -> Meeting:
-        """Return the meeting point of a group of world ranks."""
+    def rendezvous(self, ranks: tuple[int, ...]) -> Rendezvous:
+        """Return the rendezvous of a group of world ranks."""
         with self._lock:
-            if ranks not in self._meetings:
-                self._meetings[ranks] = Meeting(ranks, self._ended, self._waits)
-            return self._meetings[ranks]
+            if ranks not in self._rendezvous_points:
+                self._rendezvous_points[ranks] = Rendezvous(ranks, self._ended, self._waits)
+            return self._rendezvous_points[ranks]
 
     def mailbox(self, source: int, target: int, ranks: tuple[int, ...], tag: int) -> Mailbox:
         """Return the mailbox between two world ranks within a group."""
@@ -198,7 +198,7 @@ class ThreadWorld:
         """Tell everyone who waits for ``rank`` that it will not come."""
         with self._lock:
             self._ended.setdefault(rank, how)
-            waitings: list[Waiting] = [*self._meetings.values(), *self._mailboxes.values()]
+            waitings: list[RankCondition] = [*self._rendezvous_points.values(), *self._mailboxes.values()]
             inner = [(world, ranks.index(rank)) for ranks, world, _ in self._inner if rank in ranks]
         for waiting in waitings:
             waiting.wake()

@@ -38,7 +38,7 @@ def expression_kernel(
         return _fill_sums(roots, outputs)
     if is_cuda_computable(runtime, roots):
         return cuda_kernel(runtime, roots, operands, outputs)
-    binding = _Binding(runtime, tuple(roots), operands, outputs)
+    binding = _KernelBinding(runtime, tuple(roots), operands, outputs)
     bound = binding.bind()
     main = (loop_kernel(runtime, bound) if compiles else None) or block_kernel(runtime, bound)
     first, last, sums = binding.first, binding.last, binding.sums
@@ -67,7 +67,7 @@ def _fill_sums(roots: Sequence[Term], outputs: Sequence[Array]) -> Kernel:
     return run
 
 
-class _Binding:
+class _KernelBinding:
     """Arrays for the leaves and the targets of one kernel, and what is done before and after the pass over them."""
 
     def __init__(

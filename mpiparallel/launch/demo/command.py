@@ -14,12 +14,12 @@ from mpiparallel.errors import DatasetError, LaunchError
 from mpiparallel.launch.argument_types import count, file_path
 from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
 from mpiparallel.launch.demo.picture import can_draw, draw
-from mpiparallel.launch.demo.report import Report
+from mpiparallel.launch.demo.report import DemoReport
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.host_room import check_host
+from mpiparallel.launch.job.host_selection import place
 from mpiparallel.launch.job.installation import Installation, find_installation
 from mpiparallel.launch.job.mpirun_command import Job, build
-from mpiparallel.launch.job.placement import place
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.watching.supervise import LAUNCHER_LOG, supervise
 
@@ -86,7 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if code:
         return code
     _say("\n[3/3] compare\n")
-    report = Report.load(arguments.dtype, alone / "report.json", moving / "report.json")
+    report = DemoReport.load(arguments.dtype, alone / "report.json", moving / "report.json")
     _say(f"{report}\n")
     _draw(report, folder)
     _say(_results(folder, moving, source))
@@ -136,7 +136,7 @@ class _Runner:
         job = Job(
             ranks=ranks,
             script=Script(_JOB, (f"--out={folder}", *words, *size_words(self.arguments)), is_module=True),
-            placement=place(ranks, None, None, os.environ),
+            selection=place(ranks, None, None, os.environ),
             log_dir=folder,
             python=sys.executable,
             cores=_cores(),
@@ -145,7 +145,7 @@ class _Runner:
         # Products of this size gain nothing from a second thread, and on a busy machine they lose much.
         variables = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
         command = build(job, self.installation, variables)
-        for warning in check_host(job.placement, self.installation.vendor, command.environment):
+        for warning in check_host(job.selection, self.installation.vendor, command.environment):
             _say(f"warning: {warning}")
         console = Console()
         outcome = supervise(command, ranks, folder, console=console)
@@ -155,7 +155,7 @@ class _Runner:
         return outcome.code
 
 
-def _draw(report: Report, folder: Path) -> None:
+def _draw(report: DemoReport, folder: Path) -> None:
     for path in _pictures(folder):
         path.unlink(missing_ok=True)
     if can_draw():
@@ -190,7 +190,7 @@ def _results(folder: Path, moving: Path, ranks: int) -> str:
     )
 
 
-def verdict(report: Report) -> int:
+def verdict(report: DemoReport) -> int:
     """Return 0 if the losses of ``report`` agree as promised; else say on stderr what is wrong, and return 1."""
     broken = [check for check in report.checks if not check.holds]
     if not broken:

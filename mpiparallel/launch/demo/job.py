@@ -68,7 +68,7 @@ class _Recorder(Callback):
         return (self._moments[-1] - self._moments[0]) / max(len(self._moments) - 1, 1)
 
 
-class Job:
+class DemoRank:
     """The demo on one rank."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         parallel_optimizer_config={"parallel_optimizer_threshold": 0},
         strategy_ckpt_save_file=str(arguments.out / "src_strategy.ckpt") if moving and everyone.rank == 0 else "",
     )
-    job = Job(arguments)
+    job = DemoRank(arguments)
     model = job.make_model(arguments.dp, arguments.mp)
     shards = arguments.out / "checkpoints"
     saver = ModelCheckpoint("translation", str(shards), CheckpointConfig(0))
@@ -159,7 +159,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
-def _move_and_train_on(job: Job, model: Model, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
+def _move_and_train_on(job: DemoRank, model: Model, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
     """Hand the training over to fewer ranks, let them go on with it, and add both to ``report``."""
     survivors = arguments.target_dp * arguments.target_mp
     before = _layouts(model)

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiparallel.launch.demo.report import Corners, Report
+from mpiparallel.launch.demo.report import Corners, DemoReport
 from mpiparallel.launch.output_file import write_output
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def can_draw() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def draw(report: Report, paths: Sequence[Path]) -> None:
+def draw(report: DemoReport, paths: Sequence[Path]) -> None:
     """Draw ``report`` into each of ``paths``, in the format that its name says; needs matplotlib."""
     from matplotlib import rc_context  # an optional extra, which takes NumPy with it
     from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ def draw(report: Report, paths: Sequence[Path]) -> None:
             write_output("--dir", path, drawn.getvalue())
 
 
-def _draw_curves(axes: Axes, report: Report) -> None:
+def _draw_curves(axes: Axes, report: DemoReport) -> None:
     before, after = report.before, report.after
     steps = range(1, len(report.alone.losses) + 1)
     axes.plot(steps, report.alone.losses, color=_ALONE_COLOUR, linewidth=6, alpha=0.75, label="1 rank")
@@ -77,7 +77,7 @@ def _draw_curves(axes: Axes, report: Report) -> None:
     axes.legend(frameon=False, loc="upper right")
 
 
-def _draw_differences(axes: Axes, report: Report) -> None:
+def _draw_differences(axes: Axes, report: DemoReport) -> None:
     differences = [max(value, _FLOOR) for value in report.differences]
     axes.plot(range(1, len(differences) + 1), differences, ".", color="#555555", markersize=3.5)
     start = 1
@@ -94,11 +94,11 @@ def _draw_differences(axes: Axes, report: Report) -> None:
     axes.set_ylabel("relative\ndifference")
 
 
-def _mark_move(axes: Axes, report: Report, height: float = 1.0) -> None:
+def _mark_move(axes: Axes, report: DemoReport, height: float = 1.0) -> None:
     axes.axvline(report.before.last_step + 0.5, ymax=height, color="black", linewidth=1, linestyle=(0, (4, 3)))
 
 
-def _draw_slices(figure: SubFigure, report: Report) -> None:
+def _draw_slices(figure: SubFigure, report: DemoReport) -> None:
     heights = [max(len(set(_starts(slices.before, 0))), _FEWEST_ROWS) for slices in report.slices]
     rows = figure.subfigures(len(report.slices), 1, height_ratios=heights, squeeze=False)[:, 0]
     for index, (row, slices) in enumerate(zip(rows, report.slices, strict=True)):

@@ -52,7 +52,7 @@ class Slices:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class LossComparison:
     """The largest relative difference of losses over the steps up to ``last_step``, and how large it may be."""
 
     last_step: int
@@ -66,7 +66,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DemoReport:
     """All that the demo has shown: ``alone`` on one rank, ``before`` and ``after`` the move of the other job."""
 
     dtype: str
@@ -79,7 +79,7 @@ class Report:
     slices: Sequence[Slices]
 
     @classmethod
-    def load(cls, dtype: str, alone: Path, moving: Path) -> Report:
+    def load(cls, dtype: str, alone: Path, moving: Path) -> DemoReport:
         """Return what the reports ``alone`` and ``moving`` say, which the two jobs wrote."""
         uncut = json.loads(alone.read_text(encoding="utf-8"))
         found: Mapping[str, Any] = json.loads(moving.read_text(encoding="utf-8"))
@@ -108,12 +108,15 @@ class Report:
         return [value if math.isfinite(value) else math.inf for value in found]
 
     @property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[LossComparison]:
         """What is promised of the losses, over the first steps and over all."""
         differences = self.differences
         lengths = sorted({min(_FIRST_STEPS, len(differences)), len(differences)})
         limits = _LIMITS[self.dtype]
-        return [Check(length, max(differences[:length]), limit) for length, limit in zip(lengths, limits, strict=False)]
+        return [
+            LossComparison(length, max(differences[:length]), limit)
+            for length, limit in zip(lengths, limits, strict=False)
+        ]
 
     def __str__(self) -> str:
         """Return the tables that end the demo."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from mpiparallel.launch.doctor.examination import examine
 from mpiparallel.launch.doctor.facts import facts_of
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import CHECKS
 
 _SECONDS_TO_CONNECT = 2.0
@@ -34,7 +34,7 @@ def _clock(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def _examine(question: Mapping[str, Any]) -> dict[str, Any]:
     log_dir, checkpoint_dir = (Path(question[name]) for name in ("log_dir", "checkpoint_dir"))
-    machine = Machine(os.environ, question["ranks"], log_dir, checkpoint_dir)
+    machine = ExaminedMachine(os.environ, question["ranks"], log_dir, checkpoint_dir)
     found = examine(machine, [check for check in CHECKS if not check.here_only], question["seconds"])
     return {
         "facts": facts_of(machine),

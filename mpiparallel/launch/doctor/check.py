@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,6 @@ class Check:
 
     name: str
     group: str
-    find: Callable[[Machine], Iterable[Finding]]
+    find: Callable[[ExaminedMachine], Iterable[Finding]]
     here_only: bool = False
     alone: bool = False

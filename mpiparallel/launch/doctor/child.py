@@ -17,7 +17,7 @@ _SECONDS_TO_STOP = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChildAnswer:
     """How a child ended and what it said. ``code`` is None if it was not started or was stopped after its time.
 
     ``failure`` says in words how it ended; it is empty if it ended with exit code 0.
@@ -64,7 +64,7 @@ def json_object(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def ask(argv: Sequence[str], variables: Mapping[str, str], seconds: float) -> Answer:
+def ask(argv: Sequence[str], variables: Mapping[str, str], seconds: float) -> ChildAnswer:
     """Run ``argv`` with the environment ``variables`` for at most ``seconds``, in a session of its own.
 
     A child that ignores its end is left behind, as one is that waits for a file server.
@@ -87,7 +87,7 @@ def ask(argv: Sequence[str], variables: Mapping[str, str], seconds: float) -> An
         texts = [_text(file) for file in (output, error)]
         os.close(output)
         os.close(error)
-    return Answer(code, texts[0], texts[1], time.monotonic() - start, failure)
+    return ChildAnswer(code, texts[0], texts[1], time.monotonic() - start, failure)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:

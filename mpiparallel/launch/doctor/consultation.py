@@ -15,7 +15,7 @@ from mpiparallel.launch.doctor.document import document
 from mpiparallel.launch.doctor.examination import examine
 from mpiparallel.launch.doctor.facts import facts_of
 from mpiparallel.launch.doctor.hosts import examine_hosts, is_here
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import CHECKS
 from mpiparallel.launch.doctor.report import coloured, report
 from mpiparallel.launch.job.printable import printable
@@ -48,10 +48,10 @@ def _hosts(arguments: argparse.Namespace) -> tuple[Host, ...]:
     return ()
 
 
-def _machine(arguments: argparse.Namespace, hosts: tuple[Host, ...]) -> Machine:
+def _machine(arguments: argparse.Namespace, hosts: tuple[Host, ...]) -> ExaminedMachine:
     slots = sum(host.slots for host in hosts if is_here(host))
     log_dir = arguments.log_dir.absolute()
-    return Machine(
+    return ExaminedMachine(
         variables=os.environ,
         ranks=arguments.ranks or slots or len(os.sched_getaffinity(0)),
         log_dir=log_dir,

@@ -11,14 +11,14 @@ from functools import partial
 
 from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 SECONDS = 60.0
 _REPORT = "mpiparallel --debug doctor tells more; please report it"
 
 
 def examine(
-    machine: Machine,
+    machine: ExaminedMachine,
     checks: Sequence[Check],
     seconds: float = SECONDS,
     progress: Callable[[int, int], None] | None = None,
@@ -40,7 +40,7 @@ def examine(
 
 
 def _side_by_side(
-    machine: Machine, checks: Sequence[Check], seconds: float, tell: Callable[[int], None]
+    machine: ExaminedMachine, checks: Sequence[Check], seconds: float, tell: Callable[[int], None]
 ) -> dict[str, list[Finding]]:
     done: queue.SimpleQueue[tuple[str, list[Finding]]] = queue.SimpleQueue()
     for check in checks:
@@ -67,11 +67,11 @@ def _begin(work: Callable[[], None]) -> None:
         work()
 
 
-def _answer(machine: Machine, check: Check, done: queue.SimpleQueue[tuple[str, list[Finding]]]) -> None:
+def _answer(machine: ExaminedMachine, check: Check, done: queue.SimpleQueue[tuple[str, list[Finding]]]) -> None:
     done.put((check.name, _run(machine, check)))
 
 
-def _run(machine: Machine, check: Check) -> list[Finding]:
+def _run(machine: ExaminedMachine, check: Check) -> list[Finding]:
     try:
         return list(check.find(machine))
     except Exception as error:

@@ -7,11 +7,11 @@ import socket
 from importlib.metadata import PackageNotFoundError, version
 
 from mpiparallel.cluster.processor import openblas_core_type
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.version import VERSION
 
 
-def facts_of(machine: Machine) -> dict[str, str]:
+def facts_of(machine: ExaminedMachine) -> dict[str, str]:
     """Return the facts of ``machine`` in words, each empty where it is not known."""
     return {
         "host": socket.gethostname(),

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from mpiparallel.cluster.host_name import is_loopback
 from mpiparallel.cluster.hostfile import Host
+from mpiparallel.launch.control.address import own_addresses
 from mpiparallel.launch.doctor.conversation import Conversation
 from mpiparallel.launch.doctor.facts import facts_of
 from mpiparallel.launch.doctor.finding import STATES, Finding, State
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.ssh import NO_FOLDER, NO_PYTHON, mend_of, remote_program, ssh_argv
-from mpiparallel.launch.line.address import own_addresses
 
 GROUP = "Hosts"
 _AT_ONCE = 32
@@ -43,13 +43,13 @@ _NOUNS = {"mpi": "MPI library", "kernels": "BLAS kernels"}
 class _Home:
     """What other hosts are held against and asked to find: this machine, its facts, a file and a port of it."""
 
-    machine: Machine
+    machine: ExaminedMachine
     facts: Mapping[str, str]
     token: Path
     port: int
 
 
-def examine_hosts(hosts: Sequence[Host], machine: Machine) -> list[Finding]:
+def examine_hosts(hosts: Sequence[Host], machine: ExaminedMachine) -> list[Finding]:
     """Return what is found on ``hosts`` and between them and ``machine``, in their order."""
     with _home(machine) as home, ThreadPoolExecutor(min(_AT_ONCE, max(1, len(hosts)))) as pool:
         found = pool.map(lambda host: list(_visit(host, home)), hosts)
@@ -57,7 +57,7 @@ def examine_hosts(hosts: Sequence[Host], machine: Machine) -> list[Finding]:
 
 
 @contextmanager
-def _home(machine: Machine) -> Iterator[_Home]:
+def _home(machine: ExaminedMachine) -> Iterator[_Home]:
     token = machine.log_dir / f".mpiparallel_doctor_{secrets.token_hex(8)}"
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET

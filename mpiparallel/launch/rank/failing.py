@@ -9,28 +9,28 @@ from typing import NoReturn
 
 from mpiparallel.errors import origins_of
 from mpiparallel.launch.job.rank_folder import Failure
-from mpiparallel.launch.rank.ending import Ending
+from mpiparallel.launch.rank.exit_reporter import ExitReporter
 from mpiparallel.launch.rank.traceback_report import report
 
 
-def fail(ending: Ending, error: BaseException, code: int, debug: bool) -> NoReturn:
-    """Tell by ``ending`` that ``error`` has ended the script, and leave with exit code ``code``."""
+def fail(reporter: ExitReporter, error: BaseException, code: int, debug: bool) -> NoReturn:
+    """Tell by ``reporter`` that ``error`` has ended the script, and leave with exit code ``code``."""
     try:
-        first = Failure(ending.folder.rank, time.time(), type(error).__name__, "", code, _origin(error, ending))
-        ending.begin_to_fail(first)
+        first = Failure(reporter.folder.rank, time.time(), type(error).__name__, "", code, _origin(error, reporter))
+        reporter.begin_to_fail(first)
         told = report(error, debug)
         failure = replace(first, exception=told.line, traceback=told.shortened)
-        ending.fail(failure, _last_words(error, told.traceback))
+        reporter.fail(failure, _last_words(error, told.traceback))
     finally:
         # Whatever goes wrong with the words for it.
         os._exit(code)
 
 
-def _origin(error: BaseException, ending: Ending) -> int | None:
+def _origin(error: BaseException, reporter: ExitReporter) -> int | None:
     """Return the rank whose problem ``error`` tells, where it is one that many ranks raise together."""
     origins = origins_of(error)
-    if ending.folder.rank in origins:
-        return ending.folder.rank
+    if reporter.folder.rank in origins:
+        return reporter.folder.rank
     return min(origins, default=None)
 
 

@@ -6,7 +6,7 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.job.loss import Loss
+from mpiparallel.launch.job.lost_output import LostOutput
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -18,7 +18,7 @@ class LogStream(io.FileIO):
     A disk without room for a log is no reason to end a training.
     """
 
-    def __init__(self, number: int, name: str, lost: Loss) -> None:
+    def __init__(self, number: int, name: str, lost: LostOutput) -> None:
         super().__init__(number, "w", closefd=False)
         self.name = name
         self._lost = lost
@@ -33,9 +33,9 @@ class LogStream(io.FileIO):
             return size
 
 
-def print_to_log() -> Loss:
+def print_to_log() -> LostOutput:
     """Make stdout and stderr, whose descriptors are those of the log, such streams; return what is lost from now on."""
-    lost = Loss()
+    lost = LostOutput()
     sys.stdout = sys.__stdout__ = _text(LogStream(1, "<stdout>", lost))  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _text(LogStream(2, "<stderr>", lost))  # type: ignore[misc]
     return lost

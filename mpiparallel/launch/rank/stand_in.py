@@ -23,14 +23,14 @@ from mpiparallel.cluster.exit_codes import FAILED as FAILED_CODE
 from mpiparallel.cluster.exit_codes import SIGNALLED
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import SECONDS_VARIABLE
-from mpiparallel.cluster.gathering.meeting_point import ENDED, FAILED, IDENTITY, STAND_IN, Message
+from mpiparallel.cluster.gathering.meeting_point import ENDED, FAILED, IDENTITY, STAND_IN, GatheringMessage
 from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.errors import LaunchError, MpiParallelError
+from mpiparallel.launch.control import message as control_message
+from mpiparallel.launch.control.address import VARIABLE, ControlAddress
+from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.job.rank_folder import Failure
-from mpiparallel.launch.line import message as line_message
-from mpiparallel.launch.line.address import VARIABLE, LineAddress
-from mpiparallel.launch.line.caller import Caller
 from mpiparallel.launch.rank.parent_death import die_with_parent
 
 _NAP_SECONDS = 0.05
@@ -42,22 +42,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Stand in for the rank that the environment names until its process ends; return that one's exit code."""
     arguments = _parse(argv)
     die_with_parent()
-    line = LineAddress.parse(os.environ.pop(VARIABLE, ""))
+    address = ControlAddress.parse(os.environ.pop(VARIABLE, ""))
     environment = Environment.read()
     rank = environment.rank
     if arguments.rank_order:
         rank = RankOrder.parse(arguments.rank_order).ranks[rank]
     about = {"rank": rank, "process": environment.rank, "pid": os.getpid(), "host": os.uname().nodename}
     # Without the launcher nobody would notice the end of the job; the process ends with its stand-in.
-    caller = Caller(line, about, lambda: os._exit(FAILED_CODE), lambda reason: os._exit(FAILED_CODE))
+    client = ControlClient(address, about, lambda: os._exit(FAILED_CODE), lambda reason: os._exit(FAILED_CODE))
     try:
-        failure = _stand_in(arguments, rank, caller)
+        failure = _stand_in(arguments, rank, client)
     except MpiParallelError as error:
         failure = Failure(rank, time.time(), str(error), "", FAILED_CODE)
     if failure:
-        caller.say(line_message.FAILED, failure=asdict(failure))
+        client.say(control_message.FAILED, failure=asdict(failure))
         return failure.exit_code
-    caller.say(line_message.COMPLETED)
+    client.say(control_message.COMPLETED)
     return 0
 
 
@@ -70,16 +70,16 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _stand_in(arguments: argparse.Namespace, rank: int, caller: Caller) -> Failure | None:
+def _stand_in(arguments: argparse.Namespace, rank: int, client: ControlClient) -> Failure | None:
     connection = _reach(arguments.digest, rank, arguments.seconds)
     process = meeting_point.process_of(connection)
     for number in preemption_signals():
         signal.signal(number, _passing_to(process))
     meeting_point.send(connection, STAND_IN)
     # In MPI_Init, nobody could say any more which ones have not come.
-    caller.wait_until_all_are_ready()
+    client.wait_until_all_are_ready()
     hand_over(connection, os.environ, arguments.origin)
-    last: Message | None = None
+    last: GatheringMessage | None = None
     # That it ends well counts when it has really ended: MPI may end after the program's last line.
     while heard := meeting_point.receive(connection):
         last = heard
@@ -123,7 +123,7 @@ def _passing_to(process: int) -> Any:
     return pass_on
 
 
-def _failure(rank: int, process: int, last: Message | None) -> Failure | None:
+def _failure(rank: int, process: int, last: GatheringMessage | None) -> Failure | None:
     if last is not None and last.word == ENDED:
         return None
     killed = Failure(

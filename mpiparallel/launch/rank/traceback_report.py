@@ -19,7 +19,7 @@ _RUNNERS = (str(Path(__file__).parents[1] / name) for name in ("rank/worker.py",
 _LAUNCHING_FILES = frozenset({*_RUNNERS, runpy.__file__, "<frozen runpy>"})
 _LONGEST_PIECE = 4000
 _LONGEST_LINE = 1000
-# As JSON, where a character may take twelve bytes, it must be a message on the line.
+# As JSON, where a character may take twelve bytes, it must be a message on the control channel.
 _LONGEST_TEXT = 16 * 1024
 
 

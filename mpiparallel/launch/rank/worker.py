@@ -29,31 +29,31 @@ from mpiparallel.flight import format as flight_format
 from mpiparallel.flight.diagnosis import Diagnosis
 from mpiparallel.flight.recorder import FILE_VARIABLE, FlightRecorder
 from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
+from mpiparallel.launch.control import message
+from mpiparallel.launch.control.address import VARIABLE, ControlAddress
+from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.environment_log import write_environment
-from mpiparallel.launch.job.loss import Loss
+from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, Failure, RankFolder
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.line import message
-from mpiparallel.launch.line.address import VARIABLE, LineAddress
-from mpiparallel.launch.line.caller import Caller
-from mpiparallel.launch.rank.ending import Ending
+from mpiparallel.launch.rank.exit_reporter import ExitReporter
 from mpiparallel.launch.rank.failing import fail
 from mpiparallel.launch.rank.guard import stand_guard
 from mpiparallel.launch.rank.identity import identity, name_rank
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.log_stream import print_to_log
 from mpiparallel.launch.rank.parent_death import die_with_parent
-from mpiparallel.launch.rank.unwatched import Unwatched
+from mpiparallel.launch.rank.standalone import Standalone
 
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class WorkerSettings:
     """What one rank of a job has to do: ``script``, as one of ``ranks`` ranks that write under ``log_dir``.
 
-    ``order`` says which rank each MPI process is, None where their numbers are the same. ``unwatched`` is there where
+    ``order`` says which rank each MPI process is, None where their numbers are the same. ``standalone`` is there where
     no launcher watches the job. Where it ``keeps_children``, what the script has started may outlive the rank.
     """
 
@@ -63,7 +63,7 @@ class Assignment:
     rank_table: Path | None = None
     order: RankOrder | None = None
     debug: bool = False
-    unwatched: Unwatched | None = None
+    standalone: Standalone | None = None
     keeps_children: bool = False
 
 
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except MpiParallelError as error:
         _refuse(error)
     run_rank(
-        Assignment(
+        WorkerSettings(
             arguments.ranks,
             arguments.log_dir,
             script,
@@ -88,8 +88,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
-def run_rank(assignment: Assignment) -> None:
-    """Run the script of ``assignment`` as the rank that the environment names; does not return if the script fails.
+def run_rank(settings: WorkerSettings) -> None:
+    """Run the script of ``settings`` as the rank that the environment names; does not return if the script fails.
 
     The launcher, if there is one, is told how it ends. A failing rank leaves by ``os._exit``: without MPI_Finalize,
     which the ranks blocked in MPI would never answer, and mpirun then ends the job. One that ends with REQUEUE
@@ -98,41 +98,43 @@ def run_rank(assignment: Assignment) -> None:
     """
     die_with_parent()
     # The script's own children must not call the launcher, and logs must not hold the token.
-    line = os.environ.pop(VARIABLE, None)
-    caller = None
+    address = os.environ.pop(VARIABLE, None)
+    client = None
     try:
         heed_preemption()
-        environment, process = identity(assignment.ranks, assignment.order)
+        environment, process = identity(settings.ranks, settings.order)
         starter = os.getpid()
-        if not assignment.keeps_children:
-            folder = RankFolder(assignment.log_dir, environment.rank)
-            stand_guard(folder, partial(_remark, assignment, folder))
-        caller = _call(line, environment.rank, process, starter) if line else None
-        ending = _prepare(assignment, environment, caller)
+        if not settings.keeps_children:
+            folder = RankFolder(settings.log_dir, environment.rank)
+            stand_guard(folder, partial(_remark, settings, folder))
+        client = _connect(address, environment.rank, process, starter) if address else None
+        reporter = _prepare(settings, environment, client)
     except MpiParallelError as error:
-        _refuse(error, caller, assignment.unwatched)
+        _refuse(error, client, settings.standalone)
     try:
-        assignment.script.run()
+        settings.script.run()
     except SystemExit as end:
         if end.code == REQUEUE:
-            ending.word = message.PREEMPTED
-            if not line:
+            reporter.word = message.PREEMPTED
+            if not address:
                 raise
         elif end.code not in (None, 0):
-            fail(ending, end, _exit_code(end), assignment.debug)
+            fail(reporter, end, _exit_code(end), settings.debug)
     except BaseException as error:
         code = SIGNALLED + signal.SIGINT if isinstance(error, KeyboardInterrupt) else FAILED
-        fail(ending, error, code, assignment.debug)
-    ending.leave()
+        fail(reporter, error, code, settings.debug)
+    reporter.leave()
 
 
-def _refuse(error: MpiParallelError, caller: Caller | None = None, unwatched: Unwatched | None = None) -> NoReturn:
+def _refuse(
+    error: MpiParallelError, client: ControlClient | None = None, standalone: Standalone | None = None
+) -> NoReturn:
     """Say why this rank cannot begin, and leave: the others would wait for it in MPI_Init."""
-    if caller:
+    if client:
         failure = Failure(0, time.time(), str(error), f"mpiparallel: error: {error}", REFUSED)
-        caller.say(message.FAILED, failure=asdict(failure))
-    if unwatched:
-        unwatched.fail(f"error: {error}", REFUSED)
+        client.say(message.FAILED, failure=asdict(failure))
+    if standalone:
+        standalone.fail(f"error: {error}", REFUSED)
     Console().say(f"error: {error}")
     sys.exit(REFUSED)
 
@@ -149,36 +151,36 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _remark(assignment: Assignment, folder: RankFolder, words: str) -> None:
+def _remark(settings: WorkerSettings, folder: RankFolder, words: str) -> None:
     """Say ``words`` of a rank that has ended."""
-    if assignment.unwatched:
+    if settings.standalone:
         os.write(2, f"{words}\n".encode(errors="replace"))
     with folder.log.open("a", errors="replace") as log:
         log.write(f"{words}\n")
 
 
-def _prepare(assignment: Assignment, environment: Environment, caller: Caller | None) -> Ending:
+def _prepare(settings: WorkerSettings, environment: Environment, client: ControlClient | None) -> ExitReporter:
     seconds = watchdog_seconds(os.environ)
-    table = RankTable.load(assignment.rank_table) if assignment.rank_table else None
+    table = RankTable.load(settings.rank_table) if settings.rank_table else None
     name_rank(os.environ, environment, table)
-    folder = RankFolder(assignment.log_dir, environment.rank)
+    folder = RankFolder(settings.log_dir, environment.rank)
     try:
         _fill(folder)
         lost, stack = _keep_output(folder)
     except OSError as error:
         raise LaunchError(
-            f"--log-dir {assignment.log_dir} on {os.uname().nodename}: {error.strerror}; give a folder that every host "
+            f"--log-dir {settings.log_dir} on {os.uname().nodename}: {error.strerror}; give a folder that every host "
             "can write, with room in it"
         ) from error
     if environment.local_rank == 0:
         remove_left_sessions()
-    if assignment.unwatched:
-        assignment.unwatched.begin(folder.log)
+    if settings.standalone:
+        settings.standalone.begin(folder.log)
     recorder = _recorder(folder, environment)
-    ending = Ending(folder, environment.size, recorder, caller, assignment.unwatched, lost=lost)
-    ending.watchdog = _watch(ending, seconds, stack)
-    _say_at_exit(ending, ending.watchdog)
-    return ending
+    reporter = ExitReporter(folder, environment.size, recorder, client, settings.standalone, lost=lost)
+    reporter.watchdog = _watch(reporter, seconds, stack)
+    _say_at_exit(reporter, reporter.watchdog)
+    return reporter
 
 
 def _fill(folder: RankFolder) -> None:
@@ -206,25 +208,25 @@ def _recorder(folder: RankFolder, environment: Environment) -> FlightRecorder:
     return recorder
 
 
-def _watch(ending: Ending, seconds: float | None, stack: int) -> Watchdog:
-    log_dir, rank = ending.folder.log_dir, ending.folder.rank
-    peers = {other: RankFolder(log_dir, other).flight for other in range(ending.size) if other != rank}
+def _watch(reporter: ExitReporter, seconds: float | None, stack: int) -> Watchdog:
+    log_dir, rank = reporter.folder.log_dir, reporter.folder.rank
+    peers = {other: RankFolder(log_dir, other).flight for other in range(reporter.size) if other != rank}
 
     def end_hang(diagnosis: Diagnosis) -> None:
-        if ending.is_failing:
+        if reporter.is_failing:
             return
         last_words = ""
-        if not ending.caller:
+        if not reporter.client:
             last_words = f"mpiparallel: the job hangs: {diagnosis.sentence}\n"
-        ending.fail(Failure(rank, time.time(), diagnosis.sentence, "", HUNG), last_words)
+        reporter.fail(Failure(rank, time.time(), diagnosis.sentence, "", HUNG), last_words)
 
     survives = os.environ.get(_ON_FAILURE_VARIABLE) == "shrink"
-    watchdog = Watchdog(ending.recorder, seconds, end_hang, stack, peers, deaths_are_survived=survives)
+    watchdog = Watchdog(reporter.recorder, seconds, end_hang, stack, peers, deaths_are_survived=survives)
     watchdog.start()
     return watchdog
 
 
-def _call(line: str, rank: int, process: int, starter: int) -> Caller:
+def _connect(address: str, rank: int, process: int, starter: int) -> ControlClient:
     about = {"rank": rank, "process": process, "pid": os.getpid(), "starter": starter, "host": os.uname().nodename}
 
     def leave() -> None:
@@ -237,10 +239,10 @@ def _call(line: str, rank: int, process: int, starter: int) -> Caller:
         with suppress(OSError):
             os.write(2, f"mpiparallel: the launcher cannot be reached ({reason}); rank {rank} goes on\n".encode())
 
-    return Caller(LineAddress.parse(line), about, leave, go_on)
+    return ControlClient(ControlAddress.parse(address), about, leave, go_on)
 
 
-def _keep_output(folder: RankFolder) -> tuple[Loss, int]:
+def _keep_output(folder: RankFolder) -> tuple[LostOutput, int]:
     """Let all that is printed go to the log; return what is lost of it, and where stacks go."""
     log = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for number in (1, 2):
@@ -254,14 +256,14 @@ def _keep_output(folder: RankFolder) -> tuple[Loss, int]:
     return lost, stack
 
 
-def _say_at_exit(ending: Ending, watchdog: Watchdog) -> None:
+def _say_at_exit(reporter: ExitReporter, watchdog: Watchdog) -> None:
     """Say that the rank ends well after all that the script does at its exit: what is registered first runs last."""
     process = os.getpid()
 
     def say() -> None:
         if os.getpid() == process:
             watchdog.stop()
-            ending.say()
+            reporter.say()
 
     atexit.register(say)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.device_rules import device_warnings, placeholders
-from mpiparallel.cluster.faults import FaultyFileError
+from mpiparallel.cluster.file_problems import MalformedFileError
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import RankTableError
 from mpiparallel.launch.ckpt.answer import answer, several
@@ -16,7 +16,7 @@ from mpiparallel.launch.ckpt.answer import answer, several
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check found: a line for each fault and for each warning, and in words what table it is, if it is one."""
+    """What a check found: a line for each problem and for each warning, and in words what table it is, if it is one."""
 
     file: str
     ok: bool
@@ -27,7 +27,7 @@ class Verdict:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Tell all faults of the tables that ``arguments`` name; return 1 where there are any."""
+    """Tell all problems of the tables that ``arguments`` name; return 1 where there are any."""
     verdicts = [_checked(path, arguments.strict) for path in arguments.tables]
     answer([asdict(verdict) for verdict in verdicts], _lines(verdicts, arguments.strict), arguments.json)
     return 0 if all(verdict.ok for verdict in verdicts) else 1
@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _checked(path: Path, strict: bool) -> Verdict:
     try:
         table = RankTable.load(path)
-    except FaultyFileError as error:
+    except MalformedFileError as error:
         return Verdict(str(path), False, error.lines, error.count, (), None)
     except RankTableError as error:
         return Verdict(str(path), False, (str(error),), 1, (), None)
@@ -52,7 +52,7 @@ def _lines(verdicts: Sequence[Verdict], strict: bool) -> Iterator[str]:
         if verdict.ok:
             yield f"{verdict.file}: OK: {verdict.table}"
         else:
-            yield f"{verdict.file}: {several(verdict.fault_count, 'fault')}"
+            yield f"{verdict.file}: {several(verdict.fault_count, 'problem')}"
         yield from verdict.faults
         if verdict.fault_count > len(verdict.faults):
             yield f"and {verdict.fault_count - len(verdict.faults):,} more"

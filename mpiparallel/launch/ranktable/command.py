@@ -21,7 +21,7 @@ GPUs that --nvidia-smi lists here, --tasks-per-node, or the slots of the hostfil
 the hosts are given.
 """
 _EPILOG = """
-Exit codes: 0 all is well; 1 check found faults; 2 refused, and nothing was written.
+Exit codes: 0 all is well; 1 check found problems; 2 refused, and nothing was written.
 """
 
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Do what ``arguments`` ask for; return 0, or 1 where faults were found."""
+    """Do what ``arguments`` ask for; return 0, or 1 where problems were found."""
     code: int = importlib.import_module(f"mpiparallel.launch.ranktable.{arguments.subcommand}").execute(arguments)
     return code
 
@@ -137,5 +137,5 @@ def _add_check(inner: Subparsers) -> None:
         examples=("mpiparallel ranktable check table.json --strict",),
     )
     parser.add_argument("tables", nargs="+", type=file_path, metavar="FILE", help="rank tables")
-    parser.add_argument("--strict", action="store_true", help="count as a fault what HCCL would refuse, too")
+    parser.add_argument("--strict", action="store_true", help="count as a problem what HCCL would refuse, too")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mpiparallel.cluster.host_name import host_fault
+from mpiparallel.cluster.host_name import host_problem
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.cluster.node_list import expand_nodes, expand_tasks
@@ -71,9 +71,9 @@ def _hosts(arguments: argparse.Namespace, variables: Mapping[str, str]) -> dict[
     if arguments.slurm is not None:
         return dict(_allocated(arguments, variables))
     name = arguments.server_ip or socket.gethostname()
-    fault = host_fault(name)
-    if fault is not None:
-        raise ConfigurationError(f"--server-ip {shown(name)} {fault}; give this machine's address or name")
+    problem = host_problem(name)
+    if problem is not None:
+        raise ConfigurationError(f"--server-ip {shown(name)} {problem}; give this machine's address or name")
     return {name: None}
 
 

@@ -19,31 +19,31 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _loaded(paths: Sequence[Path]) -> list[tuple[Path, RankTable]]:
-    """Return the tables; raise RankTableError with the faults of all the files."""
-    found, faults = [], []
+    """Return the tables; raise RankTableError with the problems of all the files."""
+    found, problems = [], []
     for path in paths:
         try:
             found.append((path, RankTable.load(path)))
         except RankTableError as error:
-            faults.append(str(error))
-    if faults:
-        raise RankTableError("\n".join(faults))
+            problems.append(str(error))
+    if problems:
+        raise RankTableError("\n".join(problems))
     return found
 
 
 def _owned(tables: Sequence[tuple[Path, RankTable]]) -> list[Owned]:
     first: dict[str, Path] = {}
-    faults, owned = [], []
+    problems, owned = [], []
     for path, table in tables:
         for server in table.servers:
             if server.server_id in first and not is_placeholder(server.server_id):
-                faults.append(
+                problems.append(
                     f'{path}: server "{server.server_id}" is in {first[server.server_id]} too; give each host its own '
                     "server_id, and each file once"
                 )
             first.setdefault(server.server_id, path)
             devices = sorted(server.devices, key=lambda device: device.rank_id)
             owned.append(Owned(server.server_id, tuple((device.device_id, device.device_ip) for device in devices)))
-    if faults:
-        raise RankTableError("\n".join(faults))
+    if problems:
+        raise RankTableError("\n".join(problems))
     return owned

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
 from mpiparallel.errors import LaunchError
 from mpiparallel.flight.recording import Recording
-from mpiparallel.launch.watching.fate import Fate
-from mpiparallel.launch.watching.launch import Launch
+from mpiparallel.launch.watching.mpirun_result import MpirunResult
+from mpiparallel.launch.watching.rank_outcome import RankOutcome
 from mpiparallel.launch.watching.summary import end_of_log
 
 _OPENMPI_CODE = re.compile(r"Proc: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Errorcode: +(-?[0-9]+)")
@@ -23,40 +23,40 @@ _MPICH_CODE = re.compile(r"^Abort\((-?[0-9]+)\) on node [0-9]+ .*: application c
 class Abort:
     """The rank that has called ``MPI_Abort``, None where nobody could tell which, with what ``given`` code."""
 
-    fate: Fate | None
+    outcome: RankOutcome | None
     given: int
 
     @classmethod
-    def of(cls, fates: Sequence[Fate], launch: Launch) -> Abort | None:
-        """Return the call that ended the job before the ``launch`` was told to end; None if none did.
+    def of(cls, outcomes: Sequence[RankOutcome], result: MpirunResult) -> Abort | None:
+        """Return the call that ended the job before the ``result`` was told to end; None if none did.
 
         A rank may seem to have ended well, for the call of MPICH returns before the process is ended.
         """
-        return cls._told(fates, launch.ended_at, launch.output) or cls._untold(fates, launch)
+        return cls._told(outcomes, result.ended_at, result.output) or cls._untold(outcomes, result)
 
     @classmethod
-    def _told(cls, fates: Sequence[Fate], ended_at: float, output: str) -> Abort | None:
+    def _told(cls, outcomes: Sequence[RankOutcome], ended_at: float, output: str) -> Abort | None:
         codes = dict(_OPENMPI_CODE.findall(output))
         first = set(_OPENMPI_FIRST.findall(output))
-        for fate in sorted(fates, key=lambda fate: fate.time):
-            process = str(fate.process)
-            found = codes.get(process) if process in first else next(iter(_mpich_codes(fate)), None)
-            if found is not None and fate.time <= ended_at:
-                return cls(fate, int(found))
+        for outcome in sorted(outcomes, key=lambda outcome: outcome.time):
+            process = str(outcome.process)
+            found = codes.get(process) if process in first else next(iter(_mpich_codes(outcome)), None)
+            if found is not None and outcome.time <= ended_at:
+                return cls(outcome, int(found))
         return None
 
     @classmethod
-    def _untold(cls, fates: Sequence[Fate], launch: Launch) -> Abort | None:
+    def _untold(cls, outcomes: Sequence[RankOutcome], result: MpirunResult) -> Abort | None:
         """Return the call whose words have come to no log: MPICH's mpiexec is silent after it, and after nothing else.
 
         All others wait for the rank that made it, so that it alone is in no collective; or nobody knows which it was.
         """
-        is_silent = 0 < launch.code < SIGNALLED and launch.ended_at == float("inf") and not launch.output.strip()
-        if not (is_silent and all(fate.has_died or fate.ended_well for fate in fates)):
+        is_silent = 0 < result.code < SIGNALLED and result.ended_at == float("inf") and not result.output.strip()
+        if not (is_silent and all(outcome.has_died or outcome.ended_well for outcome in outcomes)):
             return None
-        dead = [fate for fate in fates if fate.has_died]
-        outside = [fate for fate in dead or fates if _is_in_no_call(fate)]
-        return cls(outside[0] if len(outside) == 1 else None, launch.code)
+        dead = [outcome for outcome in outcomes if outcome.has_died]
+        outside = [outcome for outcome in dead or outcomes if _is_in_no_call(outcome)]
+        return cls(outside[0] if len(outside) == 1 else None, result.code)
 
     @property
     def code(self) -> int:
@@ -65,17 +65,17 @@ class Abort:
 
     def headline(self, size: int) -> str:
         """Say who of ``size`` ranks has ended the job."""
-        if self.fate is None:
+        if self.outcome is None:
             return f"one of {size} ranks ended the job: it called MPI_Abort with code {self.given}"
-        return f"rank {self.fate.rank} of {size} ended the job: it called MPI_Abort with code {self.given}"
+        return f"rank {self.outcome.rank} of {size} ended the job: it called MPI_Abort with code {self.given}"
 
 
-def _mpich_codes(fate: Fate) -> list[str]:
-    return _MPICH_CODE.findall(end_of_log(fate.folder.log))
+def _mpich_codes(outcome: RankOutcome) -> list[str]:
+    return _MPICH_CODE.findall(end_of_log(outcome.folder.log))
 
 
-def _is_in_no_call(fate: Fate) -> bool:
+def _is_in_no_call(outcome: RankOutcome) -> bool:
     try:
-        return Recording.load(fate.folder.flight).inside is None
+        return Recording.load(outcome.folder.flight).inside is None
     except LaunchError:
         return False

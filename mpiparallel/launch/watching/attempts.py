@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 
 from mpiparallel.cluster.exit_codes import REQUEUE
-from mpiparallel.launch.watching.outcome import Outcome
+from mpiparallel.launch.watching.job_outcome import JobOutcome
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -28,7 +28,7 @@ class Attempts:
         self._retried_start = False
         self._last_cause = ""
 
-    def run(self, start: Callable[[int], Outcome]) -> Outcome:
+    def run(self, start: Callable[[int], JobOutcome]) -> JobOutcome:
         """Return how the last attempt ended; ``start`` makes the one that it is given the number of."""
         attempt = 0
         outcome = start(attempt)
@@ -37,12 +37,12 @@ class Attempts:
             self._say(f"error: {outcome.message}")
             self._say(f"{reason} in {pause:g} s; the logs of this attempt get .attempt{attempt} after their names")
             if self._is_preempted(pause):
-                return Outcome(REQUEUE, "preempted between two attempts: start again with the same command")
+                return JobOutcome(REQUEUE, "preempted between two attempts: start again with the same command")
             attempt += 1
             outcome = start(attempt)
         return outcome
 
-    def _reason(self, outcome: Outcome) -> str | None:
+    def _reason(self, outcome: JobOutcome) -> str | None:
         """Return in words why the job is started again, or None if it is not."""
         if not outcome.may_go_on:
             return None

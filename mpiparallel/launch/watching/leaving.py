@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mpiparallel.flight.process_state import state_of
 from mpiparallel.flight.recorder import spans
-from mpiparallel.launch.line.roll import Entry, Roll
+from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 
 # MPI may end slowly where there are many ranks; without a watchdog nothing else bounds it.
 _FINALIZING_SECONDS = 60.0
@@ -20,8 +20,8 @@ class Leaving:
     have said their last word are bounded then too. A script goes on no more where its rank is stopped.
     """
 
-    def __init__(self, roll: Roll, seconds: float | None, state: Callable[[int], str] = state_of) -> None:
-        self._roll = roll
+    def __init__(self, registry: RankRegistry, seconds: float | None, state: Callable[[int], str] = state_of) -> None:
+        self._registry = registry
         self._seconds = seconds
         self._state = state
         self._host = socket.gethostname()
@@ -33,25 +33,25 @@ class Leaving:
         limit = self._limit(now)
         if self._since is None or limit is None or now <= self._since + limit:
             return None
-        return self._words([entry for entry in self._roll if entry.lost_at is None], limit)
+        return self._words([entry for entry in self._registry if entry.lost_at is None], limit)
 
     def _limit(self, now: float) -> float | None:
-        running = [entry for entry in self._roll if not _has_come_to_its_end(entry)]
+        running = [entry for entry in self._registry if not _has_come_to_its_end(entry)]
         # A job that is stopped as a whole is only held up by its user.
-        if len(running) == self._roll.size or not all(map(self._is_stopped, running)):
+        if len(running) == self._registry.size or not all(map(self._is_stopped, running)):
             self._since = None
             return None
-        stage = sum(entry.is_over + (entry.lost_at is not None) for entry in self._roll)
+        stage = sum(entry.is_over + (entry.lost_at is not None) for entry in self._registry)
         if self._since is None or stage != self._stage:
             self._stage, self._since = stage, now
-        if all(entry.lost_at is not None for entry in self._roll):
+        if all(entry.lost_at is not None for entry in self._registry):
             return None
         return _FINALIZING_SECONDS if self._seconds is None and self._all_are_over() else self._seconds
 
     def _all_are_over(self) -> bool:
-        return all(entry.is_over for entry in self._roll)
+        return all(entry.is_over for entry in self._registry)
 
-    def _words(self, staying: list[Entry], seconds: float) -> str:
+    def _words(self, staying: list[RankEntry], seconds: float) -> str:
         amid = [entry for entry in staying if not _has_come_to_its_end(entry)]
         if amid:
             return f"{_ranks(amid)} {'is' if len(amid) == 1 else 'are'} stopped by a signal, and all others have ended"
@@ -75,13 +75,13 @@ class Leaving:
         )
         return f"{_ranks(late)} {whose} not left within {seconds:g} s: {why}"
 
-    def _is_stopped(self, entry: Entry) -> bool:
+    def _is_stopped(self, entry: RankEntry) -> bool:
         return entry.pid is not None and entry.host == self._host and self._state(entry.pid) == "stopped"
 
 
-def _has_come_to_its_end(entry: Entry) -> bool:
+def _has_come_to_its_end(entry: RankEntry) -> bool:
     return entry.is_over or entry.script_has_ended
 
 
-def _ranks(entries: Sequence[Entry]) -> str:
+def _ranks(entries: Sequence[RankEntry]) -> str:
     return f"rank{'' if len(entries) == 1 else 's'} {spans([entry.rank for entry in entries])}"

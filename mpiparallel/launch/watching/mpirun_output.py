@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.job.loss import Loss
+from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.output_path import check_output
 
 _READ_BYTES = 1 << 16
@@ -45,9 +45,9 @@ class MpirunOutput:
             self._refusal = self._refusal or error
 
     @property
-    def lost(self) -> Loss:
+    def lost(self) -> LostOutput:
         """What the log has not taken."""
-        loss = Loss()
+        loss = LostOutput()
         missing = os.fstat(self.descriptor).st_size - self._copied
         if missing:
             loss.add(missing, self._refusal)

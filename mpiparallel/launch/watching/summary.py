@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.watching.fate import Fate
+from mpiparallel.launch.watching.rank_outcome import RankOutcome
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.watching.launch import Launch
+    from mpiparallel.launch.watching.mpirun_result import MpirunResult
 
 _LAST_LINES = 10
 _LONGEST_LINE = 240
@@ -25,78 +25,80 @@ _NOT_THE_USERS = ("<frozen runpy>", str(Path(__file__).parents[1]))
 
 
 class Summary:
-    """Puts what is known of ``fates`` and of the ``launch`` of a job under a ``headline``."""
+    """Puts what is known of ``outcomes`` and of the ``result`` of a job under a ``headline``."""
 
-    def __init__(self, headline: str, fates: Sequence[Fate], launch: Launch) -> None:
+    def __init__(self, headline: str, outcomes: Sequence[RankOutcome], result: MpirunResult) -> None:
         self._headline = headline
-        self._fates = fates
-        self._launch = launch
+        self._outcomes = outcomes
+        self._result = result
 
-    def of_failure(self, cause: Fate) -> str:
+    def of_failure(self, cause: RankOutcome) -> str:
         """Return the block of a rank that failed with an exception, or left by ``sys.exit``."""
         if cause.failure and cause.failure.is_exit:
             return self.of_death(cause)
         traceback = cause.failure.traceback.rstrip().splitlines() if cause.failure else []
         return self._block(cause, traceback, "its traceback is above")
 
-    def of_death(self, cause: Fate) -> str:
+    def of_death(self, cause: RankOutcome) -> str:
         """Return the block of a rank that died without an exception."""
         lines = last_lines(cause.folder.log)
         return self._block(cause, ["its last lines:", *lines] if lines else [], "its last lines are above")
 
     def of_hang(self) -> str:
         """Return the block of a job that hung, with the places of its ranks."""
-        seen = [fate for fate in self._fates if not fate.ended_well and _place(fate.folder.stack) != _NO_SIGN]
+        seen = [
+            outcome for outcome in self._outcomes if not outcome.ended_well and _place(outcome.folder.stack) != _NO_SIGN
+        ]
         return "\n".join([self._headline, *_places(seen), *self._where_all()])
 
     def of_job(self) -> str:
         """Return the block of a job without a culprit: where its ranks were, and what mpirun said."""
-        places = _places(fate for fate in self._fates if not fate.ended_well)
+        places = _places(outcome for outcome in self._outcomes if not outcome.ended_well)
         if len(places) == 1:
             places = []
-        said = [f"    {line}" for line in self._launch.output.strip().splitlines()[-2 * _LAST_LINES :]]
+        said = [f"    {line}" for line in self._result.output.strip().splitlines()[-2 * _LAST_LINES :]]
         if said:
             said.insert(0, "  mpirun said:")
         return "\n".join([self._headline, *places, *said, *self._where_all()])
 
     def of_places(self) -> str:
         """Return where the ranks were that had not ended."""
-        places = _places(fate for fate in self._fates if not fate.ended_well)
+        places = _places(outcome for outcome in self._outcomes if not outcome.ended_well)
         return "\n".join([self._headline, *(places or ["  at their end"]), *self._where_all()])
 
-    def of_survival(self, dead: Sequence[Fate]) -> str:
+    def of_survival(self, dead: Sequence[RankOutcome]) -> str:
         """Return what to say of ranks that died while the others went on and completed."""
-        return f"{_ranks(dead)} of {len(self._fates)} died; the others went on and completed"
+        return f"{_ranks(dead)} of {len(self._outcomes)} died; the others went on and completed"
 
-    def _block(self, cause: Fate, details: Sequence[str], elsewhere: str) -> str:
+    def _block(self, cause: RankOutcome, details: Sequence[str], elsewhere: str) -> str:
         # Of a log that is full, or on another host, nothing was shown.
-        is_shown = cause.rank in self._launch.shown and (not details or _has(cause.folder.log, details[-1]))
+        is_shown = cause.rank in self._result.shown and (not details or _has(cause.folder.log, details[-1]))
         body = [f"  {elsewhere}"] if is_shown else [f"    {line}" for line in details]
         return "\n".join([self._headline, *body, *self._facts(cause)])
 
-    def _facts(self, cause: Fate) -> list[str]:
+    def _facts(self, cause: RankOutcome) -> list[str]:
         facts = [f"  {self._when(cause)}"] if cause.time < float("inf") else []
-        others = [fate for fate in self._fates if not fate.ended_well and fate.rank != cause.rank]
-        ended = [fate for fate in others if fate.time >= cause.time]
+        others = [outcome for outcome in self._outcomes if not outcome.ended_well and outcome.rank != cause.rank]
+        ended = [outcome for outcome in others if outcome.time >= cause.time]
         if ended:
             facts.append(f"  ended because of it: {_ranks(ended)}")
-        then = min((fate for fate in ended if fate.failure), key=lambda fate: fate.time, default=None)
+        then = min((outcome for outcome in ended if outcome.failure), key=lambda outcome: outcome.time, default=None)
         if then and then.failure and not cause.failure:
             facts.append(f"  then rank {then.rank} failed: {then.failure.summary}")
-        own = [f"  its log: {cause.folder.log}"] if self._launch.keeps_logs else []
+        own = [f"  its log: {cause.folder.log}"] if self._result.keeps_logs else []
         return [*facts, *own, *self._where_all()]
 
-    def _when(self, cause: Fate) -> str:
+    def _when(self, cause: RankOutcome) -> str:
         host = f", on host {cause.host}" if cause.host else ""
         clock = time.strftime("%H:%M:%S", time.localtime(cause.time))
-        if not self._launch.started_at:
+        if not self._result.started_at:
             return f"at {clock}{host}"
-        return f"at {clock}, {max(0.0, cause.time - self._launch.started_at):.1f} s after the start{host}"
+        return f"at {clock}, {max(0.0, cause.time - self._result.started_at):.1f} s after the start{host}"
 
     def _where_all(self) -> list[str]:
-        if not self._launch.keeps_logs:
+        if not self._result.keeps_logs:
             return []
-        log_dir = self._fates[0].folder.log_dir
+        log_dir = self._outcomes[0].folder.log_dir
         return [f"  all logs: {log_dir}/device*/train.log*, of mpirun: {log_dir}/launcher.log"]
 
 
@@ -130,12 +132,12 @@ def _has(log: Path, line: str) -> bool:
     return line in end_of_log(log)
 
 
-def _places(missing: Iterable[Fate]) -> list[str]:
+def _places(missing: Iterable[RankOutcome]) -> list[str]:
     """Say where each rank was when it was told to end, ranks at one place together."""
-    places: dict[str, list[Fate]] = {}
-    for fate in missing:
-        places.setdefault(_place(fate.folder.stack), []).append(fate)
-    return [f"  {_ranks(fates)}: {place}" for place, fates in places.items()]
+    places: dict[str, list[RankOutcome]] = {}
+    for outcome in missing:
+        places.setdefault(_place(outcome.folder.stack), []).append(outcome)
+    return [f"  {_ranks(outcomes)}: {place}" for place, outcomes in places.items()]
 
 
 def _place(stack: Path) -> str:
@@ -151,6 +153,6 @@ def _place(stack: Path) -> str:
     return str((own or frames)[0])
 
 
-def _ranks(fates: Sequence[Fate]) -> str:
-    numbers = ", ".join(str(fate.rank) for fate in fates)
-    return f"rank {numbers}" if len(fates) == 1 else f"ranks {numbers}"
+def _ranks(outcomes: Sequence[RankOutcome]) -> str:
+    numbers = ", ".join(str(outcome.rank) for outcome in outcomes)
+    return f"rank {numbers}" if len(outcomes) == 1 else f"ranks {numbers}"

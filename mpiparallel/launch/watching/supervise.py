@@ -13,20 +13,20 @@ from pathlib import Path
 from mpiparallel.checkpoint.durable_file import write_durably
 from mpiparallel.errors import LaunchError
 from mpiparallel.flight.recorder import spans
+from mpiparallel.launch.control.address import VARIABLE
+from mpiparallel.launch.control.control_server import ControlServer
+from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 from mpiparallel.launch.job.console import Console
-from mpiparallel.launch.job.loss import Loss, lost_in_words
-from mpiparallel.launch.job.mpirun_command import Command
+from mpiparallel.launch.job.lost_output import LostOutput, lost_in_words
+from mpiparallel.launch.job.mpirun_command import MpirunCommand
 from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, RankFolder
-from mpiparallel.launch.line.address import VARIABLE
-from mpiparallel.launch.line.exchange import Exchange
-from mpiparallel.launch.line.roll import Entry, Roll
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.parent_death import die_with_parent
 from mpiparallel.launch.watching.hang_check import HangCheck
-from mpiparallel.launch.watching.launch import Launch
+from mpiparallel.launch.watching.job_outcome import JobOutcome, judge
 from mpiparallel.launch.watching.mpirun_output import MpirunOutput
-from mpiparallel.launch.watching.outcome import Outcome, judge
-from mpiparallel.launch.watching.terms import Terms
+from mpiparallel.launch.watching.mpirun_result import MpirunResult
+from mpiparallel.launch.watching.run_policy import RunPolicy
 from mpiparallel.launch.watching.watch import Watch
 
 LAUNCHER_LOG = "launcher.log"
@@ -34,9 +34,9 @@ LAUNCHER_LOG = "launcher.log"
 
 
 def supervise(
-    command: Command, ranks: int, log_dir: Path, terms: Terms | None = None, console: Console | None = None
-) -> Outcome:
-    """Run ``command`` to its end on ``terms`` and return how the job of ``ranks`` ranks ended.
+    command: MpirunCommand, ranks: int, log_dir: Path, policy: RunPolicy | None = None, console: Console | None = None
+) -> JobOutcome:
+    """Run ``command`` to its end by ``policy`` and return how the job of ``ranks`` ranks ended.
 
     What the shown ranks print appears on ``console`` as it comes. SIGINT and SIGTERM end the job, the preemption signal
     is passed on to the ranks.
@@ -46,24 +46,24 @@ def supervise(
     LaunchError
         ``log_dir`` cannot be written, or another job is using it.
     """
-    agreed = terms or Terms()
+    agreed = policy or RunPolicy()
     console = console or Console()
     folders = [RankFolder(log_dir, rank) for rank in range(ranks)]
-    roll = Roll(ranks)
-    with _reserved(log_dir), Exchange(roll, agreed.spans_hosts) as exchange:
+    registry = RankRegistry(ranks)
+    with _reserved(log_dir), ControlServer(registry, agreed.spans_hosts) as server:
         for folder in folders:
             folder.begin(agreed.attempt)
         _write_hostfile(command)
         remove_left_sessions()
         started_at = time.time()
         with MpirunOutput(log_dir / LAUNCHER_LOG) as output:
-            variables = {VARIABLE: str(exchange.address), ATTEMPT_VARIABLE: str(agreed.attempt)}
+            variables = {VARIABLE: str(server.address), ATTEMPT_VARIABLE: str(agreed.attempt)}
             process = _start(command.with_variables(variables), output.descriptor)
             hangs = HangCheck(folders, agreed.watchdog, agreed.survives_deaths)
-            watch = Watch(process, folders, agreed, exchange, roll, hangs, console, output)
+            watch = Watch(process, folders, agreed, server, registry, hangs, console, output)
             watch.to_end()
             said, unwritten = output.text(), output.lost
-        launch = Launch(
+        result = MpirunResult(
             watch.process.returncode,
             said,
             timeout=agreed.timeout if watch.timed_out else None,
@@ -76,18 +76,18 @@ def supervise(
             survives_deaths=agreed.survives_deaths,
             keeps_logs=agreed.keeps_logs,
         )
-        losers = [entry for entry in roll if entry.lost]
+        losers = [entry for entry in registry if entry.lost]
         if losers:
             console.say(f"warning: {_loss_in_words(losers, log_dir)}")
         if unwritten:
             console.say(f"warning: mpirun: {lost_in_words(unwritten, log_dir)}")
         watch.segments.remove()
         remove_left_sessions()
-        return judge(folders, launch, roll)
+        return judge(folders, result, registry)
 
 
-def _loss_in_words(losers: Sequence[Entry], log_dir: Path) -> str:
-    total = Loss(sum(entry.lost.size for entry in losers), losers[0].lost.reason)
+def _loss_in_words(losers: Sequence[RankEntry], log_dir: Path) -> str:
+    total = LostOutput(sum(entry.lost.size for entry in losers), losers[0].lost.reason)
     return f"rank{'s' * (len(losers) > 1)} {spans([entry.rank for entry in losers])}: {lost_in_words(total, log_dir)}"
 
 
@@ -113,7 +113,7 @@ def _lock(descriptor: int, log_dir: Path) -> None:
         raise LaunchError(f"--log-dir {log_dir}: another job is writing there; give each job its own") from error
 
 
-def _write_hostfile(command: Command) -> None:
+def _write_hostfile(command: MpirunCommand) -> None:
     if command.hostfile is None:
         return
     path, text = command.hostfile
@@ -123,7 +123,7 @@ def _write_hostfile(command: Command) -> None:
         raise LaunchError(f"{path}: {error.strerror}; give a --log-dir that can be written") from error
 
 
-def _start(command: Command, output: int) -> subprocess.Popen[bytes]:
+def _start(command: MpirunCommand, output: int) -> subprocess.Popen[bytes]:
     # Its own process group, so that Ctrl-C reaches mpirun once, through this process.
     return subprocess.Popen(
         command.argv,

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.growing_log import GrowingLog
+from mpiparallel.launch.job.output_selection import OutputSelection
 from mpiparallel.launch.job.rank_folder import RankFolder
-from mpiparallel.launch.job.shown import Shown
 
 
 class Tee:
     """Shows the growing logs of ranks on ``console``: one rank's as it is, several line by line behind ``[rank]``."""
 
-    def __init__(self, shown: Shown, folders: Sequence[RankFolder], console: Console) -> None:
+    def __init__(self, shown: OutputSelection, folders: Sequence[RankFolder], console: Console) -> None:
         self._console = console
         self._logs = [
             GrowingLog(folders[rank].log, f"[{rank}] ".encode() if shown.is_prefixed else b"") for rank in shown.ranks

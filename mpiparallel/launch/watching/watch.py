@@ -1,4 +1,4 @@
-"""Watching mpirun and the line to its ranks until the job is over."""
+"""Watching mpirun and the control channel to its ranks until the job is over."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from contextlib import suppress
 from types import FrameType
 
 from mpiparallel.flight.process_state import state_of
+from mpiparallel.launch.control.control_server import ControlServer
+from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.rank_folder import RankFolder
-from mpiparallel.launch.line.exchange import Exchange
-from mpiparallel.launch.line.roll import Entry, Roll
 from mpiparallel.launch.rank.children import children_of, kill_children
 from mpiparallel.launch.watching.hang_check import HangCheck
 from mpiparallel.launch.watching.leaving import Leaving
 from mpiparallel.launch.watching.mpirun_output import MpirunOutput
+from mpiparallel.launch.watching.run_policy import RunPolicy
 from mpiparallel.launch.watching.shared_segments import LeftSegments
 from mpiparallel.launch.watching.tee import Tee
-from mpiparallel.launch.watching.terms import Terms
 
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 0.5
@@ -46,9 +46,9 @@ class Watch:
         self,
         process: subprocess.Popen[bytes],
         folders: Sequence[RankFolder],
-        terms: Terms,
-        exchange: Exchange,
-        roll: Roll,
+        policy: RunPolicy,
+        server: ControlServer,
+        registry: RankRegistry,
         hangs: HangCheck,
         console: Console,
         output: MpirunOutput,
@@ -60,29 +60,29 @@ class Watch:
         self.over_at = float("inf")
         self.sentence: str | None = None
         self._folders = folders
-        self._terms = terms
-        self._exchange = exchange
+        self._policy = policy
+        self._server = server
         self.segments = LeftSegments()
-        self._roll = roll
+        self._registry = registry
         self._hangs = hangs
-        self._leaving = Leaving(roll, terms.watchdog)
+        self._leaving = Leaving(registry, policy.watchdog)
         self._host = socket.gethostname()
         self._output = output
-        self._tee = Tee(terms.shown, folders, console)
-        self._followed = terms.shown.ranks[0]
+        self._tee = Tee(policy.shown, folders, console)
+        self._followed = policy.shown.ranks[0]
         self._failed_at: float | None = None
         self._stage, self._staged_at = 0, 0.0
         self._next_look = 0.0
         self._is_ending = False
         self._is_held_up = False
         self._was_told = 0
-        self._deadline = time.monotonic() + (float("inf") if terms.timeout is None else terms.timeout - terms.spent)
+        self._deadline = time.monotonic() + (float("inf") if policy.timeout is None else policy.timeout - policy.spent)
 
     def to_end(self) -> None:
         """Return when mpirun has ended; nothing of its process group is left then, and all last words are heard."""
         # What is ignored, as nohup does with SIGHUP, stays so.
         ending = (number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN)
-        watched = {*ending, *self._terms.preemption}
+        watched = {*ending, *self._policy.preemption}
         handlers = {number: signal.signal(number, self._on_signal) for number in watched}
         try:
             while self.process.poll() is None:
@@ -90,7 +90,7 @@ class Watch:
                 self._output.copy()
                 self._follow_survivor()
                 self._look()
-                self._exchange.listen(_POLL_SECONDS)
+                self._server.listen(_POLL_SECONDS)
             self.over_at = time.time()
         finally:
             self._kill()
@@ -116,26 +116,26 @@ class Watch:
 
     def _first_failure(self, now: float) -> float | None:
         """Return when a rank was first seen to have failed or, unless deaths are survived, died."""
-        if self._failed_at is None and any(map(self._is_failure, self._roll)):
+        if self._failed_at is None and any(map(self._is_failure, self._registry)):
             self._failed_at = now
         if now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
             self._look_closely(now)
         return self._failed_at
 
-    def _is_failure(self, entry: Entry) -> bool:
+    def _is_failure(self, entry: RankEntry) -> bool:
         is_stuck = entry.failing_at is not None and time.time() > entry.failing_at + _FAILING_SECONDS
-        return entry.failure is not None or is_stuck or (entry.has_died and not self._terms.survives_deaths)
+        return entry.failure is not None or is_stuck or (entry.has_died and not self._policy.survives_deaths)
 
     def _look_closely(self, now: float) -> None:
-        """Look at what is not said on the line: records of failures, and whether somebody waits for ever."""
-        own = (entry for entry in self._roll if entry.host == self._host and not entry.is_over)
+        """Look at what is not said on the control channel: records of failures, and whether somebody waits for ever."""
+        own = (entry for entry in self._registry if entry.host == self._host and not entry.is_over)
         self.segments.note(entry.pid for entry in own if entry.pid is not None)
         if self._failed_at is None and any(folder.failure.exists() for folder in self._folders):
             self._failed_at = now
         if self._failed_at is None:
             self.sentence = self._hang(now)
-        self._is_held_up = all(entry.ended_well for entry in self._roll) and self._has_stopped()
+        self._is_held_up = all(entry.ended_well for entry in self._registry) and self._has_stopped()
         if self._failed_at is None and not self._is_held_up:
             self.sentence = self.sentence or self._leaving.sentence(now)
         if self.sentence:
@@ -151,55 +151,55 @@ class Watch:
 
     def _some_never_begin(self) -> bool:
         """Return whether ranks are so late that they must have ended before they could call; MPICH waits for them."""
-        calls = [entry.called_at for entry in self._roll if entry.called_at is not None]
-        if not calls or len(calls) == self._roll.size or time.time() < min(calls) + self._terms.start_timeout:
+        calls = [entry.called_at for entry in self._registry if entry.called_at is not None]
+        if not calls or len(calls) == self._registry.size or time.time() < min(calls) + self._policy.start_timeout:
             return False
         # A rank that cannot reach the launcher has a log all the same.
         return any(
             entry.called_at is None and not folder.log.exists()
-            for entry, folder in zip(self._roll, self._folders, strict=True)
+            for entry, folder in zip(self._registry, self._folders, strict=True)
         )
 
     def _follow_survivor(self) -> None:
         """Show the lowest living rank where the only shown one has died: it tells how the others go on."""
-        shown = self._terms.shown
-        if self._terms.survives_deaths and not shown.is_prefixed and self._roll.entries[self._followed].has_died:
-            living = [entry.rank for entry in self._roll if not entry.is_over]
+        shown = self._policy.shown
+        if self._policy.survives_deaths and not shown.is_prefixed and self._registry.entries[self._followed].has_died:
+            living = [entry.rank for entry in self._registry if not entry.is_over]
             if living:
                 self._followed = living[0]
                 self._tee.follow(self._folders[self._followed])
 
     def _some_have_ended(self) -> bool:
-        ended = [entry for entry in self._roll if entry.ended_well or entry.has_died]
-        return 0 < len(ended) < self._roll.size
+        ended = [entry for entry in self._registry if entry.ended_well or entry.has_died]
+        return 0 < len(ended) < self._registry.size
 
     def _end_of_all(self, now: float) -> float | None:
         """Return when the last rank was seen to have said its last word, or to have left; None while one goes on."""
-        stage = all(entry.is_over for entry in self._roll) + self._all_have_left()
+        stage = all(entry.is_over for entry in self._registry) + self._all_have_left()
         if stage != self._stage:
             self._stage, self._staged_at = stage, now
         return self._staged_at if stage else None
 
     def _over_grace(self) -> float:
         """Return how long mpirun may go on after that; MPI was seen never to finalize where a rank had died."""
-        if any(entry.has_died for entry in self._roll):
+        if any(entry.has_died for entry in self._registry):
             return _OVER_GRACE_SECONDS if self._all_have_left() else _FAILURE_GRACE_SECONDS
         # Ranks that are still there are given their time by what looks after their leaving.
         return _LAST_GRACE_SECONDS if self._all_have_left() or self._is_held_up else float("inf")
 
     def _all_have_left(self) -> bool:
-        return all(entry.lost_at is not None for entry in self._roll)
+        return all(entry.lost_at is not None for entry in self._registry)
 
     def _has_stopped(self) -> bool:
         """Return whether mpirun is stopped, or what it has started to start the ranks: none of them can leave then."""
-        starters = {entry.starter for entry in self._roll if entry.host == self._host}
+        starters = {entry.starter for entry in self._registry if entry.host == self._host}
         its_own = [self.process.pid, *(child for child in children_of(self.process.pid) if child not in starters)]
         return any(state_of(process) == "stopped" for process in its_own)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if number in self._terms.preemption:
+        if number in self._policy.preemption:
             # Not through mpirun, which does not pass on every signal, nor to every host, and may die of it.
-            self._exchange.pass_signal(number)
+            self._server.pass_signal(number)
         elif self.signal_number is None:
             self.signal_number = number
             # Open MPI's mpirun takes SIGHUP for its own to die of.
@@ -236,5 +236,5 @@ class Watch:
 
     def _hear_last_words(self) -> None:
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
-        while self._exchange.connected and time.monotonic() < deadline:
-            self._exchange.listen(_POLL_SECONDS)
+        while self._server.connected and time.monotonic() < deadline:
+            self._server.listen(_POLL_SECONDS)

@@ -24,8 +24,8 @@ _SLOT = 20
 """Scratch memory from here on holds copies of arrays whose order or dtype does not fit."""
 
 
-class Way(Protocol):
-    """A way to compute a convolution and its gradients on arrays in C order, all of one dtype."""
+class ConvolutionAlgorithm(Protocol):
+    """An algorithm for a convolution and its gradients on arrays in C order, all of one dtype."""
 
     def forward(self, x: Array, weight: Array, y: Array) -> Kernel:
         """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
@@ -39,7 +39,7 @@ class Way(Protocol):
 
 def forward(runtime: Runtime, windows: WindowsOfImage, group: int, x: Array, weight: Array, y: Array) -> Kernel:
     """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
-    bind = choose_way(runtime, windows, group, y.dtype, len(weight) // group).forward
+    bind = choose_algorithm(runtime, windows, group, y.dtype, len(weight) // group).forward
     return _on_plain_arrays(runtime, (x, weight), y, bind)
 
 
@@ -48,17 +48,19 @@ def input_gradient(
 ) -> Kernel:
     """Return what sets ``dx`` to the gradient with respect to images of its shape."""
     lines = weight.shape[1] if group == 1 else _FEW_LINES
-    bind = choose_way(runtime, windows, group, dx.dtype, lines).input_gradient
+    bind = choose_algorithm(runtime, windows, group, dx.dtype, lines).input_gradient
     return _on_plain_arrays(runtime, (dy, weight), dx, bind)
 
 
 def weight_gradient(runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, x: Array, dw: Array) -> Kernel:
     """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
-    bind = choose_way(runtime, windows, group, dw.dtype, len(dw) // group).weight_gradient
+    bind = choose_algorithm(runtime, windows, group, dw.dtype, len(dw) // group).weight_gradient
     return _on_plain_arrays(runtime, (dy, x), dw, bind)
 
 
-def choose_way(runtime: Runtime, windows: WindowsOfImage, group: int, dtype: Any, lines: int) -> Way:
+def choose_algorithm(
+    runtime: Runtime, windows: WindowsOfImage, group: int, dtype: Any, lines: int
+) -> ConvolutionAlgorithm:
     """Return the fastest way; ``lines`` are the channels of a group on the side of the weights."""
     if windows.output == (1, 1) and group == 1:
         return SingleWindow(runtime, windows)

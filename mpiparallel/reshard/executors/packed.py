@@ -14,7 +14,7 @@ from mpiparallel.reshard import memory
 from mpiparallel.reshard.bound_plan import BoundPlan, Stream
 from mpiparallel.reshard.checksums import Checksummer
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
-from mpiparallel.reshard.pieces import ALIGNMENT, Message, Piece, aligned, byte_view, messages, offsets
+from mpiparallel.reshard.pieces import ALIGNMENT, PackedMessage, Piece, aligned, byte_view, messages, offsets
 from mpiparallel.reshard.verification import Checked
 
 Bytes = NDArray[np.uint8]
@@ -59,7 +59,7 @@ class PackedExecutor:
         }
 
     def _make_rounds(
-        self, outgoing: Sequence[Sequence[Message]], incoming: Sequence[Sequence[Message]]
+        self, outgoing: Sequence[Sequence[PackedMessage]], incoming: Sequence[Sequence[PackedMessage]]
     ) -> Iterator[_Round]:
         to = [stream.member for stream in self._bound.outgoing]
         of = [stream.member for stream in self._bound.incoming]
@@ -109,7 +109,7 @@ class PackedExecutor:
         self._rounds = []
 
 
-def _messages(stream: Stream, share: float) -> Iterator[Message]:
+def _messages(stream: Stream, share: float) -> Iterator[PackedMessage]:
     length = sum(aligned(piece.nbytes) for piece in stream.pieces)
     largest = length if share >= 1 else max(ALIGNMENT, int(share * length) // ALIGNMENT * ALIGNMENT)
     return messages(stream.pieces, largest)
@@ -121,7 +121,7 @@ class _Scratch:
     Contiguous pieces do without, unless the buffer is to have all of a window.
     """
 
-    def __init__(self, streams: Sequence[Sequence[Message]], all_of_it: bool) -> None:
+    def __init__(self, streams: Sequence[Sequence[PackedMessage]], all_of_it: bool) -> None:
         self._all_of_it = all_of_it
         needed = 0
         for step in zip_longest(*streams):
@@ -129,7 +129,7 @@ class _Scratch:
             needed = max(needed, sum(aligned(offsets(message.views)[-1]) for message in packed))
         self.buffer = memory.allocate((needed,), np.dtype(np.uint8))
 
-    def place(self, members: Sequence[int], window: Sequence[Message | None]) -> tuple[Copies, dict[int, Bytes]]:
+    def place(self, members: Sequence[int], window: Sequence[PackedMessage | None]) -> tuple[Copies, dict[int, Bytes]]:
         """Return the places in the buffer with the pieces that belong there, and the bytes of each member's part."""
         packed: Copies = []
         travelling: dict[int, Bytes] = {}
@@ -147,7 +147,7 @@ class _Scratch:
             start = aligned(start + places[-1])
         return packed, travelling
 
-    def _packs(self, message: Message) -> bool:
+    def _packs(self, message: PackedMessage) -> bool:
         return self._all_of_it or len(message.views) > 1 or not message.views[0].flags.c_contiguous
 
 

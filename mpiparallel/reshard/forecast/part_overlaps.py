@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Overlaps:
+class PartOverlaps:
     """The pairs of a source part and a target part that share elements.
 
     ``source`` and ``target`` are indices of parts, all dims in one number, the first dim major; ``size`` counts the
@@ -71,7 +71,7 @@ def _even(extent: Any, parts: int) -> tuple[Integers, Integers]:
     return starts, starts + size + (index < larger)
 
 
-def part_overlaps(source: Layout, target: Layout) -> Overlaps:
+def part_overlaps(source: Layout, target: Layout) -> PartOverlaps:
     """Return all overlaps of the parts of two layouts of one global shape; the parts of ``source`` may not overlap.
 
     The work is that of the overlaps, whatever the sizes.
@@ -81,10 +81,10 @@ def part_overlaps(source: Layout, target: Layout) -> Overlaps:
     >>> part_overlaps(halves, thirds).size.tolist()
     [2, 1, 1, 2]
     """
-    found = Overlaps(np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, bool))
+    found = PartOverlaps(np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, bool))
     for dim in range(len(source.global_shape)):
         here = _of_dim(part_bounds_of_dim(source, dim), part_bounds_of_dim(target, dim))
-        found = Overlaps(
+        found = PartOverlaps(
             (found.source[:, None] * source.cuts[dim] + here.source).ravel(),
             (found.target[:, None] * target.cuts[dim] + here.target).ravel(),
             (found.size[:, None] * here.size).ravel(),
@@ -93,7 +93,7 @@ def part_overlaps(source: Layout, target: Layout) -> Overlaps:
     return found
 
 
-def _of_dim(source: tuple[Integers, Integers], target: tuple[Integers, Integers]) -> Overlaps:
+def _of_dim(source: tuple[Integers, Integers], target: tuple[Integers, Integers]) -> PartOverlaps:
     source_starts, source_stops = source
     target_starts, target_stops = target
     # Parts of a source follow each other, so those that meet a target part do too.
@@ -106,4 +106,4 @@ def _of_dim(source: tuple[Integers, Integers], target: tuple[Integers, Integers]
     stops = np.minimum(source_stops[giver], target_stops[taker])
     same = (source_starts[giver] == target_starts[taker]) & (source_stops[giver] == target_stops[taker])
     shared = stops > starts
-    return Overlaps(giver[shared], taker[shared], (stops - starts)[shared], same[shared])
+    return PartOverlaps(giver[shared], taker[shared], (stops - starts)[shared], same[shared])

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from mpiparallel.reshard.forecast.moves import Way, gather_ways
 from mpiparallel.reshard.forecast.part_overlaps import Integers
 from mpiparallel.reshard.forecast.rank_tables import Holding, RankTables
+from mpiparallel.reshard.forecast.reduced_layout_pair import ReducedLayoutPair, gather_reduced_pairs
 from mpiparallel.reshard.planning.layout_digest import LayoutPair
 from mpiparallel.reshard.waves import waves
 
@@ -22,14 +22,14 @@ def bounded_peak(
     new arrays of a wave besides the old ones until the wave is done.
     """
     tables = RankTables(layout for pair in layouts.values() for layout in pair)
-    holdings: dict[Way, Holding] = {}
+    holdings: dict[ReducedLayoutPair, Holding] = {}
 
     def weighed(tensors: Iterable[str]) -> Iterator[tuple[Holding, int]]:
-        ways = gather_ways({tensor: layouts[tensor] for tensor in tensors}, itemsizes)
-        for way, weights in ways.items():
-            if way not in holdings:
-                holdings[way] = tables.follow(way.source, way.target)[0]
-            yield holdings[way], sum(weights.values())
+        reduced_pairs = gather_reduced_pairs({tensor: layouts[tensor] for tensor in tensors}, itemsizes)
+        for reduced, weights in reduced_pairs.items():
+            if reduced not in holdings:
+                holdings[reduced] = tables.follow(reduced.source, reduced.target)[0]
+            yield holdings[reduced], sum(weights.values())
 
     held = tables.zeros()
     for holding, weight in weighed(layouts):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiparallel.cluster.hosts import Hosts
-from mpiparallel.reshard.forecast.deals import Dealer, Deals
-from mpiparallel.reshard.forecast.moves import Way, check_sizes, gather_ways
 from mpiparallel.reshard.forecast.pair_bytes import PairBytes
 from mpiparallel.reshard.forecast.part_overlaps import Integers
 from mpiparallel.reshard.forecast.rank_tables import RankTables
+from mpiparallel.reshard.forecast.reduced_layout_pair import ReducedLayoutPair, check_sizes, gather_reduced_pairs
+from mpiparallel.reshard.forecast.replica_assignment import ReplicaAssignment, ReplicaAssignmentBuilder
 from mpiparallel.reshard.planning.layout_digest import LayoutPair
 from mpiparallel.reshard.planning.plan import check_pair
 
@@ -122,63 +122,65 @@ def traffic(
     check_sizes(layouts, itemsizes)
     tables = RankTables(layout for pair in layouts.values() for layout in pair)
     count = _Count(tables, hosts)
-    for way, weights in gather_ways(layouts, itemsizes).items():
-        count.add(way, weights)
+    for reduced, weights in gather_reduced_pairs(layouts, itemsizes).items():
+        count.add(reduced, weights)
     return count.traffic(layouts)
 
 
 class _Count:
-    """The traffic of ways, summed up."""
+    """The traffic of reduced pairs, summed up."""
 
     def __init__(self, tables: RankTables, hosts: Hosts | None) -> None:
         self._tables = tables
-        self._dealer = Dealer(None if hosts is None else _host_numbers(tables.ranks, hosts))
+        self._builder = ReplicaAssignmentBuilder(None if hosts is None else _host_numbers(tables.ranks, hosts))
         self._pairs = PairBytes(tables.ranks.size)
         self._held = [tables.zeros() for _ in range(4)]
         self._moved: dict[str, int] = {}
-        self._dealt: list[tuple[Deals, Mapping[str, int]]] = []
+        self._assigned: list[tuple[ReplicaAssignment, Mapping[str, int]]] = []
 
-    def add(self, way: Way, weights: Mapping[str, int]) -> None:
-        """Enter tensors that go ``way``, with the bytes of an element of it."""
-        holding, arrivals = self._tables.follow(way.source, way.target)
+    def add(self, reduced: ReducedLayoutPair, weights: Mapping[str, int]) -> None:
+        """Enter the tensors of a reduced pair, with the bytes of an element of it."""
+        holding, arrivals = self._tables.follow(reduced.source, reduced.target)
         total = sum(weights.values())
         for held, size in zip(self._held, holding, strict=True):
             held += size * total
         arriving = int(arrivals.size.sum())
         self._moved.update((tensor, arriving * weight) for tensor, weight in weights.items())
-        holders = self._tables.holders(way.source)
+        holders = self._tables.holders(reduced.source)
         if not arriving:
             return
         if holders.places.shape[1] == 1:
             self._pairs.add(holders.places[arrivals.part, 0], arrivals.place, arrivals.size * total)
         else:
-            self._dealt.extend((deals, weights) for deals in self._dealer.deals(way, arrivals, holders))
+            self._assigned.extend(
+                (assignment, weights) for assignment in self._builder.assignments(reduced, arrivals, holders)
+            )
 
-    def _deal_out(self) -> None:
-        """Enter what is dealt out, the tensors with the largest blocks first, as the rule has it for each group."""
-        turns = np.zeros(self._dealer.group_count, np.int64)
+    def _assign(self) -> None:
+        """Enter what replicas give, the tensors with the largest blocks first, as the rule has it for each group."""
+        turns = np.zeros(self._builder.group_count, np.int64)
         order = sorted(
-            (-weight * deals.largest, tensor, number)
-            for number, (deals, weights) in enumerate(self._dealt)
+            (-weight * assignment.largest, tensor, number)
+            for number, (assignment, weights) in enumerate(self._assigned)
             for tensor, weight in weights.items()
         )
         # Givers come again after so many turns: then they give the same takers the bytes of both tensors.
         alike: dict[tuple[int, bytes], int] = {}
         for _, tensor, number in order:
-            deals, weights = self._dealt[number]
-            key = (number, (turns[deals.group] % deals.period).tobytes())
+            assignment, weights = self._assigned[number]
+            key = (number, (turns[assignment.group] % assignment.period).tobytes())
             alike[key] = alike.get(key, 0) + weights[tensor]
-            turns[deals.group] += deals.count
-        tensors: list[list[tuple[Integers, int]]] = [[] for _ in self._dealt]
+            turns[assignment.group] += assignment.count
+        tensors: list[list[tuple[Integers, int]]] = [[] for _ in self._assigned]
         for (number, first_turns), weight in alike.items():
             tensors[number].append((np.frombuffer(first_turns, np.int64), weight))
-        for (deals, _), of_deals in zip(self._dealt, tensors, strict=True):
-            for givers, takers, sizes in deals.dealt(of_deals):
+        for (assignment, _), of_assignment in zip(self._assigned, tensors, strict=True):
+            for givers, takers, sizes in assignment.transfers(of_assignment):
                 self._pairs.add(givers, takers, sizes)
 
     def traffic(self, layouts: Mapping[str, LayoutPair]) -> Traffic:
         """Return the sum of all that has been entered."""
-        self._deal_out()
+        self._assign()
         givers, takers, sizes = self._pairs.sums()
         ranks = self._tables.ranks
         moved = {tensor: self._moved.get(tensor, 0) for tensor in layouts}

@@ -7,14 +7,14 @@ from mpiparallel.reshard.planning.frame import Parts
 from mpiparallel.reshard.planning.tensor_move import Ends, TensorMove, shared_box
 
 
-class Overlaps:
+class RankOverlaps:
     """What one rank keeps, copies, gets and gives of every tensor of one shape that is moved alike.
 
-    ``arrivals`` come from the only holder, ``lacking`` from one of several, and ``dealt`` are the source parts of this
+    ``arrivals`` come from the only holder, ``lacking`` from one of several, and ``shared`` are the source parts of this
     rank where it is one of several holders: who gives these to whom is up to the rule.
     """
 
-    __slots__ = ("_before", "_boxes", "_move", "arrivals", "copy", "dealt", "departures", "kept", "lacking")
+    __slots__ = ("_before", "_boxes", "_move", "arrivals", "copy", "departures", "kept", "lacking", "shared")
 
     def __init__(self, move: TensorMove, rank: int) -> None:
         self._move = move
@@ -25,7 +25,7 @@ class Overlaps:
         self.arrivals: list[tuple[int, Box]] = []
         self.departures: list[tuple[int, Box]] = []
         self.lacking: list[tuple[Parts, Box]] = []
-        self.dealt: Parts | None = None
+        self.shared: Parts | None = None
         held, wanted = move.pair.source.parts(rank), move.pair.target.parts(rank)
         if held is not None:
             self._before = move.source_ends(held)
@@ -50,7 +50,7 @@ class Overlaps:
     def _find_departures(self, held: Parts, rank: int) -> None:
         target = self._move.pair.target
         if self._move.pair.source.replica_count > 1:
-            self.dealt = held
+            self.shared = held
             return
         for parts, box in self._move.target_pieces(self._before):
             if target.replica_count == 1:

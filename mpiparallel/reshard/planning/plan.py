@@ -17,7 +17,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.planning.frame import Frame
 from mpiparallel.reshard.planning.layout_digest import LayoutPair as LayoutPair
 from mpiparallel.reshard.planning.layout_digest import plan_digest as plan_digest
-from mpiparallel.reshard.planning.overlaps import Overlaps
+from mpiparallel.reshard.planning.overlaps import RankOverlaps
 from mpiparallel.reshard.planning.replica_rule import ReplicaRule
 from mpiparallel.reshard.planning.tensor_move import FramePair, TensorMove
 
@@ -113,7 +113,7 @@ def _plan(
     if itemsizes is not None and not moves.keys() <= itemsizes.keys():
         missing = min(moves.keys() - itemsizes.keys())
         raise ReshardError(f"{missing}: itemsizes has no entry for it; give the bytes of an element of each tensor")
-    planner = _Planner(rank, ReplicaRule(moves, itemsizes, hosts))
+    planner = _RankPlanner(rank, ReplicaRule(moves, itemsizes, hosts))
     for tensor, move in moves.items():
         planner.add(tensor, move)
     return planner.plan()
@@ -134,13 +134,13 @@ def _transfer(tensor: str, source: int, target: int, box: Box) -> Transfer:
     return made
 
 
-class _Planner:
+class _RankPlanner:
     """What one rank does, gathered tensor by tensor in a list for each peer, so that nothing need be sorted."""
 
     def __init__(self, rank: int, rule: ReplicaRule) -> None:
         self._rank = rank
         self._rule = rule
-        self._overlaps: dict[TensorMove, Overlaps] = {}
+        self._overlaps: dict[TensorMove, RankOverlaps] = {}
         self._sends: dict[int, list[Transfer]] = defaultdict(list)
         self._receives: dict[int, list[Transfer]] = defaultdict(list)
         self._copies: list[Transfer] = []
@@ -150,7 +150,7 @@ class _Planner:
         """Enter what this rank does with ``tensor``; tensors come in ascending order, each box in one piece."""
         rank, overlaps = self._rank, self._overlaps.get(move)
         if overlaps is None:
-            overlaps = self._overlaps[move] = Overlaps(move, rank)
+            overlaps = self._overlaps[move] = RankOverlaps(move, rank)
         if overlaps.kept:
             self._kept.append(tensor)
         if overlaps.copy is not None:
@@ -162,8 +162,8 @@ class _Planner:
         for parts, box in overlaps.lacking:
             giver = self._rule.giver(tensor, move.pair.source, parts, rank)
             self._receives[giver].append(_transfer(tensor, giver, rank, box))
-        if overlaps.dealt is not None:
-            for taker, parts in self._rule.takers(tensor, move.pair.source, overlaps.dealt, rank):
+        if overlaps.shared is not None:
+            for taker, parts in self._rule.takers(tensor, move.pair.source, overlaps.shared, rank):
                 self._sends[taker].append(_transfer(tensor, rank, taker, overlaps.box_for(parts)))
 
     def plan(self) -> ReshardPlan:

@@ -2,8 +2,7 @@
 
 A rank that holds a part keeps its own. Else a rank on its host gives it, where one holds it: the takers of a host take
 turns over its holders. Else all holders take turns over those takers. The turns of a group of holders go on from
-tensor to tensor, the largest first, like cards that are dealt, so the busiest of them gives at most one block more than
-its share.
+tensor to tensor, the largest first, so the busiest of them gives at most one block more than its share.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ STARTS: Final = 64
 """How many places rounds start from: a taker has messages from at most so many givers for what it takes each time."""
 
 
-class _Deal(NamedTuple):
-    """What a group of holders of one tensor deals out, from which turn on."""
+class _Share(NamedTuple):
+    """What a group of holders of one tensor gives, from which turn on."""
 
     givers: Sequence[int]
     takers: Takers
@@ -55,8 +54,8 @@ class ReplicaRule:
         self._moves = moves
         self._itemsizes = itemsizes
         self._hosts = hosts
-        self._deals_of_group: dict[Hashable, dict[str, _Deal]] = {}
-        self._deals_of_parts: dict[tuple[Frame, Parts, int | None], dict[str, _Deal]] = {}
+        self._deals_of_group: dict[Hashable, dict[str, _Share]] = {}
+        self._deals_of_parts: dict[tuple[Frame, Parts, int | None], dict[str, _Share]] = {}
         self._near: dict[tuple[Frame, Parts, int], tuple[int, ...]] = {}
 
     def giver(self, tensor: str, frame: Frame, parts: Parts, taker: int) -> int:
@@ -64,21 +63,21 @@ class ReplicaRule:
         host = None if self._hosts is None else self._hosts.host(taker)
         if host is not None and not self._holders_on(frame, parts, host):
             host = None
-        return self._deals(frame, parts, host)[tensor].giver(taker)
+        return self._shares(frame, parts, host)[tensor].giver(taker)
 
     def takers(self, tensor: str, frame: Frame, parts: Parts, giver: int) -> Iterator[tuple[int, Parts]]:
         """Yield the ranks to which ``giver`` gives its source ``parts`` of ``tensor``, each with its target parts."""
         if self._hosts is not None:
             host = self._hosts.host(giver)
-            near = self._deals(frame, parts, host).get(tensor)
+            near = self._shares(frame, parts, host).get(tensor)
             if near is not None:
                 yield from near.taken_from(near.givers.index(giver))
-        deal = self._deals(frame, parts, None).get(tensor)
-        if deal is not None:
-            yield from deal.taken_from(frame.replica(giver))
+        share = self._shares(frame, parts, None).get(tensor)
+        if share is not None:
+            yield from share.taken_from(frame.replica(giver))
 
-    def _deals(self, frame: Frame, parts: Parts, host: int | None) -> dict[str, _Deal]:
-        """Return what the holders of ``parts`` on ``host`` deal out, or all of its holders where that is None."""
+    def _shares(self, frame: Frame, parts: Parts, host: int | None) -> dict[str, _Share]:
+        """Return what the holders of ``parts`` on ``host`` give, or all of its holders where that is None."""
         found = self._deals_of_parts.get((frame, parts, host))
         if found is None:
             group = self._group(frame, parts, host)
@@ -88,8 +87,8 @@ class ReplicaRule:
             found = self._deals_of_parts[frame, parts, host] = self._deals_of_group[group, host]
         return found
 
-    def _deal_out(self, group: Hashable, givers: Sequence[int], host: int | None) -> dict[str, _Deal]:
-        """Return the deal of each tensor of which the group holds a part that others lack, the largest first."""
+    def _deal_out(self, group: Hashable, givers: Sequence[int], host: int | None) -> dict[str, _Share]:
+        """Return the share of each tensor of which the group holds a part that others lack, the largest first."""
         held: dict[Frame, Parts] = {}
         for frame in {move.pair.source for move in self._moves.values()}:
             parts = frame.parts(givers[0])
@@ -108,11 +107,11 @@ class ReplicaRule:
             if takers.ranks:
                 weight = 1 if self._itemsizes is None else self._itemsizes[tensor]
                 found.append((-weight * largest, tensor, takers))
-        deals, turn = {}, 0
+        shares, turn = {}, 0
         for _, tensor, takers in sorted(found, key=itemgetter(0, 1)):
-            deals[tensor] = _Deal(givers, takers, turn)
+            shares[tensor] = _Share(givers, takers, turn)
             turn += len(takers.ranks)
-        return deals
+        return shares
 
     def _takers_of(self, move: TensorMove, parts: Parts, host: int | None) -> Takers:
         ranges = move.target_ranges(parts)

@@ -33,9 +33,9 @@ def assign(volumes: Volumes, own: NDArray[np.intp], shapes: Collection[tuple[int
         return own
     if volumes.places.size * volumes.candidates.size <= DENSE_CELLS:
         return _dense(volumes, own)
-    ways = [way for way in volumes.ways if not way.is_same_everywhere()]
-    if sum(way.pair_count() for way in ways) <= SPARSE_PAIRS:
-        pairs = [way.shared_pairs() for way in ways]
+    reduced_pairs = [reduced for reduced in volumes.reduced_pairs if not reduced.is_same_everywhere()]
+    if sum(reduced.pair_count() for reduced in reduced_pairs) <= SPARSE_PAIRS:
+        pairs = [reduced.shared_pairs() for reduced in reduced_pairs]
         return _sparse(pairs, volumes.candidates.size, own)
     start = _without_scarcity(own, volumes.candidates.size, own)
     return max([start, *_axis_orders(start, shapes)], key=volumes.kept)

@@ -9,9 +9,9 @@ import numpy as np
 
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.forecast.moves import check_sizes
 from mpiparallel.reshard.forecast.part_overlaps import Integers
 from mpiparallel.reshard.forecast.rank_tables import RankTables
+from mpiparallel.reshard.forecast.reduced_layout_pair import check_sizes
 from mpiparallel.reshard.planning.layout_digest import LayoutPair
 from mpiparallel.reshard.planning.plan import check_pair
 from mpiparallel.reshard.relabeling.assignment import assign

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.reshard.forecast.moves import gather_ways
 from mpiparallel.reshard.forecast.part_overlaps import Integers, part_overlaps
 from mpiparallel.reshard.forecast.rank_tables import RankTables, part_sizes
+from mpiparallel.reshard.forecast.reduced_layout_pair import gather_reduced_pairs
 from mpiparallel.reshard.planning.layout_digest import LayoutPair
 
 
 @dataclass(frozen=True)
-class WayVolumes:
-    """One way: the source part on each candidate and the target part of each place (-1: none), and what parts share.
+class PairVolumes:
+    """A reduced pair: the source part on each candidate, the target part of each place (-1: none), what parts share.
 
     ``codes``, ascending, are source part times ``target_parts`` plus target part; ``shared`` the bytes in both.
     """
@@ -81,17 +81,17 @@ class Volumes:
     ) -> None:
         self.places, self.candidates = places, candidates
         self.total = 0
-        self.ways: list[WayVolumes] = []
+        self.reduced_pairs: list[PairVolumes] = []
         tables = RankTables(layout for pair in layouts.values() for layout in pair)
-        for way, weights in gather_ways(layouts, itemsizes).items():
+        for reduced, weights in gather_reduced_pairs(layouts, itemsizes).items():
             weight = sum(weights.values())
-            source, target = tables.holders(way.source), tables.holders(way.target)
-            overlaps = part_overlaps(way.source, way.target)
+            source, target = tables.holders(reduced.source), tables.holders(reduced.target)
+            overlaps = part_overlaps(reduced.source, reduced.target)
             codes = overlaps.source * len(target.places) + overlaps.target
             order = np.argsort(codes)
             of_place = _looked_up(target.part, tables.ranks, places)
-            self.ways.append(
-                WayVolumes(
+            self.reduced_pairs.append(
+                PairVolumes(
                     _looked_up(source.part, tables.ranks, candidates),
                     of_place,
                     len(target.places),
@@ -99,19 +99,19 @@ class Volumes:
                     overlaps.size[order] * weight,
                 )
             )
-            self.total += int(part_sizes(way.target)[of_place[of_place >= 0]].sum()) * weight
+            self.total += int(part_sizes(reduced.target)[of_place[of_place >= 0]].sum()) * weight
 
     def kept(self, answer: NDArray[np.intp]) -> int:
         """Return the bytes that stay where they are when place ``n`` gets candidate ``answer[n]``, none for -1."""
         everywhere = np.arange(self.places.size)
-        return sum(int(way.between(everywhere, answer).sum()) for way in self.ways)
+        return sum(int(reduced.between(everywhere, answer).sum()) for reduced in self.reduced_pairs)
 
     def dense(self) -> Integers:
         """Return the bytes of each place (rows) on each candidate (columns)."""
         found = np.zeros((self.places.size, self.candidates.size), np.int64)
         rows, columns = np.ix_(np.arange(self.places.size), np.arange(self.candidates.size))
-        for way in self.ways:
-            found += way.between(rows, columns)
+        for reduced in self.reduced_pairs:
+            found += reduced.between(rows, columns)
         return found
 
 

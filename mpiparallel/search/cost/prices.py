@@ -10,8 +10,8 @@ from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.placement import Placement
-from mpiparallel.parallel.reading import parts_of, read_layouts
+from mpiparallel.parallel.halo import parts_of, read_layouts
+from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.search.cost.collectives import (
     Group,
@@ -35,7 +35,7 @@ class Prices:
     _moves: dict[tuple[Layout, Layout, int], float] = field(default_factory=dict)
     _groups: dict[tuple[DeviceMatrix, tuple[int, ...]], Group] = field(default_factory=dict)
 
-    def computing(self, node: Node, placement: Placement) -> float:
+    def computing(self, node: Node, placement: OperatorPlacement) -> float:
         """Return the seconds in which a rank computes its part of a node; what shows memory only takes none."""
         if node.operator.is_view:
             return 0.0
@@ -93,7 +93,7 @@ class Prices:
         return Group(hosts, on_host, max(1, busy // on_host))
 
 
-def placement_rank(placement: Placement) -> int:
+def placement_rank(placement: OperatorPlacement) -> int:
     """Return the first rank of a placement."""
     return (placement.outputs or placement.inputs)[0].devices.first_rank
 

@@ -19,7 +19,7 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import Placement
+from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.symbol import Symbol, combined, made_symbol
@@ -33,7 +33,7 @@ Stored = tuple[Layout, Layout, Layout]
 class _Outcome:
     """What the policy says of a node: its placement, where its outputs are, and parameters that it places first."""
 
-    placement: Placement
+    placement: OperatorPlacement
     outputs: tuple[Layout, ...]
     stored: tuple[Stored, ...] = ()
 
@@ -42,7 +42,7 @@ class _Outcome:
 class Placements:
     """Where each node and value of a graph is, as symbols over the choices; ``impossible`` costs what cannot be."""
 
-    nodes: dict[Node, Symbol[Placement]] = field(default_factory=dict)
+    nodes: dict[Node, Symbol[OperatorPlacement]] = field(default_factory=dict)
     values: dict[Value, Symbol[Layout]] = field(default_factory=dict)
     used: dict[str, Symbol[Layout]] = field(default_factory=dict)
     stored: dict[str, Symbol[Layout]] = field(default_factory=dict)
@@ -219,7 +219,7 @@ class _Placer:
                     for one in taker.outputs:
                         reads_taker(one)
 
-        if operator.updates and not operator.keeps_terms:
+        if operator.updates and not operator.keeps_partial:
             reads_value(node.inputs[operator.updates[0]])
             if operator.laid_out_as is not None:
                 reads_value(node.inputs[operator.laid_out_as])

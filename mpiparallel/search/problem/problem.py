@@ -13,7 +13,7 @@ import numpy as np
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.reading import read_layouts
+from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.problem.choices import Choice

@@ -19,12 +19,12 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import CheckpointError, ConfigurationError, ReshardError
-from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.asynchronous_save import AsynchronousSave
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint_config import CheckpointConfig
 from mpiparallel.train.callback.checkpoint_content import CheckpointContent, Content
 from mpiparallel.train.callback.checkpoint_folder import CheckpointFolder
+from mpiparallel.train.object_collectives import world_or_alone
 
 
 class ModelCheckpoint(Callback):

@@ -19,7 +19,7 @@ from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CheckpointError
 from mpiparallel.remark import remark
-from mpiparallel.train.announcement import announced, said_by_all
+from mpiparallel.train.object_collectives import all_gather_object, broadcast_object
 from mpiparallel.train.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
 
 _SECONDS_A_MINUTE = 60.0
@@ -67,7 +67,7 @@ class CheckpointFolder:
         Raises CheckpointError on all ranks where another job, which it names, saves there.
         """
         here = Holder.here()
-        said = said_by_all([self._training, here.training], communicator)
+        said = all_gather_object([self._training, here.training], communicator)
         self._training = next((training for training, _ in said if training), said[0][1])
         wanted = {self.path} if communicator.rank == 0 else set()
         if self.folders:
@@ -184,7 +184,7 @@ class CheckpointFolder:
                     else beyond(self.path, found, max(most, 1))
                 )
                 doomed = [one.name for one in beaten]
-        self.discard(announced(doomed, communicator), communicator)
+        self.discard(broadcast_object(doomed, communicator), communicator)
 
     def _numbered(self, number: int) -> str:
         return f"{self._prefix}_{number}" if number else self._prefix

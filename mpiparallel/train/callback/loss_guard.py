@@ -12,9 +12,9 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError, NonFiniteError
-from mpiparallel.train.announcement import world_or_alone
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint
+from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.resume import Resumption, resume
 from mpiparallel.train.training_record import facts_of
 

@@ -9,7 +9,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.nn.cell import Cell
-from mpiparallel.train.elastic.order import Carried, Order
+from mpiparallel.train.elastic.leader_message import MovedParameter, ReshardCommand
 
 LayoutPair = tuple[Layout, Layout]
 
@@ -38,7 +38,7 @@ def whole_on(shape: tuple[int, ...], count: int) -> Layout:
     return Layout.replicated(shape, DeviceMatrix((count,) if count > 1 else ()))
 
 
-def carried(parameter: Parameter, target: Layout | None, before: Sequence[int], after: Sequence[int]) -> Carried:
+def carried(parameter: Parameter, target: Layout | None, before: Sequence[int], after: Sequence[int]) -> MovedParameter:
     """Return what is to be done to a parameter; what no graph lays out is whole on every rank afterwards.
 
     Raises ReshardError for a parameter that is each rank's own and that would be lost, or be missing.
@@ -54,10 +54,10 @@ def carried(parameter: Parameter, target: Layout | None, before: Sequence[int], 
             f"Model.reshard: parameter {parameter.name!r} is layerwise_parallel, so that each rank has one of its "
             f"own, and {len(before)} of them do not fit {len(after)} other ranks; cut it by a strategy instead"
         )
-    return Carried(parameter.spec, source, target or whole_on(parameter.shape, len(after)))
+    return MovedParameter(parameter.spec, source, target or whole_on(parameter.shape, len(after)))
 
 
-def pairs_of(order: Order) -> dict[str, LayoutPair]:
+def pairs_of(command: ReshardCommand) -> dict[str, LayoutPair]:
     """Return the source and target layout of all that moves, on the ranks of the job.
 
     What is each rank's own, such as moving averages of its own batches, counts as one tensor for each rank: who trains
@@ -67,26 +67,26 @@ def pairs_of(order: Order) -> dict[str, LayoutPair]:
     pairs: dict[str, LayoutPair] = {}
     # Thousands of tensors have few layouts.
     known: dict[tuple[object, ...], LayoutPair] = {}
-    for name, one in order.tensors.items():
+    for name, one in command.tensors.items():
         if one.source.partial and one.target.partial:
-            for source, takers in _heirs(order.living, order.after).items():
+            for source, takers in _heirs(command.living, command.after).items():
                 kept = whole_on(one.spec.shape, 1).on_ranks([source])
                 pairs[own_name(name, source)] = kept, whole_on(one.spec.shape, len(takers)).on_ranks(takers)
             continue
         alike = one.source, one.target, one.spec.shape
         if alike not in known:
-            known[alike] = _on_the_job(one, order)
+            known[alike] = _on_the_job(one, command)
         pairs[name] = known[alike]
     return pairs
 
 
-def _on_the_job(one: Carried, order: Order) -> LayoutPair:
+def _on_the_job(one: MovedParameter, command: ReshardCommand) -> LayoutPair:
     """Return the layouts of a tensor, of which one at most is each rank's own, on the ranks of the job."""
-    source = one.source.on_ranks(order.before)
+    source = one.source.on_ranks(command.before)
     if one.source.partial:
-        source = whole_on(one.spec.shape, 1).on_ranks(order.living[:1])
-    target = whole_on(one.spec.shape, len(order.after)) if one.target.partial else one.target
-    return source, target.on_ranks(order.after)
+        source = whole_on(one.spec.shape, 1).on_ranks(command.living[:1])
+    target = whole_on(one.spec.shape, len(command.after)) if one.target.partial else one.target
+    return source, target.on_ranks(command.after)
 
 
 def own_name(name: str, rank: int) -> str:
@@ -102,27 +102,27 @@ def _heirs(before: Sequence[int], after: Sequence[int]) -> dict[int, list[int]]:
     return heirs
 
 
-def keys_before(order: Order, rank: int) -> dict[str, str]:
+def keys_before(command: ReshardCommand, rank: int) -> dict[str, str]:
     """Return which parameters a rank gives, and under which name each moves."""
-    if rank not in order.living:
+    if rank not in command.living:
         return {}
-    followed = rank in _heirs(order.living, order.after)
+    followed = rank in _heirs(command.living, command.after)
     keys = {}
-    for name, one in order.tensors.items():
+    for name, one in command.tensors.items():
         if one.source.partial and one.target.partial:
             keys.update({name: own_name(name, rank)} if followed else {})
-        elif not one.source.partial or rank == order.living[0]:
+        elif not one.source.partial or rank == command.living[0]:
             keys[name] = name
     return keys
 
 
-def keys_after(order: Order, rank: int) -> dict[str, str]:
+def keys_after(command: ReshardCommand, rank: int) -> dict[str, str]:
     """Return which parameters a rank holds afterwards, and under which name each has moved."""
-    if rank not in order.after:
+    if rank not in command.after:
         return {}
-    heirs = _heirs(order.living, order.after)
+    heirs = _heirs(command.living, command.after)
     source = next(source for source, takers in heirs.items() if rank in takers)
     return {
         name: own_name(name, source) if one.source.partial and one.target.partial else name
-        for name, one in order.tensors.items()
+        for name, one in command.tensors.items()
     }

@@ -1,4 +1,4 @@
-"""From what a user asks of ``Model.reshard`` to an order, made by each rank that trains, before anything moves."""
+"""From what a user asks of ``Model.reshard`` to a command, made by each rank that trains, before anything moves."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from mpiparallel.parallel.saved_strategies import saved_name
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.relabeling.relabel import relabel
 from mpiparallel.train.elastic.holdings import carried, parameters_of
+from mpiparallel.train.elastic.leader_message import ReshardCommand, settings_for
+from mpiparallel.train.elastic.membership import Membership
 from mpiparallel.train.elastic.operator_cuts import cuts_like, cuts_of, operators_of, set_cuts
-from mpiparallel.train.elastic.order import Order, settings_for
-from mpiparallel.train.elastic.team import Team
 from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 
 _OPTIONS = tuple(field.name for field in fields(ReshardOptions))
@@ -53,7 +53,7 @@ class Networks:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReshardRequest:
     """What a user asks of ``Model.reshard``."""
 
     strategy: Any
@@ -78,7 +78,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TrainingProgress:
     """Where a training stands: ``position`` in a call of ``train``; ``check`` raises if its data cannot follow."""
 
     step: int
@@ -86,33 +86,35 @@ class Standing:
     check: Callable[[ParallelConfiguration, Sequence[int]], None] | None = None
 
 
-def propose(wish: Wish, networks: Networks, team: Team, standing: Standing) -> Order:
-    """Return the order that a wish makes; nothing is changed, whatever becomes of it.
+def propose(
+    request: ReshardRequest, networks: Networks, membership: Membership, progress: TrainingProgress
+) -> ReshardCommand:
+    """Return the command that a request makes; nothing is changed, whatever becomes of it.
 
     Raises what is wrong with it: ConfigurationError, StrategyError, StrategyFileError or ReshardError.
     """
-    after = _chosen(wish, team)
-    if wish.spawn and standing.position is None:
+    after = _chosen(request, membership)
+    if request.spawn and progress.position is None:
         raise ConfigurationError(
             "Model.reshard: processes that are started join a training (spawn=True); reshard in a callback of train"
         )
-    if wish.retire not in ("wait", "end"):
-        raise ConfigurationError(f"Model.reshard: retire {wish.retire!r} is neither 'wait' nor 'end'")
+    if request.retire not in ("wait", "end"):
+        raise ConfigurationError(f"Model.reshard: retire {request.retire!r} is neither 'wait' nor 'end'")
     if networks.training is not None and networks.training.batches_a_step > 1:
         _refuse_half_a_step(networks.training)
     with _strategies_kept(networks.own):
-        return copy_context().run(_make_order, wish, networks, team, after, standing)
+        return copy_context().run(_make_command, request, networks, membership, after, progress)
 
 
-def _chosen(wish: Wish, team: Team) -> tuple[int, ...]:
+def _chosen(request: ReshardRequest, membership: Membership) -> tuple[int, ...]:
     """Return the ranks that are to train, in order; those that are still to be started have the next numbers."""
-    ranks = wish.ranks
+    ranks = request.ranks
     if ranks is None:
-        return team.ranks
-    known = team.everyone.ranks
+        return membership.ranks
+    known = membership.everyone.ranks
     if _is_integer(ranks):
-        order, count = [*team.ranks, *team.spares], int(ranks)
-        if wish.spawn and count > len(order):
+        order, count = [*membership.ranks, *membership.spares], int(ranks)
+        if request.spawn and count > len(order):
             if known != tuple(range(len(known))):
                 raise ConfigurationError(
                     "Model.reshard: processes cannot be started any more (spawn=True), because ranks have left; let "
@@ -158,70 +160,77 @@ def _strategies_kept(network: Cell) -> Iterator[None]:
         set_cuts(network, kept)
 
 
-def _make_order(wish: Wish, networks: Networks, team: Team, after: tuple[int, ...], standing: Standing) -> Order:
-    """Return the order; run it in a copy of the context, because it sets what the order asks for."""
-    set_auto_parallel_context(**wish.settings())
-    if "strategy_ckpt_load_file" in wish.options:
+def _make_command(
+    request: ReshardRequest,
+    networks: Networks,
+    membership: Membership,
+    after: tuple[int, ...],
+    progress: TrainingProgress,
+) -> ReshardCommand:
+    """Return the command; run it in a copy of the context, because it sets what the command asks for."""
+    set_auto_parallel_context(**request.settings())
+    if "strategy_ckpt_load_file" in request.options:
         take_loaded_strategies()
-    _take_strategy(wish.strategy, networks.own)
+    _take_strategy(request.strategy, networks.own)
     settings = all_settings()
-    if isinstance(wish.strategy, (str, Path)) or "strategy_ckpt_load_file" in wish.options:
+    if isinstance(request.strategy, (str, Path)) or "strategy_ckpt_load_file" in request.options:
         _check_devices(settings.loaded_strategies, len(after))
     set_auto_parallel_context(**settings_for(settings.parallel, len(after)))
     configuration = replace(current_configuration(len(after)), rank=0, laid_out_anew=True)
-    if configuration.mode == ParallelMode.STAND_ALONE and max(len(after), len(team.ranks)) > 1:
+    if configuration.mode == ParallelMode.STAND_ALONE and max(len(after), len(membership.ranks)) > 1:
         raise ConfigurationError(
             "Model.reshard: in stand_alone mode each rank trains a network of its own; set parallel_mode, for example "
             "to 'semi_auto_parallel', before the training"
         )
     root = networks.all[0]
-    feed, sharded = root.program.feed, None
-    if feed is not None:
-        sharded = root.sharded_graph(*feed.arguments(configuration), configuration=configuration)
+    signature, sharded = root.program.signature, None
+    if signature is not None:
+        sharded = root.sharded_graph(*signature.arguments(configuration), configuration=configuration)
         check_loaded_strategies(sharded, configuration)
-    _check_names(wish.strategy, networks.own, sharded)
+    _check_names(request.strategy, networks.own, sharded)
     found = all_settings()
-    order = Order(
-        before=team.ranks,
+    command = ReshardCommand(
+        before=membership.ranks,
         after=after,
         leaving=(),
-        step=int(standing.step),
+        step=int(progress.step),
         parallel=found.parallel,
         seed=found.seed,
         draws=found.draws,
         strategies=found.loaded_strategies,
         cuts=cuts_of(root),
-        feed=feed,
-        options=wish.movement(),
-        position=standing.position,
+        signature=signature,
+        options=request.movement(),
+        position=progress.position,
     )
-    order = replace(order, tensors=_tensors(networks, sharded, order))
-    if wish.relabel and not any(one.source.partial or one.target.partial for one in order.tensors.values()):
-        shrinks = _is_integer(wish.ranks) and wish.ranks <= len(team.ranks)
-        order = replace(order, after=_relabelled(order, team.ranks if shrinks else after))
-    if standing.check is not None:
-        standing.check(configuration, order.after)
-    retired = tuple(rank for rank in team.everyone.ranks if rank not in order.after)
-    return replace(order, leaving=retired if wish.retire == "end" else ())
+    command = replace(command, tensors=_tensors(networks, sharded, command))
+    if request.relabel and not any(one.source.partial or one.target.partial for one in command.tensors.values()):
+        shrinks = _is_integer(request.ranks) and request.ranks <= len(membership.ranks)
+        command = replace(command, after=_relabelled(command, membership.ranks if shrinks else after))
+    if progress.check is not None:
+        progress.check(configuration, command.after)
+    retired = tuple(rank for rank in membership.everyone.ranks if rank not in command.after)
+    return replace(command, leaving=retired if request.retire == "end" else ())
 
 
-def _relabelled(order: Order, candidates: Sequence[int]) -> tuple[int, ...]:
+def _relabelled(command: ReshardCommand, candidates: Sequence[int]) -> tuple[int, ...]:
     """Return who of the candidates is to train, in an order in which most bytes stay where they are."""
-    places = sorted(order.after)
+    places = sorted(command.after)
     pairs = {
-        name: (one.source.on_ranks(order.before), one.target.on_ranks(places)) for name, one in order.tensors.items()
+        name: (one.source.on_ranks(command.before), one.target.on_ranks(places))
+        for name, one in command.tensors.items()
     }
-    itemsizes = {name: one.spec.dtype.itemsize for name, one in order.tensors.items()}
-    return relabel(pairs, itemsizes, sorted(candidates)) if pairs else order.after
+    itemsizes = {name: one.spec.dtype.itemsize for name, one in command.tensors.items()}
+    return relabel(pairs, itemsizes, sorted(candidates)) if pairs else command.after
 
 
-def _tensors(networks: Networks, sharded: ShardedGraph | None, order: Order) -> dict[str, Any]:
+def _tensors(networks: Networks, sharded: ShardedGraph | None, command: ReshardCommand) -> dict[str, Any]:
     targets = {}
     if sharded is not None:
         parameters = {name: value.parameter for name, value in sharded.graph.parameters.items()}
         targets = {id(one): sharded.stored[name] for name, one in parameters.items() if one is not None}
     return {
-        name: carried(parameter, targets.get(id(parameter)), order.before, order.after)
+        name: carried(parameter, targets.get(id(parameter)), command.before, command.after)
         for name, parameter in parameters_of(networks.all).items()
         if parameter.layout is not None or id(parameter) in targets
     }

@@ -26,21 +26,21 @@ from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.planning.plan_cache import PlanCache
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.elastic.holdings import keys_after, keys_before, pairs_of, parameters_of
-from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts
-from mpiparallel.train.elastic.order import (
-    Ending,
-    Farewell,
-    Growth,
-    Message,
-    Order,
-    Preemption,
+from mpiparallel.train.elastic.leader_message import (
+    LeaderMessage,
+    PreemptionEnd,
     Refusal,
+    ReshardCommand,
+    Shutdown,
+    SpawnRequest,
+    TrainingEnd,
     decode,
     encode,
     settings_for,
 )
-from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
-from mpiparallel.train.elastic.team import Team
+from mpiparallel.train.elastic.membership import Membership
+from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts
+from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress, propose
 from mpiparallel.train.preemption import Preempted, known_to_any
 
 Arrays = MutableMapping[str, np.ndarray[Any, Any]]
@@ -55,175 +55,177 @@ class Resharding:
     ``signal`` is the number of the signal of preemption if any rank, spares too, had been sent it when it moved last.
     """
 
-    def __init__(self, networks: Networks, team: Team) -> None:
+    def __init__(self, networks: Networks, membership: Membership) -> None:
         self._networks = networks
-        self.team = team
+        self.membership = membership
         self.step = 0
         self.signal = 0
         self._plans = PlanCache()
         self._attends = False
         self._is_over = False
 
-    def ask(self, wish: Wish, standing: Standing) -> ReshardReport:
-        """Agree with all who train on an order, tell the spares, and carry it out; spares only listen.
+    def ask(self, request: ReshardRequest, progress: TrainingProgress) -> ReshardReport:
+        """Agree with all who train on a command, tell the spares, and carry it out; spares only listen.
 
-        Raises on every rank, before anything moves, what is wrong with the wish on one of them.
+        Raises on every rank, before anything moves, what is wrong with the request on one of them.
         """
         without_stages("Model.reshard")
-        if wish.options.get("pipeline_stages", 1) != 1:
+        if request.options.get("pipeline_stages", 1) != 1:
             raise ConfigurationError("Model.reshard: a training cannot be moved to pipeline_stages yet; leave them out")
-        if self.team.has_left:
+        if self.membership.has_left:
             raise ConfigurationError(
                 "Model.reshard: this rank has left the job (retire='end'); let ranks that are to come back wait "
                 "(retire='wait')"
             )
-        if not self.team.active:
+        if not self.membership.active:
             return self._take_part()
-        order: Order | None = None
+        command: ReshardCommand | None = None
         problem: MpiParallelError | None = None
         try:
-            order = propose(wish, self._networks, self.team, standing)
+            command = propose(request, self._networks, self.membership, progress)
         except (MpiParallelError, OSError, MemoryError) as error:
             problem = error if isinstance(error, MpiParallelError) else ReshardError(f"Model.reshard: {error}")
-        problem = self._common_problem(order, problem)
+        problem = self._common_problem(command, problem)
         if problem is not None:
             self._tell(Refusal(str(problem), self._origins(problem)))
             raise problem
-        if order is None:
-            raise ReshardError("Model.reshard: no order was made")
-        missing = len(set(order.after) - set(self.team.everyone.ranks))
+        if command is None:
+            raise ReshardError("Model.reshard: no command was made")
+        missing = len(set(command.after) - set(self.membership.everyone.ranks))
         if missing:
-            self._tell(Growth(missing))
-            self.team.grow(missing)
-            self.team.meet(encode(order) if self.team.leads else b"")
+            self._tell(SpawnRequest(missing))
+            self.membership.grow(missing)
+            self.membership.meet(encode(command) if self.membership.leads else b"")
         else:
-            self._tell(order)
-        return self.carry_out(order)
+            self._tell(command)
+        return self.carry_out(command)
 
-    def grow(self, growth: Growth) -> Message:
+    def grow(self, request: SpawnRequest) -> LeaderMessage:
         """Start processes with those that train, as a spare, and return what everyone is told then."""
-        self.team.grow(growth.count)
-        return decode(self.team.meet())
+        self.membership.grow(request.count)
+        return decode(self.membership.meet())
 
-    def meet(self) -> Message:
+    def meet(self) -> LeaderMessage:
         """Join those that have started this process, as a spare of theirs, and return what everyone is told."""
-        message = decode(self.team.meet())
-        if isinstance(message, Order):
-            self.team.join(message.before)
+        message = decode(self.membership.meet())
+        if isinstance(message, ReshardCommand):
+            self.membership.join(message.before)
         return message
 
     def _take_part(self) -> ReshardReport:
         message = self.hear()
-        if isinstance(message, Growth):
+        if isinstance(message, SpawnRequest):
             message = self.grow(message)
-        if isinstance(message, Order):
+        if isinstance(message, ReshardCommand):
             return self.carry_out(message)
         if not isinstance(message, Refusal):
             raise ReshardError("Model.reshard: the ranks that train have refused: their training has ended")
         refused = ReshardError(f"Model.reshard: the ranks that train have refused: {message.why}")
         raise name_origins(refused, message.origins)
 
-    def hear(self) -> Message:
+    def hear(self) -> LeaderMessage:
         """Wait, as a spare, for what the leader says; raise Preempted where those who train are."""
-        message = decode(self.team.hear())
-        if isinstance(message, Preemption):
+        message = decode(self.membership.hear())
+        if isinstance(message, PreemptionEnd):
             raise Preempted(message.code, message.why)
-        self._is_over = isinstance(message, Farewell)
+        self._is_over = isinstance(message, Shutdown)
         return message
 
-    def _tell(self, message: Message) -> None:
-        if self.team.leads:
-            self.team.tell(encode(message))
+    def _tell(self, message: LeaderMessage) -> None:
+        if self.membership.leads:
+            self.membership.tell(encode(message))
 
     def _origins(self, error: BaseException) -> tuple[int, ...]:
-        return origins_of(error) or (self.team.number,)
+        return origins_of(error) or (self.membership.number,)
 
     def end(self, error: BaseException | None) -> None:
         """Let the spares go, because the training has ended; on every rank that trains."""
         if isinstance(error, Preempted):
-            self._tell(Preemption(error.code, error.why))
+            self._tell(PreemptionEnd(error.code, error.why))
         elif error is None or (isinstance(error, SystemExit) and not error.code):
-            self._tell(Ending())
+            self._tell(TrainingEnd())
         else:
-            self._tell(Ending(type(error).__name__, str(error), self._origins(error)))
+            self._tell(TrainingEnd(type(error).__name__, str(error), self._origins(error)))
 
     def _attend_at_exit(self) -> None:
         """See to it, when the program of this rank ends, that no rank waits for one that has ended.
 
         A spare goes on listening, asleep, and refuses to be called; the leader says when there is nothing more to hear.
         """
-        if not world.initialised() or self.team.has_left:
+        if not world.initialised() or self.membership.has_left:
             return
-        self._tell(Farewell())
-        while not self.team.active and not self._is_over:
+        self._tell(Shutdown())
+        while not self.membership.active and not self._is_over:
             # What this rank had to do is done, so its own exit code stays.
             with suppress(ReshardError, Preempted):
                 message = self.hear()
-                if isinstance(message, Growth):
+                if isinstance(message, SpawnRequest):
                     message = self.grow(message)
-                if isinstance(message, Order):
-                    raise_together("its program has ended, so it cannot train", self.team.everyone, ReshardError)
+                if isinstance(message, ReshardCommand):
+                    raise_together("its program has ended, so it cannot train", self.membership.everyone, ReshardError)
 
-    def _common_problem(self, order: Order | None, problem: MpiParallelError | None) -> MpiParallelError | None:
+    def _common_problem(
+        self, command: ReshardCommand | None, problem: MpiParallelError | None
+    ) -> MpiParallelError | None:
         """Return what is wrong on some rank: its own words where it is this one, and whether all ask for the same."""
-        world = self.team.world
+        world = self.membership.world
         try:
             raise_together(None if problem is None else str(problem), world, ReshardError)
         except ReshardError as error:
             return problem or error
-        if order is None:
+        if command is None:
             return problem
-        digest = np.frombuffer(_digest(order), np.uint8)
+        digest = np.frombuffer(_digest(command), np.uint8)
         digests = np.empty((world.size, _DIGEST_BYTES), np.uint8)
         world.all_gather(digest, digests)
-        unlike = [self.team.ranks[member] for member in np.flatnonzero((digests != digests[0]).any(axis=1))]
+        unlike = [self.membership.ranks[member] for member in np.flatnonzero((digests != digests[0]).any(axis=1))]
         if not unlike:
             return None
         odd = ReshardError(
-            f"Model.reshard: ranks {unlike} ask for something else than rank {self.team.ranks[0]}; call it on all "
-            "ranks at the same step, with the same arguments"
+            f"Model.reshard: ranks {unlike} ask for something else than rank {self.membership.ranks[0]}; call it on "
+            "all ranks at the same step, with the same arguments"
         )
         return name_origins(odd, unlike)
 
     @collector_paused()
-    def carry_out(self, order: Order) -> ReshardReport:
-        """Move the state as the order says, on everyone, and take over what it says of this rank.
+    def carry_out(self, command: ReshardCommand) -> ReshardReport:
+        """Move the state as the command says, on everyone, and take over what it says of this rank.
 
         Raises ReshardError on every rank if it cannot be done; then all is as before.
         """
-        team = self.team
+        membership = self.membership
         parameters = parameters_of(self._networks.all)
-        raise_together(self._unfit(order, parameters), team.everyone, ReshardError)
+        raise_together(self._unfit(command, parameters), membership.everyone, ReshardError)
         for cell in self._networks.all:
             cell.forget_programs()
-        arrays, report = self.moved(order, parameters)
+        arrays, report = self.moved(command, parameters)
         # A rank that is not to train any more could tell nobody later.
-        self.signal = known_to_any(team.everyone)
-        self.take_over(order, parameters, arrays)
+        self.signal = known_to_any(membership.everyone)
+        self.take_over(command, parameters, arrays)
         give_back_freed_memory()
         self.attend()
         return report
 
     def attend(self) -> None:
         """See to it that no rank waits for this one when its program has ended."""
-        if not self._attends and self.team.everyone.library != "threads":
+        if not self._attends and self.membership.everyone.library != "threads":
             # The end of a thread rank is noticed by those who wait for it.
             atexit.register(self._attend_at_exit)
             self._attends = True
 
-    def moved(self, order: Order, parameters: Mapping[str, Parameter]) -> tuple[Arrays, ReshardReport]:
+    def moved(self, command: ReshardCommand, parameters: Mapping[str, Parameter]) -> tuple[Arrays, ReshardReport]:
         """Return what this rank holds afterwards by the names under which it moves, and what was moved.
 
         In bounded mode no parameter keeps its old array while that moves; after an error all have them again.
         """
-        team = self.team
-        keys = keys_before(order, team.number)
+        membership = self.membership
+        keys = keys_before(command, membership.number)
         arrays: Arrays = {key: parameters[name].asnumpy() for name, key in keys.items()}
-        pairs = pairs_of(order)
+        pairs = pairs_of(command)
         source, target = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
-        options = ReshardOptions(**order.options)
+        options = ReshardOptions(**command.options)
         if options.mode == "safe":
-            movement = Movement(arrays, source, target, team.everyone, options, self._plans, order.dead)
+            movement = Movement(arrays, source, target, membership.everyone, options, self._plans, command.dead)
             report = movement.forward()
             return movement.arrays, report
         return self._moved_in_waves(arrays, source, target, options, {parameters[name]: keys[name] for name in keys})
@@ -242,7 +244,7 @@ class Resharding:
             parameter.leave()
         layouts = dict(source)
         try:
-            movement = Movement(arrays, source, target, self.team.everyone, options, self._plans)
+            movement = Movement(arrays, source, target, self.membership.everyone, options, self._plans)
             layouts = movement.layouts
             return movement.arrays, _forward_or_back(movement)
         except ReshardError:
@@ -252,47 +254,47 @@ class Resharding:
                     parameter.move(layout, rank, arrays[key])
             raise
 
-    def _unfit(self, order: Order, parameters: Mapping[str, Parameter]) -> str | None:
+    def _unfit(self, command: ReshardCommand, parameters: Mapping[str, Parameter]) -> str | None:
         """Return why this rank cannot take part."""
-        joins = self.team.number in order.after and not self.team.active
-        for name, one in order.tensors.items() if joins else ():
+        joins = self.membership.number in command.after and not self.membership.active
+        for name, one in command.tensors.items() if joins else ():
             found = parameters.get(name)
             if found is None or found.spec != one.spec:
                 what = "it has none of this name" if found is None else f"here it is {found.spec}"
                 return f"parameter {name!r} is {one.spec} on the ranks that train, but {what}; make the same model"
-        operators = operators_of(self._networks.all[0]) if joins else order.cuts
-        missing = [place for place in order.cuts if place not in operators]
+        operators = operators_of(self._networks.all[0]) if joins else command.cuts
+        missing = [place for place in command.cuts if place not in operators]
         return f"the operator {missing[0]!r} is not in the network here; make the same model" if missing else None
 
-    def take_over(self, order: Order, parameters: Mapping[str, Parameter], arrays: Arrays) -> None:
-        """Be what the order makes of this rank, with what it is to hold by the names under which it has moved."""
-        was_active = self.team.active
+    def take_over(self, command: ReshardCommand, parameters: Mapping[str, Parameter], arrays: Arrays) -> None:
+        """Be what the command makes of this rank, with what it is to hold by the names under which it has moved."""
+        was_active = self.membership.active
         if self._networks.training is not None:
             for total in self._networks.training.sums.totals:
                 total.forget()
-        self.team.switch(order.after, order.leaving)
-        if not self.team.active:
-            for name in order.tensors if was_active else ():
+        self.membership.switch(command.after, command.leaving)
+        if not self.membership.active:
+            for name in command.tensors if was_active else ():
                 parameters[name].leave()
             return
-        rank = order.after.index(self.team.number)
-        self._take_settings(order, rank)
+        rank = command.after.index(self.membership.number)
+        self._take_settings(command, rank)
         backend = make_backend(current_configuration())
-        for name, key in keys_after(order, self.team.number).items():
+        for name, key in keys_after(command, self.membership.number).items():
             array = arrays[key] if backend.name == "cpu" else backend.from_host(arrays[key])
-            parameters[name].move(order.tensors[name].target, rank, array)
-        self._networks.all[0].program.feed = order.feed
-        self.step = order.step
+            parameters[name].move(command.tensors[name].target, rank, array)
+        self._networks.all[0].program.signature = command.signature
+        self.step = command.step
 
-    def _take_settings(self, order: Order, rank: int) -> None:
+    def _take_settings(self, command: ReshardCommand, rank: int) -> None:
         now = all_settings()
-        parallel = settings_for(order.parallel, len(order.after), rank)
+        parallel = settings_for(command.parallel, len(command.after), rank)
         if rank:
             # Which ranks write it is their own affair, but the first always does.
             parallel[_SAVE_FILE] = now.parallel[_SAVE_FILE]
-        stream: dict[str, Any] = {"seed": order.seed, "draws": order.draws}
-        take_settings(replace(now, parallel=parallel, loaded_strategies=order.strategies, **stream))
-        set_cuts(self._networks.all[0], order.cuts)
+        stream: dict[str, Any] = {"seed": command.seed, "draws": command.draws}
+        take_settings(replace(now, parallel=parallel, loaded_strategies=command.strategies, **stream))
+        set_cuts(self._networks.all[0], command.cuts)
 
 
 def _forward_or_back(movement: Movement) -> ReshardReport:
@@ -308,6 +310,6 @@ def _forward_or_back(movement: Movement) -> ReshardReport:
         raise
 
 
-def _digest(order: Order) -> bytes:
-    same = replace(order, parallel={**order.parallel, _SAVE_FILE: ""}, draws=0)
+def _digest(command: ReshardCommand) -> bytes:
+    same = replace(command, parallel={**command.parallel, _SAVE_FILE: ""}, draws=0)
     return hashlib.blake2b(encode(same), digest_size=_DIGEST_BYTES).digest()

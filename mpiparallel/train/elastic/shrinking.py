@@ -26,13 +26,13 @@ from mpiparallel.errors import MpiParallelError, RankFailureError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.parallel.configuration import ParallelMode
 from mpiparallel.reshard.planning.lost import lost_tensors
-from mpiparallel.train.announcement import said_by_all
 from mpiparallel.train.callback.moment import Moment
 from mpiparallel.train.elastic.holdings import keys_after, pairs_of, parameters_of
-from mpiparallel.train.elastic.order import Order, Refusal, decode, encode
-from mpiparallel.train.elastic.proposal import Networks, Standing, Wish, propose
+from mpiparallel.train.elastic.leader_message import Refusal, ReshardCommand, decode, encode
+from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress, propose
 from mpiparallel.train.elastic.resharding import Arrays, Resharding
 from mpiparallel.train.elastic.snapshot import Snapshot
+from mpiparallel.train.object_collectives import all_gather_object
 
 VARIABLE: Final = "MPIPARALLEL_ON_FAILURE"
 """``shrink`` lets a training go on without ranks that have died; the launcher sets it."""
@@ -77,105 +77,111 @@ class Shrinking:
         from mpiparallel.communication.mpi import survival
 
         with _patience():
-            return survival.agreed(self._resharding.team.everyone, True)
+            return survival.agreed(self._resharding.membership.everyone, True)
 
-    def recover(self, standing: Standing) -> Order:
+    def recover(self, progress: TrainingProgress) -> ReshardCommand:
         """Go on without the ranks that have died, and return how; all survivors call it together.
 
-        Where the order says so, what the parameters hold is void, and is to be loaded. Raises RankFailureError on all
+        Where the command says so, what the parameters hold is void, and is to be loaded. Raises RankFailureError on all
         of them where the training cannot go on.
         """
         from mpiparallel.communication.mpi import survival
 
-        team = self._resharding.team
-        before = team.everyone.ranks
+        membership = self._resharding.membership
+        before = membership.everyone.ranks
         while True:
             with _patience():
-                decided: tuple[Order | Refusal, Arrays] | None = None
+                decided: tuple[ReshardCommand | Refusal, Arrays] | None = None
                 try:
-                    team.survive()
-                    dead = tuple(rank for rank in before if rank not in team.everyone.ranks)
-                    decided, standing = self._attempt(standing, dead)
+                    membership.survive()
+                    dead = tuple(rank for rank in before if rank not in membership.everyone.ranks)
+                    decided, progress = self._attempt(progress, dead)
                 except RankFailureError:
-                    survival.revoke(team.everyone)
-                well = survival.agreed(team.everyone, decided is not None)
+                    survival.revoke(membership.everyone)
+                well = survival.agreed(membership.everyone, decided is not None)
             if well and decided is not None:
                 break
-        order, arrays = decided
-        if isinstance(order, Refusal):
+        command, arrays = decided
+        if isinstance(command, Refusal):
             raise RankFailureError(
-                f"Model.train: {told(dead)}, and the others cannot go on without: {order.why}; start the job again, so "
-                "that it resumes from its last checkpoint"
+                f"Model.train: {told(dead)}, and the others cannot go on without: {command.why}; start the job again, "
+                "so that it resumes from its last checkpoint"
             )
         for cell in self._networks.all:
             cell.forget_programs()
-        self._resharding.take_over(order, parameters_of(self._networks.all), arrays)
-        if team.spares:
+        self._resharding.take_over(command, parameters_of(self._networks.all), arrays)
+        if membership.spares:
             self._resharding.attend()
         self._snapshot.drop()
-        self._is_between_steps = not order.reloads
-        return order
+        self._is_between_steps = not command.reloads
+        return command
 
     def reloaded(self) -> None:
         """Say that what was void has been loaded."""
         self._is_between_steps = True
 
-    def _attempt(self, standing: Standing, dead: tuple[int, ...]) -> tuple[tuple[Order | Refusal, Arrays], Standing]:
+    def _attempt(
+        self, progress: TrainingProgress, dead: tuple[int, ...]
+    ) -> tuple[tuple[ReshardCommand | Refusal, Arrays], TrainingProgress]:
         """Agree on how to go on, and have ready all that this takes; nothing is taken over."""
-        team, snapshot = self._resharding.team, self._snapshot
+        membership, snapshot = self._resharding.membership, self._snapshot
         if not dead:
-            return (Refusal("a collective has failed, but no rank has died"), {}), standing
+            return (Refusal("a collective has failed, but no rank has died"), {}), progress
         parameters = parameters_of(self._networks.all)
         # A move that a death has broken off leaves nothing where it was bounded.
         is_whole = self._is_between_steps and snapshot.is_held(parameters)
         own = {
-            "number": team.number,
-            "trains": team.active,
-            "generation": team.generation,
+            "number": membership.number,
+            "trains": membership.active,
+            "generation": membership.generation,
             "copy": snapshot.step if snapshot.fits(parameters) else -1,
             "copied": snapshot.position,
-            "live": standing.step if is_whole else -1,
-            "position": standing.position,
+            "live": progress.step if is_whole else -1,
+            "position": progress.position,
         }
-        said = said_by_all(own, team.everyone)
+        said = all_gather_object(own, membership.everyone)
         trainers = [one for one in said if one["trains"]]
         newest = max((one["generation"] for one in trainers), default=-1)
         leader = next((one["number"] for one in trainers if one["generation"] == newest), None)
         if leader is None:
-            return (Refusal("all ranks that trained have died"), {}), standing
-        message = encode(self._decision(trainers, standing, dead)) if team.number == leader else b""
-        order = decode(team.meet(message))
-        if not isinstance(order, Order):
-            return (order if isinstance(order, Refusal) else Refusal("no order was made"), {}), standing
-        if order.reloads:
-            arrays = self._blank(order)
+            return (Refusal("all ranks that trained have died"), {}), progress
+        message = encode(self._decision(trainers, progress, dead)) if membership.number == leader else b""
+        command = decode(membership.meet(message))
+        if not isinstance(command, ReshardCommand):
+            return (command if isinstance(command, Refusal) else Refusal("no command was made"), {}), progress
+        if command.reloads:
+            arrays = self._blank(command)
         else:
-            if team.active and not (self._is_between_steps and standing.step == order.step):
+            if membership.active and not (self._is_between_steps and progress.step == command.step):
                 snapshot.put_back(parameters)
                 self._is_between_steps = True
-                standing = replace(standing, step=snapshot.step, position=snapshot.position)
-            arrays, _ = self._resharding.moved(order, parameters)
-        team.make_ready(order.after)
-        return (order, arrays), standing
+                progress = replace(progress, step=snapshot.step, position=snapshot.position)
+            arrays, _ = self._resharding.moved(command, parameters)
+        membership.make_ready(command.after)
+        return (command, arrays), progress
 
-    def _decision(self, trainers: Sequence[Said], standing: Standing, dead: tuple[int, ...]) -> Order | Refusal:
+    def _decision(
+        self, trainers: Sequence[Said], progress: TrainingProgress, dead: tuple[int, ...]
+    ) -> ReshardCommand | Refusal:
         """Return how to go on, on the rank that leads."""
-        order = self._fitting([one["number"] for one in trainers], standing, dead)
-        if isinstance(order, Refusal):
-            return order
+        command = self._fitting([one["number"] for one in trainers], progress, dead)
+        if isinstance(command, Refusal):
+            return command
         common = set.intersection(*({(one["generation"], one[kind]) for kind in ("copy", "live")} for one in trainers))
         step = max((step for _, step in common), default=-1)
-        lost = lost_tensors({name: pair[0] for name, pair in pairs_of(order).items()}, dead)
+        lost = lost_tensors({name: pair[0] for name, pair in pairs_of(command).items()}, dead)
         if step >= 0 and not lost:
-            return replace(order, step=step, position=_furthest(trainers, step))
+            return replace(command, step=step, position=_furthest(trainers, step))
         commit = self._commit()
         if commit:
-            return replace(order, step=0, position=None, reloads=commit)
+            return replace(command, step=0, position=None, reloads=commit)
         why = f"slices of {lost[0]!r} and {len(lost) - 1} more tensors are lost" if lost else "no step is whole"
         return Refusal(f"{why}, and there is no checkpoint; give Model.train a ModelCheckpoint")
 
-    def _fitting(self, numbers: Sequence[int], standing: Standing, dead: tuple[int, ...]) -> Order | Refusal:
-        """Return the order of a move to as many of these ranks as the network can be cut for.
+    def _fitting(
+        self, numbers: Sequence[int], progress: TrainingProgress, dead: tuple[int, ...]
+    ) -> ReshardCommand | Refusal:
+        """Return the command for a move to as many of these ranks as the network can be cut for.
 
         With fewer than half of those that trained, a job that is started again gets further.
         """
@@ -183,21 +189,21 @@ class Shrinking:
             # Batches of a step that was broken off.
             self._networks.training.sums.forget()
         problem: Exception | None = None
-        for count in range(len(numbers), (len(self._resharding.team.ranks) - 1) // 2, -1):
-            wish = Wish(None, list(numbers[:count]), "wait", False, False, dict(_MOVEMENT))
+        for count in range(len(numbers), (len(self._resharding.membership.ranks) - 1) // 2, -1):
+            request = ReshardRequest(None, list(numbers[:count]), "wait", False, False, dict(_MOVEMENT))
             try:
-                return replace(propose(wish, self._networks, self._resharding.team, standing), dead=dead)
+                return replace(propose(request, self._networks, self._resharding.membership, progress), dead=dead)
             except RankFailureError:
                 raise
             except (MpiParallelError, OSError, MemoryError) as error:
                 problem = problem or error
         return Refusal(str(problem) if problem else "fewer than half of the ranks that trained are left")
 
-    def _blank(self, order: Order) -> Arrays:
+    def _blank(self, command: ReshardCommand) -> Arrays:
         """Return arrays for what this rank is to hold, to be loaded."""
-        number = self._resharding.team.number
-        rank = order.after.index(number) if number in order.after else 0
-        tensors = {key: order.tensors[name] for name, key in keys_after(order, number).items()}
+        number = self._resharding.membership.number
+        rank = command.after.index(number) if number in command.after else 0
+        tensors = {key: command.tensors[name] for name, key in keys_after(command, number).items()}
         return {key: np.zeros(one.target.local_shape(rank), one.spec.dtype) for key, one in tensors.items()}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.demo.picture import can_draw
-from mpiparallel.launch.demo.report import Report
+from mpiparallel.launch.demo.report import DemoReport
 from tests.conformance import patience
 
 pytestmark = pytest.mark.mpi
@@ -62,7 +62,7 @@ def test_losses_before_and_after_the_move_are_those_of_one_rank(
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.count("OK") == 2
     moving = folder / "results" / f"{ranks}_ranks"
-    report = Report.load("float64", folder / "results" / "1_rank" / "report.json", moving / "report.json")
+    report = DemoReport.load("float64", folder / "results" / "1_rank" / "report.json", moving / "report.json")
     assert max(report.differences) <= 1e-9
     assert report.losses[-1] < report.losses[0] - 0.1
     assert (report.before.ranks, report.after.ranks) == (ranks, survivors)

@@ -232,7 +232,9 @@ def test_tee_shows_whole_lines_of_the_ranks_asked_for(mpi_python: Path, tmp_path
     assert len(output.splitlines()) == 400
 
 
-def test_token_of_the_line_is_in_no_file_no_argument_and_no_environment(mpi_python: Path, tmp_path: Path) -> None:
+def test_token_of_the_control_channel_is_in_no_file_no_argument_and_no_environment(
+    mpi_python: Path, tmp_path: Path
+) -> None:
     program = (
         READY + "assert 'MPIPARALLEL_LINE' not in os.environ\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
     )

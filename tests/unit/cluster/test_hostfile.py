@@ -70,14 +70,14 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("line", "told"), FAULTS, ids=[line for line, _ in FAULTS])
-def test_fault_is_named_with_line_value_and_mend(line: str, told: str) -> None:
+def test_problem_is_named_with_line_value_and_mend(line: str, told: str) -> None:
     with pytest.raises(RankTableError) as caught:
         Hostfile.parse(f"node0:1\n{line}", "hosts")
     assert str(caught.value).startswith(f"hosts:2: {told}")
 
 
 def test_all_faults_come_at_once() -> None:
-    with pytest.raises(RankTableError, match=r"hosts: 2 faults\nhosts:1:.*\nhosts:3:"):
+    with pytest.raises(RankTableError, match=r"hosts: 2 problems\nhosts:1:.*\nhosts:3:"):
         Hostfile.parse("a:0\nb:1\nc:0", "hosts")
 
 

@@ -121,7 +121,7 @@ def test_fault_is_named_with_path_value_and_mend(path: tuple[str | int, ...], va
         assert part in text
 
 
-def test_all_faults_come_at_once_each_with_its_line() -> None:
+def test_all_problems_come_at_once_each_with_its_line() -> None:
     table = document()
     table["status"] = "initializing"
     table["server_list"][0]["device"][1]["rank_id"] = "3"
@@ -129,15 +129,15 @@ def test_all_faults_come_at_once_each_with_its_line() -> None:
     text = json.dumps(table, indent=1)
     lines = text.splitlines()
     told = message(text).splitlines()
-    assert told[0] == "table.json: 4 faults"
-    for fault, path, words in zip(
+    assert told[0] == "table.json: 4 problems"
+    for problem, path, words in zip(
         told[1:],
         ("server_list", "server_list[1].device[0].device_ip", "server_list[1].device[1].rank_id", "status"),
         ('"server_list"', '"rank_id": "2"', '"rank_id": "3"', '"status"'),
         strict=True,
     ):
-        line = int(fault.split(":")[1])
-        assert fault.startswith(f"table.json:{line}: {path}: ")
+        line = int(problem.split(":")[1])
+        assert problem.startswith(f"table.json:{line}: {path}: ")
         # A field that is not there has the line of the object that lacks it.
         assert any(words in near for near in lines[line - 1 : line + 3])
 

@@ -1,4 +1,4 @@
-"""Methods and signs of tensors, against those of NumPy's arrays."""
+"""Methods and operators of tensors, against those of NumPy's arrays."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
 from mpiparallel.launch.demo.command import verdict
 from mpiparallel.launch.demo.job import make_parser
 from mpiparallel.launch.demo.picture import can_draw, draw
-from mpiparallel.launch.demo.report import Report
+from mpiparallel.launch.demo.report import DemoReport
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.installation import Installation
-from mpiparallel.launch.job.mpirun_command import Command
-from mpiparallel.launch.watching.outcome import Outcome
+from mpiparallel.launch.job.mpirun_command import MpirunCommand
+from mpiparallel.launch.watching.job_outcome import JobOutcome
 from tests.conformance import patience
 
 LOSSES = [8.0 - 0.1 * step for step in range(30)]
@@ -34,7 +34,7 @@ def phase(ranks: int, first_step: int, losses: list[float], **cut: Any) -> dict[
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> Report:
+def report(tmp_path: Path) -> DemoReport:
     whole = [[[0, 0], [6, 4]]]
     moving = {
         "phases": [
@@ -57,16 +57,16 @@ def report(tmp_path: Path) -> Report:
     alone, moved = tmp_path / "alone.json", tmp_path / "moved.json"
     alone.write_text(json.dumps({"phases": [phase(1, 1, LOSSES)]}))
     moved.write_text(json.dumps(moving))
-    return Report.load("float32", alone, moved)
+    return DemoReport.load("float32", alone, moved)
 
 
-def with_difference(report: Report, step: int, difference: float) -> Report:
+def with_difference(report: DemoReport, step: int, difference: float) -> DemoReport:
     losses = list(LOSSES)
     losses[step - 1] *= 1 + difference
     return replace(report, alone=replace(report.alone, losses=losses))
 
 
-def test_table_tells_phases_losses_and_bytes(report: Report) -> None:
+def test_table_tells_phases_losses_and_bytes(report: DemoReport) -> None:
     assert str(report).splitlines() == [
         "phase         ranks  cut              steps  loss, first -> last   ms/step",
         "------------  -----  ---------------  -----  --------------------  -------",
@@ -98,7 +98,7 @@ def test_table_tells_phases_losses_and_bytes(report: Report) -> None:
     ],
 )
 def test_losses_farther_apart_than_promised_end_with_code_1(
-    report: Report, dtype: str, step: int, difference: float, code: int, capsys: pytest.CaptureFixture[str]
+    report: DemoReport, dtype: str, step: int, difference: float, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = replace(with_difference(report, step, difference), dtype=dtype)
     assert verdict(changed) == code
@@ -106,7 +106,7 @@ def test_losses_farther_apart_than_promised_end_with_code_1(
     assert ("more than the" in capsys.readouterr().err) == bool(code)
 
 
-def test_few_steps_are_held_to_the_limit_of_the_first(report: Report) -> None:
+def test_few_steps_are_held_to_the_limit_of_the_first(report: DemoReport) -> None:
     short = replace(
         report,
         alone=replace(report.alone, losses=LOSSES[:10]),
@@ -169,7 +169,7 @@ def test_command_needs_neither_numpy_nor_matplotlib_to_load() -> None:
 
 
 @pytest.mark.skipif(not can_draw(), reason="needs matplotlib")
-def test_picture_is_drawn_in_both_formats(report: Report, tmp_path: Path) -> None:
+def test_picture_is_drawn_in_both_formats(report: DemoReport, tmp_path: Path) -> None:
     paths = [tmp_path / "demo.svg", tmp_path / "demo.png"]
     draw(report, paths)
     assert "<svg" in paths[0].read_text(encoding="utf-8")
@@ -182,11 +182,11 @@ def test_picture_is_drawn_in_both_formats(report: Report, tmp_path: Path) -> Non
 def test_output_that_could_not_be_shown_is_said_and_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def supervised(built: Command, ranks: int, folder: Path, console: Console) -> Outcome:
+    def supervised(built: MpirunCommand, ranks: int, folder: Path, console: Console) -> JobOutcome:
         with monkeypatch.context() as broken:
             broken.setattr(sys, "stdout", None)
             console.show(b"12345")
-        return Outcome(0)
+        return JobOutcome(0)
 
     arguments = argparse.ArgumentParser()
     add_size_arguments(arguments)

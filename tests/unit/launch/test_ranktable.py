@@ -158,7 +158,7 @@ def test_check_tells_every_fault_and_ends_with_1(capsys: pytest.CaptureFixture[s
     good = str(SHIPPED / "rank_table_8pcs.json")
     assert main(["ranktable", "check", good, "bad.json"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == [f"{good}: OK: 1 host, 8 ranks", "bad.json: 16 faults"]
+    assert lines[:2] == [f"{good}: OK: 1 host, 8 ranks", "bad.json: 16 problems"]
     assert len(lines) == 18
     assert lines[2].startswith('bad.json:8: server_list[0].device[0].rank_id: "x0" is not a whole number')
     assert main(["ranktable", "check", "--json", good, "bad.json"]) == 1
@@ -180,7 +180,7 @@ def test_strict_check_counts_what_hccl_would_refuse(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.count("warning: odd.json: server_list[") == 2
     assert main(["ranktable", "check", "--strict", "odd.json"]) == 1
     told = capsys.readouterr().out
-    for words in ("odd.json: 3 faults", "has 3 devices", "lexicographic order", "is a placeholder"):
+    for words in ("odd.json: 3 problems", "has 3 devices", "lexicographic order", "is a placeholder"):
         assert words in told
 
 

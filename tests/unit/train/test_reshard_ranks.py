@@ -26,7 +26,7 @@ from mpiparallel.train import (
     ModelCheckpoint,
     ProgressMonitor,
 )
-from mpiparallel.train.elastic import order
+from mpiparallel.train.elastic import leader_message
 from mpiparallel.train.elastic.waiting import interrupts_held
 from tests.conformance.moving_product import (
     SEMI_AUTO,
@@ -240,19 +240,19 @@ def test_settings_of_a_rank_and_of_the_count_follow() -> None:
     assert run_world(3, job) == [(2, 1, True, True), (3, 1, False, False), (2, 0, True, True)]
 
 
-def test_an_order_is_the_same_after_it_was_sent() -> None:
+def test_a_command_is_the_same_after_it_was_sent() -> None:
     def job(communicator):
         model = make_model(((2, 1), (1, 2)), **{"settings": SEMI_AUTO})
         model.train(1, rows())
         heard = []
-        tell = model.resharding.team.tell
-        model.resharding.team.tell = lambda message: (heard.append(message), tell(message))
+        tell = model.resharding.membership.tell
+        model.resharding.membership.tell = lambda message: (heard.append(message), tell(message))
         model.reshard({"first": ((1, 1), (1, 3))}, ranks=3)
         return heard
 
     (sent,) = run_world(4, job)[0]
-    assert json.loads(sent)["kind"] == "order"
-    assert order.encode(order.decode(sent)) == sent
+    assert json.loads(sent)["kind"] == "ReshardCommand"
+    assert leader_message.encode(leader_message.decode(sent)) == sent
 
 
 @pytest.mark.usefixtures("heeded_interrupts")

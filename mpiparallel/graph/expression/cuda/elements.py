@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from mpiparallel.graph.expression.cuda.body import CudaBody
-from mpiparallel.graph.expression.cuda.kernel_text import KernelText, Launch
+from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch, KernelText
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type, vector_width
 from mpiparallel.graph.expression.term import Term, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
@@ -18,7 +18,7 @@ _MOST_BLOCKS: Final = 1 << 14
 
 def element_launch(
     bound: TermArrays, operands: Sequence[CudaOperand], leaves: dict[Term, int], outputs: Sequence[int]
-) -> Launch:
+) -> KernelLaunch:
     """Return what computes each root of each element; ``outputs`` say which operand a root goes to."""
     last = len(bound.shape) - 1
     count = prod(bound.shape)

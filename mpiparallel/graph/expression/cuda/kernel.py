@@ -12,7 +12,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.expression.cuda.domain import apart, row_dims_of, small_terms
 from mpiparallel.graph.expression.cuda.elements import element_launch
-from mpiparallel.graph.expression.cuda.kernel_text import Launch
+from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type
 from mpiparallel.graph.expression.cuda.row_plan import is_column, row_plan
 from mpiparallel.graph.expression.cuda.rows import RowSource
@@ -35,7 +35,7 @@ def is_cuda_computable(runtime: Runtime, roots: Sequence[Term]) -> bool:
 def cuda_kernel(runtime: Runtime, roots: Sequence[Term], operands: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
     """Return what computes each root from the operands into its output, in as few launches as can be."""
     steps: list[Kernel] = []
-    _Binding(runtime, steps, count(_FIRST_SLOT), operands).bind(tuple(roots), outputs)
+    _LaunchBinding(runtime, steps, count(_FIRST_SLOT), operands).bind(tuple(roots), outputs)
     if len(steps) == 1:
         return steps[0]
 
@@ -46,7 +46,7 @@ def cuda_kernel(runtime: Runtime, roots: Sequence[Term], operands: Sequence[Arra
     return run
 
 
-class _Binding:
+class _LaunchBinding:
     """Launches in the order of ``steps``; ``slots`` are those of scratch memory that are free."""
 
     def __init__(self, runtime: Runtime, steps: list[Kernel], slots: Iterator[int], operands: Sequence[Array]) -> None:
@@ -75,7 +75,7 @@ class _Binding:
         together(tuple(root for root, _ in kept), [output for _, output in kept])
         for source, target in copies:
             term = operand(0, source.shape, source.dtype)
-            _Binding(self._runtime, self._steps, self._slots, [source]).bind((term,), [target])
+            _LaunchBinding(self._runtime, self._steps, self._slots, [source]).bind((term,), [target])
 
     def _scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return self._runtime.scratch(shape, dtype, next(self._slots))
@@ -87,7 +87,7 @@ class _Binding:
         whole = self._scratch(x.shape, x.dtype)
         self.bind((x,), [whole])
         alone = reduce("sum", operand(0, x.shape, x.dtype), total.number).astype(root.dtype)
-        _Binding(self._runtime, self._steps, self._slots, [whole]).bind((alone,), [output])
+        _LaunchBinding(self._runtime, self._steps, self._slots, [whole]).bind((alone,), [output])
 
     def _bind_together(self, roots: tuple[Term, ...], outputs: Sequence[Array]) -> None:
         known: dict[Term, Array] = {}
@@ -136,7 +136,7 @@ class _Binding:
             kept = (*plan.kept, *(range(outer, len(bound.shape)) if is_column(bound, term) else ()))
             self._add(totals_launch(parts[term], plan.chunks, number, output, kept, index))
 
-    def _add(self, launch: Launch) -> None:
+    def _add(self, launch: KernelLaunch) -> None:
         kernels = self._runtime.backend.kernels
         if kernels is not None:
             self._steps.append(kernels.bind(launch.name, launch.text, launch.blocks, launch.threads, launch.arguments))

@@ -17,7 +17,7 @@ _INDENT: Final = "    "
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     """A text with the function ``name``, and what it is called with: numbers, and arrays that give their addresses."""
 
     name: str
@@ -59,9 +59,9 @@ class KernelText:
         for dim in reversed(dims):
             self.line(depth, f"const {self.index} i{dim} = {rest} % n{dim};", f"{rest} /= n{dim};")
 
-    def launch(self, blocks: int) -> Launch:
+    def launch(self, blocks: int) -> KernelLaunch:
         """Return the whole text with its arguments; equal texts have equal names."""
         body = "\n".join([f"({', '.join(self._parameters)}) {{", *self._lines, "}"])
         name = f"kernel_{hashlib.blake2b(f'{self._threads}{body}'.encode(), digest_size=8).hexdigest()}"
         head = f'extern "C" __global__ void __launch_bounds__({self._threads}) {name}'
-        return Launch(name, f"{PRELUDE}\n{head}{body}\n", blocks, self._threads, tuple(self._arguments))
+        return KernelLaunch(name, f"{PRELUDE}\n{head}{body}\n", blocks, self._threads, tuple(self._arguments))

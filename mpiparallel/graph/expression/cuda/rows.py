@@ -10,7 +10,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.expression.cuda.body import CudaBody
 from mpiparallel.graph.expression.cuda.elements import add_operands, add_row_starts
-from mpiparallel.graph.expression.cuda.kernel_text import KernelText, Launch
+from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch, KernelText
 from mpiparallel.graph.expression.cuda.operand import CudaOperand
 from mpiparallel.graph.expression.cuda.row_plan import WARP, RowPlan, is_column, reduced_dims
 from mpiparallel.graph.expression.cuda.text import computed_type, cuda_constant, cuda_formula, loaded, lowest, stored
@@ -59,7 +59,7 @@ class RowSource:
         kept = self._plan.kept_count // pieces
         return {term: kept * (extent if is_column(self._bound, term) else 1) for term in self._split}
 
-    def launch(self, parts: dict[Term, Array]) -> Launch:
+    def launch(self, parts: dict[Term, Array]) -> KernelLaunch:
         """Return the kernel."""
         plan, text, bound = self._plan, self._text, self._bound
         add_operands(text, bound.shape, self._operands)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.graph.expression.cuda.kernel_text import KernelText, Launch
+from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch, KernelText
 from mpiparallel.graph.expression.cuda.operand import CudaOperand
 from mpiparallel.graph.expression.cuda.text import stored
 
@@ -16,7 +16,7 @@ _COLUMNS: Final = 32
 
 def totals_launch(
     parts: Array, chunks: int, count: int, output: CudaOperand, kept: Sequence[int], index: str
-) -> Launch:
+) -> KernelLaunch:
     """Return what adds ``chunks`` rows of ``count`` numbers into ``output``, whose dims with elements are ``kept``."""
     columns = _COLUMNS if count >= _COLUMNS else 1
     text = KernelText(index, _THREADS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.recovery import Rebuilt, Recovery, recover
+from mpiparallel.checkpoint.recovery import CheckpointRecovery, Rebuilt, recover
 from mpiparallel.launch.ckpt.answer import answer, several
 from mpiparallel.launch.plan.report import amount
 from mpiparallel.launch.progress import progress_bar
@@ -22,7 +22,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if found.remaining else 0
 
 
-def _told(found: Recovery) -> dict[str, Any]:
+def _told(found: CheckpointRecovery) -> dict[str, Any]:
     return {
         "folder": str(found.folder),
         "name": found.name,
@@ -41,7 +41,7 @@ def _told(found: Recovery) -> dict[str, Any]:
     }
 
 
-def _lines(found: Recovery) -> Iterator[str]:
+def _lines(found: CheckpointRecovery) -> Iterator[str]:
     name = found.folder / found.name
     if found.rebuilt:
         size = amount(sum(shard.size for shard in found.rebuilt))

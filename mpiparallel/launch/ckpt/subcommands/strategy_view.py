@@ -23,14 +23,14 @@ _GROUP_KEYS: Final = (b"\x0a", b"\x12")
 _ARRAY_SUFFIXES: Final = (".h5", ".ckpt", ".safetensors", ".npz")
 
 
-class View(NamedTuple):
+class StrategyView(NamedTuple):
     """What a file says: for programs, and as lines for a person."""
 
     told: dict[str, Any]
     lines: Sequence[str]
 
 
-def view(named: str, patterns: list[str]) -> View | None:
+def view(named: str, patterns: list[str]) -> StrategyView | None:
     """Return what the strategy or group file ``named`` says, of parameters only those that ``patterns`` choose.
 
     None for anything else. Raises StrategyFileError for a damaged one, CheckpointError where nothing is chosen.
@@ -49,7 +49,7 @@ def view(named: str, patterns: list[str]) -> View | None:
     return None
 
 
-def _strategy(path: Path, patterns: list[str]) -> View:
+def _strategy(path: Path, patterns: list[str]) -> StrategyView:
     record = read_strategy(path)
     chosen = {name: item for name, item in record.layouts.items() if wanted(name, patterns)}
     if record.layouts and not chosen:
@@ -64,7 +64,7 @@ def _strategy(path: Path, patterns: list[str]) -> View:
             for name, item in record.strategies.items()
         ],
     }
-    return View(told, list(_strategy_lines(path, record, chosen)))
+    return StrategyView(told, list(_strategy_lines(path, record, chosen)))
 
 
 def _parameter(name: str, item: LayoutItem) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _columns(item: LayoutItem) -> list[str]:
     return [shape, f"parts {parts}", f"on {list(item.device_matrix)}", who]
 
 
-def _groups(path: Path) -> View:
+def _groups(path: Path) -> StrategyView:
     record = read_group_info(path)
     groups = [{"name": name, "ranks": list(ranks)} for name, ranks in record.groups.items()]
     told = {"state": str(path), "kind": "group file", "groups": groups, "restore_ranks": list(record.restore_ranks)}
@@ -116,7 +116,7 @@ def _groups(path: Path) -> View:
     if groups:
         lines += table(("group", "ranks"), [(name, _listed(ranks)) for name, ranks in record.groups.items()], "ll")
     lines.append(f"ranks with the same state, whose checkpoints replace each other: {_listed(record.restore_ranks)}")
-    return View(told, lines)
+    return StrategyView(told, lines)
 
 
 def _listed(ranks: Sequence[int]) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from mpiparallel.cluster.processor import openblas_core_type, threads_per_rank
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _CORE_TYPE = "OPENBLAS_CORETYPE"
 _THREADS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def find_blas(machine: Machine) -> Iterator[Finding]:
+def find_blas(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield the kind of BLAS and what its kernels are made for."""
     answer = machine.probe("blas")
     pools = answer.objects
@@ -32,7 +32,7 @@ def find_blas(machine: Machine) -> Iterator[Finding]:
         yield _kernels(machine, name, str(pool["architecture"] or ""))
 
 
-def _kernels(machine: Machine, name: str, kernels: str) -> Finding:
+def _kernels(machine: ExaminedMachine, name: str, kernels: str) -> Finding:
     best = openblas_core_type(machine.text("proc/cpuinfo"))
     if not name.startswith("openblas") or best is None or kernels == best:
         return Finding("BLAS", "ok", f"{name}{f' with its {kernels} kernels' if kernels else ''}")
@@ -43,7 +43,7 @@ def _kernels(machine: Machine, name: str, kernels: str) -> Finding:
     return Finding("BLAS", "note", what, f"export {_CORE_TYPE}={best}")
 
 
-def find_threads(machine: Machine) -> Iterator[Finding]:
+def find_threads(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield whether the user's own numbers of threads leave each rank its share of the cores."""
     share = threads_per_rank(len(machine.cores), machine.ranks)
     given = {name: machine.variables[name] for name in _THREADS if machine.variables.get(name)}

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from mpiparallel.cluster.rank_order import runs
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.mounts import Mount, mounts
 
 _PROCESSOR = re.compile(r"^processor\s*:", re.MULTILINE)
@@ -23,7 +23,7 @@ _PINNING = (
 )
 
 
-def find_cores(machine: Machine) -> Iterator[Finding]:
+def find_cores(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield cores against ranks, a smaller affinity, a smaller quota, and settings that pin ranks to cores."""
     cores = len(machine.cores)
     there = len(_PROCESSOR.findall(machine.text("proc/cpuinfo")))
@@ -47,7 +47,7 @@ def find_cores(machine: Machine) -> Iterator[Finding]:
     yield from _pinning(machine)
 
 
-def _quota(machine: Machine, cores: int) -> Iterator[Finding]:
+def _quota(machine: ExaminedMachine, cores: int) -> Iterator[Finding]:
     found = min((limit for limit in cpu_limits(machine)), default=None)
     if found is None or found >= cores:
         return
@@ -60,7 +60,7 @@ def _quota(machine: Machine, cores: int) -> Iterator[Finding]:
     )
 
 
-def cpu_limits(machine: Machine) -> Iterator[float]:
+def cpu_limits(machine: ExaminedMachine) -> Iterator[float]:
     """Yield the limits, in cores, of the control groups that this process is in, of both versions of their files."""
     listed = [line.split(":", 2) for line in machine.text("proc/self/cgroup").splitlines() if line.count(":") >= 2]
     for mount in mounts(machine.text("proc/self/mountinfo")):
@@ -92,7 +92,7 @@ def _ratio(quota: str, period: str) -> Iterator[float]:
         yield int(words[0]) / int(words[1])
 
 
-def _pinning(machine: Machine) -> Iterator[Finding]:
+def _pinning(machine: ExaminedMachine) -> Iterator[Finding]:
     found = [name for name in _PINNING if machine.variables.get(name, "none") not in ("none", "false", "FALSE")]
     if found:
         told = ", ".join(f"{name}={machine.variables[name][:40]}" for name in found)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.mounts import Mount, mount_of, mounts
 
 _MIB = 1 << 20
@@ -19,14 +19,14 @@ _LOCKING = "HDF5_USE_FILE_LOCKING"
 _NO_LOCKS = ("FALSE", "0", "BEST_EFFORT")
 
 
-def find_folders(machine: Machine) -> Iterator[Finding]:
+def find_folders(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield what hinders logs in the one folder and checkpoints in the other, if that is another."""
     yield from _folder(machine, "logs", machine.log_dir)
     if machine.checkpoint_dir != machine.log_dir:
         yield from _folder(machine, "checkpoints", machine.checkpoint_dir)
 
 
-def find_environment_folder(machine: Machine) -> Iterator[Finding]:
+def find_environment_folder(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield where Python's own files come from: many ranks read them at once."""
     mount = _mount(machine, machine.prefix)
     if mount is None:
@@ -39,7 +39,7 @@ def find_environment_folder(machine: Machine) -> Iterator[Finding]:
         yield Finding("environment", "ok", f"{machine.prefix}, {mount.kind}")
 
 
-def _folder(machine: Machine, subject: str, path: Path) -> Iterator[Finding]:
+def _folder(machine: ExaminedMachine, subject: str, path: Path) -> Iterator[Finding]:
     answer = machine.probe("folder", str(path))
     found = answer.facts
     option = "--log-dir" if subject == "logs" else "--checkpoint-dir"
@@ -81,7 +81,7 @@ def _durable(subject: str, found: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(subject, "warning", what, "chronyc makestep, on whichever of the two is wrong")
 
 
-def _kind(machine: Machine, subject: str, path: Path) -> Iterator[Finding]:
+def _kind(machine: ExaminedMachine, subject: str, path: Path) -> Iterator[Finding]:
     mount = _mount(machine, path)
     if mount is None:
         return
@@ -93,7 +93,7 @@ def _kind(machine: Machine, subject: str, path: Path) -> Iterator[Finding]:
         yield Finding(subject, "warning", what, "save to a disk or a network file system: --checkpoint-dir DIR")
 
 
-def _locks(machine: Machine, subject: str, found: Mapping[str, Any]) -> Iterator[Finding]:
+def _locks(machine: ExaminedMachine, subject: str, found: Mapping[str, Any]) -> Iterator[Finding]:
     given = machine.variables.get(_LOCKING)
     if not found.get("lock"):
         yield Finding("file locks", "ok", f"work in the folder of {subject}{f', {_LOCKING}={given}' if given else ''}")
@@ -104,5 +104,5 @@ def _locks(machine: Machine, subject: str, found: Mapping[str, Any]) -> Iterator
         yield Finding("file locks", "warning", what, f"export {_LOCKING}=FALSE")
 
 
-def _mount(machine: Machine, path: Path) -> Mount | None:
+def _mount(machine: ExaminedMachine, path: Path) -> Mount | None:
     return mount_of(path, mounts(machine.text("proc/self/mountinfo")))

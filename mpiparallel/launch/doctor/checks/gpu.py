@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _DRIVER_SECONDS = 8.0
 _SECONDS = 25.0
 
 
-def find_gpu(machine: Machine) -> Iterator[Finding]:
+def find_gpu(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield what there is of GPUs, and what would keep ranks from using them."""
     driver = machine.ask("nvidia-smi", "-L", seconds=_DRIVER_SECONDS)
     listed = [line for line in driver.output.splitlines() if line.startswith("GPU ")]
@@ -29,7 +29,7 @@ def find_gpu(machine: Machine) -> Iterator[Finding]:
     yield _gpu_memory(machine)
 
 
-def _cupy(machine: Machine, listed: int) -> Iterator[Finding]:
+def _cupy(machine: ExaminedMachine, listed: int) -> Iterator[Finding]:
     answer = machine.probe("gpu", seconds=_SECONDS)
     found = answer.facts
     if "cupy" not in found and "No module named" in answer.last_words:
@@ -48,7 +48,7 @@ def _cupy(machine: Machine, listed: int) -> Iterator[Finding]:
         yield Finding("NCCL", "ok" if nccl else "note", f"version {nccl}" if nccl else "CuPy has none")
 
 
-def _gpu_memory(machine: Machine) -> Finding:
+def _gpu_memory(machine: ExaminedMachine) -> Finding:
     found = machine.probe("mpi_library", "gpu").facts
     takes = found.get("takes_gpu_memory")
     if takes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _SECONDS = 5.0
 _SLOW_SECONDS = 1.0
 
 
-def find_host_name(machine: Machine) -> Iterator[Finding]:
+def find_host_name(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield whether the machine finds its own name, and soon."""
     answer = machine.probe("host_name", seconds=_SECONDS)
     found = answer.facts

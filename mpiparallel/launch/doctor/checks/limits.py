@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.job.host_room import ENOUGH_FILES, enough_files
 
 _LINE = re.compile(r"(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)")
@@ -18,7 +18,7 @@ _STACK_BYTES = 2 * _MIB
 _LOCKED_BYTES = 1 << 30
 
 
-def find_limits(machine: Machine) -> Iterator[Finding]:
+def find_limits(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield the limits that are too low for the ranks, and in one line those that are not."""
     limits = _soft_limits(machine.text("proc/self/limits"))
     if not limits:
@@ -36,7 +36,7 @@ def find_limits(machine: Machine) -> Iterator[Finding]:
         yield Finding("core files", "note", "a rank that crashes leaves no core file", "ulimit -c unlimited")
 
 
-def _counted(machine: Machine, limits: Mapping[str, float]) -> Iterator[Finding]:
+def _counted(machine: ExaminedMachine, limits: Mapping[str, float]) -> Iterator[Finding]:
     files = enough_files(machine.ranks)
     if (found := limits.get("Max open files", math.inf)) < files:
         what = f"{found:g} open files a process, fewer than the {files} that {machine.ranks} ranks may need"
@@ -50,7 +50,7 @@ def _counted(machine: Machine, limits: Mapping[str, float]) -> Iterator[Finding]
         yield Finding("processes", "warning", what, f"ulimit -u {max(tasks, 4096)}")
 
 
-def _memory(machine: Machine, limits: Mapping[str, float]) -> Iterator[Finding]:
+def _memory(machine: ExaminedMachine, limits: Mapping[str, float]) -> Iterator[Finding]:
     if (found := limits.get("Max stack size", math.inf)) < _STACK_BYTES:
         yield Finding("stack", "warning", f"{found / 1024:g} KiB; compiled kernels may crash", "ulimit -s 8192")
     if (found := limits.get("Max address space", math.inf)) < math.inf:

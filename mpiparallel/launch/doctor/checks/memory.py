@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.mounts import mount_of, mounts
 from mpiparallel.launch.job.host_room import SHARED_MIB
 from mpiparallel.launch.watching.shared_segments import BEGINNINGS, left_segments
@@ -18,7 +18,7 @@ _WANTED_MIB = 20
 _LONGEST_PATH = 58
 
 
-def find_shared_memory(machine: Machine) -> Iterator[Finding]:
+def find_shared_memory(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield whether ``/dev/shm`` has room for what the MPI library puts there."""
     path = machine.root / "dev/shm"
     found = machine.probe("folder", str(path)).facts
@@ -38,7 +38,7 @@ def find_shared_memory(machine: Machine) -> Iterator[Finding]:
         yield Finding("/dev/shm", "error" if free < needed else "warning", what, mend + full)
 
 
-def find_left_segments(machine: Machine) -> Iterator[Finding]:
+def find_left_segments(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield what jobs that were killed have left in ``/dev/shm``, where there is anything."""
     folder = machine.root / "dev/shm"
     left = left_segments(folder, machine.user)
@@ -58,7 +58,7 @@ def _bytes_held(path: Path) -> int:
         return 0
 
 
-def find_temporary_folder(machine: Machine) -> Iterator[Finding]:
+def find_temporary_folder(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield whether the folder of temporary files is there, on this machine, and its path short enough for sockets."""
     given = machine.variables.get("TMPDIR")
     path = Path(given or "/tmp")

@@ -9,7 +9,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from mpiparallel.launch.doctor.finding import Finding, State
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.job.installation import vendor_of
 
 _NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -21,7 +21,7 @@ _TUNING = {
 _MOST_NAMED = 6
 
 
-def find_mpi(machine: Machine) -> Iterator[Finding]:
+def find_mpi(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield what the library is, whether its launcher fits it, and what would put another one in its place."""
     yield from _wheels(machine)
     mpi = machine.mpi
@@ -42,7 +42,7 @@ def find_mpi(machine: Machine) -> Iterator[Finding]:
     yield from _tuning(machine)
 
 
-def _wheels(machine: Machine) -> Iterator[Finding]:
+def _wheels(machine: ExaminedMachine) -> Iterator[Finding]:
     found = {
         distribution.metadata["Name"]: distribution.version
         for distribution in distributions(path=list(machine.packages))
@@ -59,7 +59,7 @@ def _wheels(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _pair(machine: Machine) -> Finding:
+def _pair(machine: ExaminedMachine) -> Finding:
     mpi = machine.mpi
     text = machine.ask(mpi.launcher, "--version").output
     library, launcher = (_NUMBERS.search(words) for words in (mpi.library, text))
@@ -76,7 +76,7 @@ def _pair(machine: Machine) -> Finding:
     )
 
 
-def _on_path(machine: Machine) -> Iterator[Finding]:
+def _on_path(machine: ExaminedMachine) -> Iterator[Finding]:
     """Say where a bare ``mpirun`` would be another one than that of ``mpiparallel run``."""
     for folder in machine.variables.get("PATH", os.defpath).split(os.pathsep):
         path = Path(folder or ".") / "mpirun"
@@ -94,7 +94,7 @@ def _on_path(machine: Machine) -> Iterator[Finding]:
         return
 
 
-def _tuning(machine: Machine) -> Iterator[Finding]:
+def _tuning(machine: ExaminedMachine) -> Iterator[Finding]:
     found = sorted(name for name in machine.variables if name.startswith(_TUNING.get(machine.mpi.vendor, ())))
     if found:
         named = found[:_MOST_NAMED]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _ALLOWING = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
-def find_root(machine: Machine) -> Iterator[Finding]:
+def find_root(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield what Open MPI says to root."""
     if machine.user != 0:
         yield Finding("user", "ok", f"number {machine.user}, not root")

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _SECONDS = 5.0
 # The interface that each library needs of srun.
@@ -18,7 +18,7 @@ _INSTALLING = {
 }
 
 
-def find_slurm(machine: Machine) -> Iterator[Finding]:
+def find_slurm(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield SLURM's version, the allocation around, and the ``--mpi`` that fits the library."""
     job = machine.variables.get("SLURM_JOB_ID")
     if shutil.which("srun", path=machine.variables.get("PATH")) is None:
@@ -39,7 +39,7 @@ def find_slurm(machine: Machine) -> Iterator[Finding]:
     yield from _interface(machine, f"{listing.output}\n{listing.error}")
 
 
-def _allocation(machine: Machine, job: str | None) -> str:
+def _allocation(machine: ExaminedMachine, job: str | None) -> str:
     if not job:
         return "outside any job"
     names = {"SLURM_JOB_NUM_NODES": "nodes", "SLURM_TASKS_PER_NODE": "tasks a node", "SLURM_JOB_NODELIST": "on"}
@@ -47,7 +47,7 @@ def _allocation(machine: Machine, job: str | None) -> str:
     return f"job {job}: {told['nodes']} nodes, {told['tasks a node']} tasks a node, on {told['on']}"
 
 
-def _interface(machine: Machine, listed: str) -> Iterator[Finding]:
+def _interface(machine: ExaminedMachine, listed: str) -> Iterator[Finding]:
     wanted = _INTERFACES.get(machine.mpi.vendor)
     offered = set(re.findall(r"\b(pmix|pmi2|cray_shasta|none)(?:_v\d+)?\b", listed))
     if wanted is None:

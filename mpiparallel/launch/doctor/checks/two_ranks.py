@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Iterator
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _SECONDS = 30
 _SLOW_SECONDS = 10.0
 
 
-def find_start(machine: Machine) -> Iterator[Finding]:
+def find_start(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield whether ``mpiparallel run -n 2`` works, and in how many seconds from start to end."""
     if machine.mpi.failure:
         yield Finding("start", "note", "2 ranks were not started, as MPI is not ready")
@@ -32,7 +32,7 @@ def find_start(machine: Machine) -> Iterator[Finding]:
         yield Finding("start", "error", what, "mpiparallel doctor --log-dir DIR, a folder that can be written")
 
 
-def _started(machine: Machine, folder: str) -> Finding:
+def _started(machine: ExaminedMachine, folder: str) -> Finding:
     answer = machine.ask(
         *(machine.python, "-m", "mpiparallel", "run", "-n", "2", "--log-dir", folder, "--timeout", str(_SECONDS)),
         *("-m", "mpiparallel.launch.doctor.probes.two_ranks"),

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 
 from mpiparallel.launch.doctor.finding import Finding, State
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 # What is installed under one name is imported under another.
 _MODULES = {"protobuf": "google.protobuf"}
 _REQUIREMENT = re.compile(r"([A-Za-z0-9_.-]+)\s*>=\s*([0-9.]+)")
 
 
-def find_versions(machine: Machine) -> Iterator[Finding]:
+def find_versions(machine: ExaminedMachine) -> Iterator[Finding]:
     """Yield the versions of Python, of what mpiparallel needs, and of HDF5."""
     yield Finding("Python", "ok", f"{platform.python_version()}, {machine.python}")
     wanted = _requirements()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from tests.unit.launch.doctor.faked_machine import fake
 
 
 @pytest.fixture
-def faked(tmp_path: Path) -> Callable[..., Machine]:
+def faked(tmp_path: Path) -> Callable[..., ExaminedMachine]:
     """Make a faked machine in a folder of the test; see `fake`."""
     return partial(fake, tmp_path)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
-FakedMachine = Callable[..., Machine]
+FakedMachine = Callable[..., ExaminedMachine]
 OPENMPI = 'echo \'{"vendor": "openmpi", "library": "Open MPI v5.0.11", "launcher": "FOLDER/mpirun"}\''
 MPICH = 'echo \'{"vendor": "mpich", "library": "MPICH 5.0.2", "launcher": "FOLDER/mpiexec"}\''
 AVX512 = "avx2 avx512f avx512dq avx512bw avx512vl avx512cd"
@@ -40,7 +40,7 @@ def fake(
     probes: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
     **given: Any,
-) -> Machine:
+) -> ExaminedMachine:
     """Make a machine: ``files`` under its root, ``programs`` on its PATH, shell text in the place of its ``probes``.
 
     A probe called ``mpiparallel`` stands for the command itself. Probes that are not faked look at the real machine.
@@ -65,7 +65,7 @@ def fake(
         "user": 1000,
         "root": folder / "root",
     }
-    return Machine({**paths, **(variables or {})}, **(arguments | given))
+    return ExaminedMachine({**paths, **(variables or {})}, **(arguments | given))
 
 
 def only(findings: Iterable[Finding], subject: str) -> Finding:

@@ -9,19 +9,19 @@ import pytest
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.finding import Finding, State
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[ExaminedMachine]:
     """Let the doctor find nothing; return the machines that it looks at."""
     return finding_of(monkeypatch, "ok")
 
 
-def finding_of(monkeypatch: pytest.MonkeyPatch, state: State) -> list[Machine]:
-    machines: list[Machine] = []
+def finding_of(monkeypatch: pytest.MonkeyPatch, state: State) -> list[ExaminedMachine]:
+    machines: list[ExaminedMachine] = []
 
-    def find(machine: Machine) -> Iterator[Finding]:
+    def find(machine: ExaminedMachine) -> Iterator[Finding]:
         machines.append(machine)
         yield Finding("subject", state, "what", "mend")
 
@@ -44,19 +44,21 @@ def test_only_errors_end_with_code_1(
     assert json.loads(output)["counts"][state] == 1 if "--json" in options else "subject" in output
 
 
-def test_ranks_and_folders_reach_the_checks(seen: list[Machine], tmp_path: Path) -> None:
+def test_ranks_and_folders_reach_the_checks(seen: list[ExaminedMachine], tmp_path: Path) -> None:
     main(["doctor", "-n", "7", "--log-dir", "logs", "--checkpoint-dir", str(tmp_path)])
     (machine,) = seen
     assert (machine.ranks, machine.log_dir, machine.checkpoint_dir) == (7, Path.cwd() / "logs", tmp_path)
 
 
-def test_ranks_of_this_host_are_its_slots(seen: list[Machine], tmp_path: Path) -> None:
+def test_ranks_of_this_host_are_its_slots(seen: list[ExaminedMachine], tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("localhost slots=5\n")
     assert main(["doctor", "--hostfile", str(tmp_path / "hosts")]) == 0
     assert seen[0].ranks == 5
 
 
-def test_faulty_hostfile_is_refused(seen: list[Machine], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faulty_hostfile_is_refused(
+    seen: list[ExaminedMachine], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "hosts").write_text("node1 slots=many\n")
     assert main(["doctor", "--hostfile", str(tmp_path / "hosts")]) == 2
     assert "hosts" in capsys.readouterr().err

@@ -12,19 +12,19 @@ from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.child import ask
 from mpiparallel.launch.doctor.examination import examine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import CHECKS
 from tests.unit.launch.doctor.faked_machine import FakedMachine
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 
-def well(machine: Machine) -> Iterator[Finding]:
+def well(machine: ExaminedMachine) -> Iterator[Finding]:
     yield Finding("first", "ok", "well")
     yield Finding("second", "note", "well")
 
 
-def broken(machine: Machine) -> Iterator[Finding]:
+def broken(machine: ExaminedMachine) -> Iterator[Finding]:
     yield Finding("third", "ok", "well")
     raise ZeroDivisionError("of nothing")
 
@@ -45,7 +45,7 @@ def test_check_that_fails_costs_no_answer_of_others(faked: FakedMachine) -> None
 def test_check_that_never_ends_is_told(faked: FakedMachine) -> None:
     let_go = threading.Event()
 
-    def blocked(machine: Machine) -> Iterator[Finding]:
+    def blocked(machine: ExaminedMachine) -> Iterator[Finding]:
         let_go.wait()
         yield Finding("late", "ok", "")
 
@@ -59,7 +59,7 @@ def test_checks_that_measure_run_after_all_others(faked: FakedMachine) -> None:
     order: list[str] = []
 
     def noting(name: str) -> Check:
-        def find(machine: Machine) -> Iterator[Finding]:
+        def find(machine: ExaminedMachine) -> Iterator[Finding]:
             order.append(name)
             yield from ()
 

@@ -12,7 +12,7 @@ from mpiparallel.cluster.hostfile import Host
 from mpiparallel.launch.doctor.conversation import Conversation
 from mpiparallel.launch.doctor.finding import Finding
 from mpiparallel.launch.doctor.hosts import examine_hosts
-from mpiparallel.launch.doctor.machine import Machine
+from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.ssh import mend_of, remote_program, ssh_argv
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, only
 
@@ -21,11 +21,11 @@ HERE = 'echo "Welcome to node1"; echo "{}"; shift 3; exec sh -c "$1"'
 SHIFTED_CLOCK = "import time; here = time.time; time.time = lambda: here() + 40"
 
 
-def examined(machine: Machine, *names: str) -> list[Finding]:
+def examined(machine: ExaminedMachine, *names: str) -> list[Finding]:
     return examine_hosts([Host(name, 2) for name in names or ("node1",)], machine)
 
 
-def by_ssh(faked: FakedMachine, shell: str, **given: object) -> Machine:
+def by_ssh(faked: FakedMachine, shell: str, **given: object) -> ExaminedMachine:
     return faked(programs={"ssh": shell}, probes={"launcher": OPENMPI, "mpi_library": "true"}, **given)
 
 

@@ -13,10 +13,10 @@ from mpiparallel.cluster.hostfile import Host
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.home import home_setting
 from mpiparallel.launch.job.host_room import check_host
-from mpiparallel.launch.job.placement import Placement
+from mpiparallel.launch.job.host_selection import HostSelection
 
-HERE = Placement((), 4, False)
-ELSEWHERE = Placement((Host("10.9.8.7", 4),), 4, True)
+HERE = HostSelection((), 4, False)
+ELSEWHERE = HostSelection((Host("10.9.8.7", 4),), 4, True)
 
 
 def room(monkeypatch: pytest.MonkeyPatch, megabytes: float) -> None:

@@ -7,15 +7,15 @@ import pytest
 
 from mpiparallel.cluster.hostfile import Host
 from mpiparallel.cluster.rank_order import RankOrder
+from mpiparallel.launch.job.host_selection import HostSelection
 from mpiparallel.launch.job.installation import Installation
-from mpiparallel.launch.job.mpirun_command import Command, Job, build
-from mpiparallel.launch.job.placement import Placement
+from mpiparallel.launch.job.mpirun_command import Job, MpirunCommand, build
 from mpiparallel.launch.job.script import Script
 
 OPENMPI = Installation("openmpi", "Open MPI v5.0.11", "/mpi/bin/mpirun")
 MPICH = Installation("mpich", "MPICH Version: 5.0.2", "/mpi/bin/mpiexec")
-HERE = Placement((), 8, False)
-TWO_HOSTS = Placement((Host("node1", 4), Host("node2", 4)), 4, True)
+HERE = HostSelection((), 8, False)
+TWO_HOSTS = HostSelection((Host("node1", 4), Host("node2", 4)), 4, True)
 WORKER = [
     *("/venv/bin/python", "-m", "mpiparallel.launch.rank.worker", "--ranks", "8", "--log-dir", "/logs"),
     *("train.py", "--epochs", "2"),
@@ -24,14 +24,14 @@ WORKER = [
 
 def command(
     installation: Installation,
-    placement: Placement = HERE,
+    selection: HostSelection = HERE,
     variables: dict[str, str] | None = None,
     cores: int = 2,
     core_type: str | None = "SkylakeX",
     rank_table: Path | None = None,
-) -> Command:
+) -> MpirunCommand:
     script = Script("train.py", ("--epochs", "2"))
-    job = Job(8, script, placement, Path("/logs"), "/venv/bin/python", cores, core_type, rank_table)
+    job = Job(8, script, selection, Path("/logs"), "/venv/bin/python", cores, core_type, rank_table)
     return build(job, installation, variables or {})
 
 
@@ -64,7 +64,7 @@ def test_hosts_are_in_a_file_that_this_mpi_reads(installation: Installation, opt
 
 def test_order_of_ranks_is_handed_on_where_it_is_not_that_of_mpi() -> None:
     order = RankOrder((0, 2, 4, 6, 1, 3, 5, 7))
-    argv = command(MPICH, Placement(TWO_HOSTS.hosts, 4, True, order)).argv
+    argv = command(MPICH, HostSelection(TWO_HOSTS.hosts, 4, True, order)).argv
     assert RankOrder.parse(argv[argv.index("--rank-order") + 1]) == order
     assert "--rank-order" not in command(MPICH, TWO_HOSTS).argv
 
@@ -99,9 +99,9 @@ def test_openmpi_yields_when_every_core_has_a_rank(cores: int, expected: str | N
     assert command(OPENMPI, cores=cores).settings.get("OMPI_MCA_mpi_yield_when_idle") == expected
 
 
-@pytest.mark.parametrize(("placement", "threads"), [(HERE, "2"), (TWO_HOSTS, "4")])
-def test_ranks_of_a_host_share_its_cores(placement: Placement, threads: str) -> None:
-    settings = command(MPICH, placement, cores=16).settings
+@pytest.mark.parametrize(("selection", "threads"), [(HERE, "2"), (TWO_HOSTS, "4")])
+def test_ranks_of_a_host_share_its_cores(selection: HostSelection, threads: str) -> None:
+    settings = command(MPICH, selection, cores=16).settings
     assert {settings[f"{library}_NUM_THREADS"] for library in ("OPENBLAS", "OMP", "MKL")} == {threads}
 
 

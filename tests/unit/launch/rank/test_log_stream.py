@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.job.loss import Loss
+from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.rank.last_words import print_last_words
 from mpiparallel.launch.rank.log_stream import LogStream
 
 
 def test_what_a_full_disk_does_not_take_is_counted_and_raises_nothing() -> None:
-    lost = Loss()
+    lost = LostOutput()
     full = os.open("/dev/full", os.O_WRONLY)
     with io.TextIOWrapper(io.BufferedWriter(LogStream(full, "<stdout>", lost)), line_buffering=True) as stream:
         for line in range(1000):

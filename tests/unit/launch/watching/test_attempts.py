@@ -9,10 +9,10 @@ import pytest
 
 from mpiparallel.launch.watching import attempts as module
 from mpiparallel.launch.watching.attempts import Attempts
-from mpiparallel.launch.watching.outcome import Outcome
+from mpiparallel.launch.watching.job_outcome import JobOutcome
 from tests.conformance import patience
 
-DEATH = Outcome(137, "rank 1 died")
+DEATH = JobOutcome(137, "rank 1 died")
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +20,12 @@ def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
-def run(outcomes: list[Outcome], restarts: int) -> tuple[Outcome, list[int], list[str]]:
+def run(outcomes: list[JobOutcome], restarts: int) -> tuple[JobOutcome, list[int], list[str]]:
     """Return how it ended, the attempts that were made, and what was said; the last outcome comes again and again."""
     made: list[int] = []
     said: list[str] = []
 
-    def start(attempt: int) -> Outcome:
+    def start(attempt: int) -> JobOutcome:
         made.append(attempt)
         return outcomes[min(attempt, len(outcomes) - 1)]
 
@@ -39,7 +39,7 @@ def test_job_that_dies_again_and_again_ends(restarts: int) -> None:
 
 
 def test_job_that_recovers_ends_well_and_says_why_it_was_restarted() -> None:
-    ended, made, said = run([DEATH, DEATH, Outcome(0)], 3)
+    ended, made, said = run([DEATH, DEATH, JobOutcome(0)], 3)
     assert (ended.code, made) == (0, [0, 1, 2])
     assert said[0] == "error: rank 1 died"
     assert "restart 1 of 3" in said[1]
@@ -49,32 +49,32 @@ def test_job_that_recovers_ends_well_and_says_why_it_was_restarted() -> None:
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(0),
-        Outcome(2, "refused"),
-        Outcome(85, "preempted"),
-        Outcome(130, by_user=True),
-        Outcome(124, by_user=True),
+        JobOutcome(0),
+        JobOutcome(2, "refused"),
+        JobOutcome(85, "preempted"),
+        JobOutcome(130, by_user=True),
+        JobOutcome(124, by_user=True),
     ],
 )
-def test_what_did_not_fail_by_itself_is_not_restarted(outcome: Outcome) -> None:
+def test_what_did_not_fail_by_itself_is_not_restarted(outcome: JobOutcome) -> None:
     assert run([outcome], 3)[1] == [0]
 
 
 def test_same_error_twice_is_not_tried_a_third_time() -> None:
-    ended, made, said = run([Outcome(1, "odd", cause="1 ValueError: odd")], 1000)
+    ended, made, said = run([JobOutcome(1, "odd", cause="1 ValueError: odd")], 1000)
     assert (ended.code, made) == (1, [0, 1])
     assert said[-1] == "the same error twice: another restart would not mend it"
 
 
 def test_another_error_each_time_uses_all_restarts() -> None:
-    outcomes = [Outcome(1, "odd", cause=f"1 ValueError: {number % 2}") for number in range(9)]
+    outcomes = [JobOutcome(1, "odd", cause=f"1 ValueError: {number % 2}") for number in range(9)]
     assert run(outcomes, 5)[1] == list(range(6))
 
 
 def test_start_that_fails_is_tried_once_more_without_any_restart() -> None:
-    never = Outcome(213, "no rank has begun", has_begun=False)
+    never = JobOutcome(213, "no rank has begun", has_begun=False)
     assert run([never], 0)[1] == [0, 1]
-    assert run([never, Outcome(0)], 0)[0].code == 0
+    assert run([never, JobOutcome(0)], 0)[0].code == 0
 
 
 def test_pauses_grow_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from mpiparallel.launch.line.roll import Roll
+from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.watching.leaving import Leaving
 
 HERE = socket.gethostname()
@@ -13,16 +13,16 @@ HELD = "held by a thread that is no daemon, or by an exit handler"
 CLOSED = "descriptors that the script had not opened are closed, and MPI needs them to finalize"
 
 
-def tell(roll: Roll, story: str) -> None:
+def tell(registry: RankRegistry, story: str) -> None:
     """Each word is a rank and what it does: calls (again), ends its script, completes, leaves, or dies."""
     for word in story.split():
         rank, deed = int(word[0]), word[1:]
         if deed == "calls":
-            roll.call(rank, rank, HERE, 100 + rank)
+            registry.call(rank, rank, HERE, 100 + rank)
         elif deed in ("leaves", "dies"):
-            roll.lose(rank)
+            registry.lose(rank)
         else:
-            roll.hear(rank, {"ends": "script ended", "completes": "completed"}[deed], None)
+            registry.hear(rank, {"ends": "script ended", "completes": "completed"}[deed], None)
 
 
 BEGIN = "0calls 1calls 2calls 0ends 2ends 0completes 2completes"
@@ -52,18 +52,18 @@ BEGIN = "0calls 1calls 2calls 0ends 2ends 0completes 2completes"
 def test_who_does_not_leave_is_named_when_its_time_is_over(
     story: str, stopped: tuple[int, ...], who: str, why: str
 ) -> None:
-    roll = Roll(3)
-    leaving = Leaving(roll, 5.0, lambda process: "stopped" if process in stopped else "")
-    tell(roll, f"{BEGIN} {story}")
+    registry = RankRegistry(3)
+    leaving = Leaving(registry, 5.0, lambda process: "stopped" if process in stopped else "")
+    tell(registry, f"{BEGIN} {story}")
     assert [leaving.sentence(now) for now in (10.0, 14.9)] == [None, None]
     assert leaving.sentence(15.1) == f"{who} not left within 5 s: {why}"
 
 
 def test_stopped_rank_is_named_once_all_others_have_ended_but_no_job_that_is_stopped_as_a_whole() -> None:
     stopped = {101}
-    roll = Roll(3)
-    leaving = Leaving(roll, 5.0, lambda process: "stopped" if process in stopped else "")
-    tell(roll, BEGIN)
+    registry = RankRegistry(3)
+    leaving = Leaving(registry, 5.0, lambda process: "stopped" if process in stopped else "")
+    tell(registry, BEGIN)
     assert [leaving.sentence(now) for now in (10.0, 14.9)] == [None, None]
     assert leaving.sentence(15.1) == "rank 1 is stopped by a signal, and all others have ended"
     # From the moment that it is stopped again it has its time.
@@ -71,7 +71,7 @@ def test_stopped_rank_is_named_once_all_others_have_ended_but_no_job_that_is_sto
     assert leaving.sentence(16.0) is None
     stopped.add(101)
     assert [leaving.sentence(now) for now in (30.0, 34.9)] == [None, None]
-    whole = Roll(3)
+    whole = RankRegistry(3)
     tell(whole, "0calls 1calls 2calls")
     leaving = Leaving(whole, 5.0, lambda process: "stopped")
     assert [leaving.sentence(now) for now in (10.0, 1000.0)] == [None, None]
@@ -79,18 +79,18 @@ def test_stopped_rank_is_named_once_all_others_have_ended_but_no_job_that_is_sto
 
 @pytest.mark.parametrize("story", ["", "1ends 0leaves 1completes 1leaves 2leaves", "1dies 0leaves 2leaves"])
 def test_a_script_that_runs_and_ranks_that_have_left_are_late_for_nothing(story: str) -> None:
-    roll = Roll(3)
-    tell(roll, f"{BEGIN} {story}")
-    leaving = Leaving(roll, 5.0)
+    registry = RankRegistry(3)
+    tell(registry, f"{BEGIN} {story}")
+    leaving = Leaving(registry, 5.0)
     assert [leaving.sentence(now) for now in (10.0, 1e6)] == [None, None]
 
 
 def test_time_begins_anew_when_a_rank_comes_nearer_to_its_end() -> None:
-    roll = Roll(3)
-    leaving = Leaving(roll, 5.0)
-    tell(roll, BEGIN)
+    registry = RankRegistry(3)
+    leaving = Leaving(registry, 5.0)
+    tell(registry, BEGIN)
     for now, deed in ((100.0, "1ends"), (104.0, "1completes"), (108.0, "0leaves"), (112.0, "2leaves")):
-        tell(roll, deed)
+        tell(registry, deed)
         assert leaving.sentence(now) is None
     assert leaving.sentence(118.0) == (
         "rank 1 has ended its script, but its process has not left within 5 s: MPI does not finalize"
@@ -98,18 +98,18 @@ def test_time_begins_anew_when_a_rank_comes_nearer_to_its_end() -> None:
 
 
 def test_without_a_watchdog_exit_handlers_have_any_time_and_mpi_a_minute() -> None:
-    roll = Roll(3)
-    leaving = Leaving(roll, None)
-    tell(roll, f"{BEGIN} 1ends")
+    registry = RankRegistry(3)
+    leaving = Leaving(registry, None)
+    tell(registry, f"{BEGIN} 1ends")
     assert [leaving.sentence(now) for now in (10.0, 1e6)] == [None, None]
-    tell(roll, "1completes")
+    tell(registry, "1completes")
     assert [leaving.sentence(1e6 + now) is None for now in (1.0, 60.9, 61.1)] == [True, True, False]
 
 
 def test_a_process_of_another_host_is_not_taken_for_one_of_this() -> None:
-    roll = Roll(1)
-    roll.call(0, 0, "elsewhere", os.getpid())
-    roll.hear(0, "script ended", None)
-    leaving = Leaving(roll, 5.0, lambda process: "stopped")
+    registry = RankRegistry(1)
+    registry.call(0, 0, "elsewhere", os.getpid())
+    registry.hear(0, "script ended", None)
+    leaving = Leaving(registry, 5.0, lambda process: "stopped")
     assert leaving.sentence(0.0) is None
     assert str(leaving.sentence(6.0)).endswith(HELD)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.job.mpirun_command import Command
+from mpiparallel.launch.job.mpirun_command import MpirunCommand
 from mpiparallel.launch.watching import watch as module
+from mpiparallel.launch.watching.run_policy import RunPolicy
 from mpiparallel.launch.watching.supervise import supervise
-from mpiparallel.launch.watching.terms import Terms
 
 # An mpirun that goes on for an hour after one of its ranks has failed.
 STUBBORN = """
@@ -48,8 +48,8 @@ def test_an_interrupt_that_does_not_end_mpirun_is_followed_by_sigterm_and_that_b
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hears: list[str]
 ) -> None:
     monkeypatch.setattr(module, "_SIGNAL_GRACE_SECONDS", 0.2)
-    command = Command((sys.executable, "-c", INTERRUPTED, str(tmp_path), *hears), dict(os.environ), {})
-    outcome = supervise(command, 2, tmp_path, Terms(timeout=3600.0))
+    command = MpirunCommand((sys.executable, "-c", INTERRUPTED, str(tmp_path), *hears), dict(os.environ), {})
+    outcome = supervise(command, 2, tmp_path, RunPolicy(timeout=3600.0))
     assert (outcome.code, outcome.message) == (130, "ended by SIGINT")
     assert (tmp_path / "heard").read_text().split() == hears
 
@@ -60,8 +60,8 @@ def test_a_failed_job_ends_also_where_mpirun_does_not(
 ) -> None:
     monkeypatch.setattr(module, "_FAILURE_GRACE_SECONDS", 0.2)
     monkeypatch.setattr(module, "_KILL_GRACE_SECONDS", 0.2)
-    command = Command((sys.executable, "-c", STUBBORN, str(tmp_path), *words), dict(os.environ), {})
-    outcome = supervise(command, 2, tmp_path, Terms(timeout=3600.0))
+    command = MpirunCommand((sys.executable, "-c", STUBBORN, str(tmp_path), *words), dict(os.environ), {})
+    outcome = supervise(command, 2, tmp_path, RunPolicy(timeout=3600.0))
     assert outcome.code == 7
     assert "rank 1 of 2 failed first: ValueError: odd" in outcome.message
 
@@ -70,7 +70,7 @@ def test_hostfile_of_a_job_never_follows_a_link(tmp_path: Path) -> None:
     path, other = tmp_path / "hostfile", tmp_path / "of somebody"
     other.write_text("theirs")
     path.symlink_to(other)
-    command = Command((sys.executable, "-c", ""), dict(os.environ), {}, hostfile=(path, "n0 slots=2\n"))
+    command = MpirunCommand((sys.executable, "-c", ""), dict(os.environ), {}, hostfile=(path, "n0 slots=2\n"))
     with pytest.raises(LaunchError, match=f"^{re.escape(str(path))}: it is a link; .*; give a --log-dir that can"):
         supervise(command, 2, tmp_path)
     assert other.read_text() == "theirs"

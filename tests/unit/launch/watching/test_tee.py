@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.job.console import Console
+from mpiparallel.launch.job.output_selection import OutputSelection
 from mpiparallel.launch.job.rank_folder import RankFolder
-from mpiparallel.launch.job.shown import Shown
 from mpiparallel.launch.watching.tee import Tee
 
 
@@ -25,7 +25,7 @@ def add(folder: RankFolder, content: bytes) -> None:
 
 
 def test_lines_never_interleave_and_say_whose_they_are(folders: list[RankFolder], capfdbinary) -> None:
-    tee = Tee(Shown((0, 2), True), folders, Console())
+    tee = Tee(OutputSelection((0, 2), True), folders, Console())
     add(folders[0], b"one\nhalf of")
     add(folders[1], b"not shown\n")
     add(folders[2], b"two\r\n")
@@ -41,7 +41,7 @@ def test_lines_never_interleave_and_say_whose_they_are(folders: list[RankFolder]
 
 
 def test_one_rank_is_shown_as_it_is_also_within_a_line(folders: list[RankFolder], capfdbinary) -> None:
-    tee = Tee(Shown(), folders, Console())
+    tee = Tee(OutputSelection(), folders, Console())
     add(folders[0], b"10 %\r")
     tee.show()
     assert capfdbinary.readouterr().out == b"10 %\r"
@@ -51,7 +51,7 @@ def test_one_rank_is_shown_as_it_is_also_within_a_line(folders: list[RankFolder]
 
 
 def test_line_without_an_end_is_not_kept_for_ever(folders: list[RankFolder], capfdbinary) -> None:
-    tee = Tee(Shown((0,), True), folders, Console())
+    tee = Tee(OutputSelection((0,), True), folders, Console())
     add(folders[0], b"x" * 70_000)
     tee.show()
     assert capfdbinary.readouterr().out == b"[0] " + b"x" * 70_000 + b"\n"
@@ -59,12 +59,12 @@ def test_line_without_an_end_is_not_kept_for_ever(folders: list[RankFolder], cap
 
 def test_end_shows_all_that_is_left(folders: list[RankFolder], capfdbinary) -> None:
     add(folders[0], b"line\n" * 500_000)
-    Tee(Shown(), folders, Console()).show(is_last=True)
+    Tee(OutputSelection(), folders, Console()).show(is_last=True)
     assert len(capfdbinary.readouterr().out) == 2_500_000
 
 
 def test_rank_that_is_followed_later_is_shown_from_then_on(folders: list[RankFolder], capfdbinary) -> None:
-    tee = Tee(Shown(), folders, Console())
+    tee = Tee(OutputSelection(), folders, Console())
     add(folders[1], b"before\n")
     tee.follow(folders[1])
     add(folders[1], b"after\n")

@@ -1,4 +1,4 @@
-"""How a job ended, by what its ranks said on the line and when they fell silent."""
+"""How a job ended, by what its ranks said to the launcher and when they fell silent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.launch.control.rank_registry import RankRegistry
+from mpiparallel.launch.job.host_selection import place
 from mpiparallel.launch.job.mapping import mapping
-from mpiparallel.launch.job.placement import place
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
-from mpiparallel.launch.line.roll import Roll
-from mpiparallel.launch.watching.launch import Launch
-from mpiparallel.launch.watching.outcome import Outcome, judge
+from mpiparallel.launch.watching.job_outcome import JobOutcome, judge
+from mpiparallel.launch.watching.mpirun_result import MpirunResult
 
 
 @pytest.fixture
@@ -29,34 +29,34 @@ def failure(rank: int, words: str, time: float, code: int = 1) -> Failure:
     return Failure(rank, time, words, f"Traceback of rank {rank}\n{words}\n", code)
 
 
-def rolled(story: str) -> Roll:
-    """Return the roll of four ranks: each word is a rank, what it did (c, p, d, b, f), and when; b, f with an error.
+def registered(story: str) -> RankRegistry:
+    """Return what four ranks said: each word is a rank, what it did (c, p, d, b, f), and when; b, f with an error.
 
-    >>> rolled("0c1 1d2").entries[1].has_died
+    >>> registered("0c1 1d2").entries[1].has_died
     True
     """
-    roll = Roll(4)
+    registry = RankRegistry(4)
     for rank in range(4):
-        roll.call(rank, rank, "n0", 100 + rank)
+        registry.call(rank, rank, "n0", 100 + rank)
     for word in story.split():
         rank, deed, moment = int(word[0]), word[1], float(word[2:].split(":")[0])
-        entry = roll.entries[rank]
+        entry = registry.entries[rank]
         if deed in "cp":
-            roll.hear(rank, {"c": "completed", "p": "preempted"}[deed], None)
+            registry.hear(rank, {"c": "completed", "p": "preempted"}[deed], None)
         elif deed == "b":
-            roll.hear(rank, "failing", failure(rank, word.split(":")[1], moment))
+            registry.hear(rank, "failing", failure(rank, word.split(":")[1], moment))
             entry.failing_at = moment
         elif deed == "f":
-            roll.hear(rank, "failed", failure(rank, f"{word.split(':')[1].replace('_', ' ')}: odd", moment))
+            registry.hear(rank, "failed", failure(rank, f"{word.split(':')[1].replace('_', ' ')}: odd", moment))
         if entry.last_word:
             entry.said_at = moment
-        roll.lose(rank)
+        registry.lose(rank)
         entry.lost_at = moment
-    return roll
+    return registry
 
 
-def verdict(folders: list[RankFolder], story: str, launch: Launch) -> Outcome:
-    return judge(folders, launch, rolled(story))
+def verdict(folders: list[RankFolder], story: str, result: MpirunResult) -> JobOutcome:
+    return judge(folders, result, registered(story))
 
 
 ABORTED = """MPI_ABORT was invoked on rank 0 in communicator MPI COMMUNICATOR 3 SPLIT FROM 0
@@ -71,45 +71,45 @@ KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\ns
 
 
 @pytest.mark.parametrize(
-    ("story", "launch", "code", "begin"),
+    ("story", "result", "code", "begin"),
     [
-        ("0c1 1c1 2c1 3c1", Launch(0), 0, ""),
-        ("0c1 1c1 2c1 3c1", Launch(139), 139, "all 4 ranks completed, but mpirun"),
-        ("0c1 1c1 2c1 3c1", Launch(139, KILLED), 137, "rank 2 of 4 was ended by SIGKILL after its script"),
+        ("0c1 1c1 2c1 3c1", MpirunResult(0), 0, ""),
+        ("0c1 1c1 2c1 3c1", MpirunResult(139), 139, "all 4 ranks completed, but mpirun"),
+        ("0c1 1c1 2c1 3c1", MpirunResult(139, KILLED), 137, "rank 2 of 4 was ended by SIGKILL after its script"),
         (
             "0c1 1c1 2c1 3c1",
-            Launch(9, "[mpiexec@n0] Exit codes: [n0] 9,9,3840,9"),
+            MpirunResult(9, "[mpiexec@n0] Exit codes: [n0] 9,9,3840,9"),
             15,
             "rank 2 of 4 left with exit code 15 after its script had ended",
         ),
-        ("0c1 1c1 2c1", Launch(0), 1, "rank 3 of 4 did not complete"),
-        ("2d3 0d4 1d4 3d4", Launch(137, KILLED), 137, "rank 2 of 4 died first: killed by SIGKILL"),
-        ("2d3 0d4 1d4 3d4", Launch(0), 1, "rank 2 of 4 died first: it was killed, or left by os._exit"),
+        ("0c1 1c1 2c1", MpirunResult(0), 1, "rank 3 of 4 did not complete"),
+        ("2d3 0d4 1d4 3d4", MpirunResult(137, KILLED), 137, "rank 2 of 4 died first: killed by SIGKILL"),
+        ("2d3 0d4 1d4 3d4", MpirunResult(0), 1, "rank 2 of 4 died first: it was killed, or left by os._exit"),
         (
             "1d9 2d3",
-            Launch(9, "[mpiexec@n0] Exit codes: [n0] 9,9,1280,9"),
+            MpirunResult(9, "[mpiexec@n0] Exit codes: [n0] 9,9,1280,9"),
             5,
             "rank 2 of 4 died first: it left with exit",
         ),
-        ("1f3:ValueError 2d4", Launch(1), 1, "rank 1 of 4 failed first: ValueError: odd"),
-        ("0f3.1:CommunicationError 2d3.5 1d3.9", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
-        ("0f3.1:CommunicationError 2f3.5:KeyError", Launch(1), 1, "rank 2 of 4 failed first: KeyError"),
-        ("0f3.1:CommunicationError", Launch(1), 1, "rank 0 of 4 failed first: CommunicationError"),
-        ("2f3.1:CommunicationError_ranks_make_different_calls 0d3.2", Launch(1), 1, "rank 2 of 4 failed first"),
-        ("0d9 1b3:ValueError 2d9 3d9", Launch(1), 1, "rank 1 of 4 failed first: ValueError"),
-        ("0c1 1b3:ValueError 2c1 3c1", Launch(0), 1, "rank 1 of 4 failed first: ValueError"),
-        ("0p1 1p1 2p1 3p1", Launch(0), 85, "preempted: committed"),
-        ("0p1 1p1 2d3 3p1", Launch(137, KILLED), 137, "rank 2 of 4 died first"),
-        ("0d9 1d9 2d9 3d9", Launch(-9, over_at=9.1), 137, "mpirun itself was killed by SIGKILL"),
-        ("2d3 0d9 1d9 3d9", Launch(-11, over_at=9.1), 1, "rank 2 of 4 died first"),
-        ("0d9 1d9 2d9 3d9", Launch(143, signal_number=15, ended_at=8.0), 143, "ended by SIGTERM"),
-        ("0d9 1d9 2d9 3d9", Launch(143, timeout=8.0, ended_at=8.0), 124, "not ended after 8 s"),
-        ("0c1", Launch(143, sentence="rank 1 waits", ended_at=8.0), 86, "the job hung: rank 1 waits"),
-        ("0c1 1c1 2c1 3c1", Launch(143, sentence="rank 1 stays", ended_at=0.5), 86, "the job hung: rank 1 stays"),
+        ("1f3:ValueError 2d4", MpirunResult(1), 1, "rank 1 of 4 failed first: ValueError: odd"),
+        ("0f3.1:CommunicationError 2d3.5 1d3.9", MpirunResult(137, KILLED), 137, "rank 2 of 4 died first"),
+        ("0f3.1:CommunicationError 2f3.5:KeyError", MpirunResult(1), 1, "rank 2 of 4 failed first: KeyError"),
+        ("0f3.1:CommunicationError", MpirunResult(1), 1, "rank 0 of 4 failed first: CommunicationError"),
+        ("2f3.1:CommunicationError_ranks_make_different_calls 0d3.2", MpirunResult(1), 1, "rank 2 of 4 failed first"),
+        ("0d9 1b3:ValueError 2d9 3d9", MpirunResult(1), 1, "rank 1 of 4 failed first: ValueError"),
+        ("0c1 1b3:ValueError 2c1 3c1", MpirunResult(0), 1, "rank 1 of 4 failed first: ValueError"),
+        ("0p1 1p1 2p1 3p1", MpirunResult(0), 85, "preempted: committed"),
+        ("0p1 1p1 2d3 3p1", MpirunResult(137, KILLED), 137, "rank 2 of 4 died first"),
+        ("0d9 1d9 2d9 3d9", MpirunResult(-9, over_at=9.1), 137, "mpirun itself was killed by SIGKILL"),
+        ("2d3 0d9 1d9 3d9", MpirunResult(-11, over_at=9.1), 1, "rank 2 of 4 died first"),
+        ("0d9 1d9 2d9 3d9", MpirunResult(143, signal_number=15, ended_at=8.0), 143, "ended by SIGTERM"),
+        ("0d9 1d9 2d9 3d9", MpirunResult(143, timeout=8.0, ended_at=8.0), 124, "not ended after 8 s"),
+        ("0c1", MpirunResult(143, sentence="rank 1 waits", ended_at=8.0), 86, "the job hung: rank 1 waits"),
+        ("0c1 1c1 2c1 3c1", MpirunResult(143, sentence="rank 1 stays", ended_at=0.5), 86, "the job hung: rank 1 stays"),
     ],
 )
-def test_verdict(folders: list[RankFolder], story: str, launch: Launch, code: int, begin: str) -> None:
-    outcome = verdict(folders, story, launch)
+def test_verdict(folders: list[RankFolder], story: str, result: MpirunResult, code: int, begin: str) -> None:
+    outcome = verdict(folders, story, result)
     assert outcome.code == code
     assert outcome.message.startswith(begin)
     assert bool(outcome.message) == bool(code)
@@ -118,7 +118,7 @@ def test_verdict(folders: list[RankFolder], story: str, launch: Launch, code: in
 def test_a_mpirun_that_had_to_be_ended_after_ranks_that_completed_is_told_with_success(
     folders: list[RankFolder],
 ) -> None:
-    outcome = verdict(folders, "0c1 1c1 2c1 3c1", Launch(-15, ended_at=5.0))
+    outcome = verdict(folders, "0c1 1c1 2c1 3c1", MpirunResult(-15, ended_at=5.0))
     assert (outcome.code, outcome.message) == (
         0,
         "all 4 ranks completed; mpirun did not end after them, so it was ended",
@@ -136,7 +136,7 @@ def test_a_mpirun_that_had_to_be_ended_after_ranks_that_completed_is_told_with_s
     ],
 )
 def test_verdict_where_deaths_are_survived(folders: list[RankFolder], story: str, code: int, begin: str) -> None:
-    outcome = verdict(folders, story, Launch(0, survives_deaths=True))
+    outcome = verdict(folders, story, MpirunResult(0, survives_deaths=True))
     assert outcome.code == code
     assert outcome.message.startswith(begin)
 
@@ -144,7 +144,7 @@ def test_verdict_where_deaths_are_survived(folders: list[RankFolder], story: str
 def test_block_of_a_death_has_last_lines_time_victims_and_logs(folders: list[RankFolder]) -> None:
     folders[2].log.write_bytes(b"first\n" * 50 + b"loss \x1b[31m nan\xff\n" + b"x" * 1000)
     lines = verdict(
-        folders, "2d1003.5 0d1004 1d1004 3c1001", Launch(137, KILLED, started_at=1000.0)
+        folders, "2d1003.5 0d1004 1d1004 3c1001", MpirunResult(137, KILLED, started_at=1000.0)
     ).message.splitlines()
     assert lines[1] == "    its last lines:"
     assert lines[2:10] == ["    first"] * 8
@@ -156,22 +156,22 @@ def test_block_of_a_death_has_last_lines_time_victims_and_logs(folders: list[Ran
 
 
 def test_why_the_others_could_not_go_on_is_told(folders: list[RankFolder]) -> None:
-    launch = Launch(1, survives_deaths=True)
-    message = verdict(folders, "2d3 0f5:RankFailureError 1f4:RankFailureError 3d9", launch).message
+    result = MpirunResult(1, survives_deaths=True)
+    message = verdict(folders, "2d3 0f5:RankFailureError 1f4:RankFailureError 3d9", result).message
     assert "  then rank 1 failed: RankFailureError: odd\n" in message
 
 
 def test_what_was_shown_is_not_told_again(folders: list[RankFolder]) -> None:
-    launch = Launch(1, shown=frozenset([1]))
+    result = MpirunResult(1, shown=frozenset([1]))
     with folders[1].log.open("a") as log:
         log.write(failure(1, "ValueError: odd", 3.0).traceback)
-    assert "its traceback is above" in verdict(folders, "1f3:ValueError", launch).message
-    assert "Traceback of rank" not in verdict(folders, "1f3:ValueError", launch).message
-    assert "Traceback of rank 2" in verdict(folders, "2f3:ValueError", launch).message
+    assert "its traceback is above" in verdict(folders, "1f3:ValueError", result).message
+    assert "Traceback of rank" not in verdict(folders, "1f3:ValueError", result).message
+    assert "Traceback of rank 2" in verdict(folders, "2f3:ValueError", result).message
 
 
 def test_traceback_that_could_not_be_shown_is_told(folders: list[RankFolder]) -> None:
-    assert "Traceback of rank 1" in verdict(folders, "1f3:ValueError", Launch(1, shown=frozenset([1]))).message
+    assert "Traceback of rank 1" in verdict(folders, "1f3:ValueError", MpirunResult(1, shown=frozenset([1]))).message
 
 
 @pytest.mark.parametrize(
@@ -185,26 +185,31 @@ def test_traceback_that_could_not_be_shown_is_told(folders: list[RankFolder]) ->
 def test_of_a_script_that_left_the_last_lines_are_told_for_it_has_no_traceback(
     folders: list[RankFolder], words: str, said: str
 ) -> None:
-    roll = rolled("1d3")
-    roll.entries[1].last_word, roll.entries[1].failure = "failed", failure(1, words, 3.0, 2)
-    elsewhere = judge(folders, Launch(2), roll).message
+    registry = registered("1d3")
+    registry.entries[1].last_word, registry.entries[1].failure = "failed", failure(1, words, 3.0, 2)
+    elsewhere = judge(folders, MpirunResult(2), registry).message
     assert elsewhere.startswith(f"rank 1 of 4 failed first: {said}\n    its last lines:\n    line 20 of rank 1\n")
-    here = judge(folders, Launch(2, shown=frozenset([1])), roll).message
+    here = judge(folders, MpirunResult(2, shown=frozenset([1])), registry).message
     assert here.startswith(f"rank 1 of 4 failed first: {said}\n  its last lines are above\n")
     assert "raceback" not in elsewhere + here
 
 
 def test_only_what_failed_by_itself_may_go_on(folders: list[RankFolder]) -> None:
-    stories = [("2d3", Launch(1)), ("2d3", Launch(1, signal_number=15)), ("2d3", Launch(1, timeout=4.0))]
+    stories = [
+        ("2d3", MpirunResult(1)),
+        ("2d3", MpirunResult(1, signal_number=15)),
+        ("2d3", MpirunResult(1, timeout=4.0)),
+    ]
     assert [verdict(folders, *story).may_go_on for story in stories] == [True, False, False]
 
 
 def test_same_error_of_the_same_rank_has_the_same_cause(folders: list[RankFolder]) -> None:
     causes = [
-        verdict(folders, story, Launch(1)).cause for story in ("1f3:ValueError", "1f9:ValueError", "2f3:ValueError")
+        verdict(folders, story, MpirunResult(1)).cause
+        for story in ("1f3:ValueError", "1f9:ValueError", "2f3:ValueError")
     ]
     assert causes[0] == causes[1] != causes[2]
-    assert not verdict(folders, "1d3", Launch(1)).cause
+    assert not verdict(folders, "1d3", MpirunResult(1)).cause
 
 
 def test_attempts_keep_their_files_and_a_new_job_removes_them(folders: list[RankFolder]) -> None:
@@ -238,11 +243,11 @@ def test_record_of_a_failure_that_is_damaged_is_a_failure_all_the_same(folders: 
     ["2f3:ReshardError_rank_1 1f4:ReshardError_rank_1", "2f3:ReshardError_rank_1 1d3.1", "2f3:ReshardError_rank_1"],
 )
 def test_error_that_all_raise_because_of_one_rank_is_told_of_it(folders: list[RankFolder], story: str) -> None:
-    roll = rolled(story)
-    for entry in roll:
+    registry = registered(story)
+    for entry in registry:
         if entry.failure:
             entry.failure = replace(entry.failure, origin=1)
-    told = judge(folders, Launch(1), roll).message
+    told = judge(folders, MpirunResult(1), registry).message
     assert told.startswith("rank 1 of 4 failed first: ReshardError rank 1: odd\n")
     assert str(folders[1].log) in told
 
@@ -259,7 +264,7 @@ def test_rank_that_has_called_abort_is_named_with_its_code(
     folders: list[RankFolder], story: str, output: str, log: str, code: int
 ) -> None:
     folders[2].log.write_text(log)
-    outcome = verdict(folders, story, Launch(1, output))
+    outcome = verdict(folders, story, MpirunResult(1, output))
     assert outcome.message.startswith("rank 2 of 4 ended the job: it called MPI_Abort with code ")
     assert outcome.code == code
 
@@ -282,7 +287,7 @@ def test_abort_of_which_only_the_code_of_mpirun_tells_is_that_of_the_rank_for_wh
         recorder = FlightRecorder(folder.flight, folder.rank, len(folders))
         if folder.rank in waiting:
             recorder.enter(recorder.group(range(len(folders))), recorder.text("Barrier"), 0, 0)
-    outcome = verdict(folders, story, Launch(9))
+    outcome = verdict(folders, story, MpirunResult(9))
     assert outcome.message.startswith(who)
     assert "ended the job: it called MPI_Abort with code 9\n" in outcome.message
     assert outcome.code == 9

@@ -96,14 +96,16 @@ class Sample:
         for kind in KERNELS:
             wanted = self.expected(kind)
             scale = np.abs(wanted).max(initial=1)
-            for way in self.ways(dtype):
+            for algorithm in self.ways(dtype):
                 inputs, output = self.arrays(kind, dtype)
-                kernel = getattr(way, kind)(*inputs, output)
+                kernel = getattr(algorithm, kind)(*inputs, output)
                 kernel()
                 first = output.copy()
                 kernel()
-                np.testing.assert_array_equal(first, output, err_msg=f"{kind} {way}: not the same twice")
-                np.testing.assert_allclose(output, wanted, rtol=0, atol=tolerance * scale, err_msg=f"{kind} {way}")
+                np.testing.assert_array_equal(first, output, err_msg=f"{kind} {algorithm}: not the same twice")
+                np.testing.assert_allclose(
+                    output, wanted, rtol=0, atol=tolerance * scale, err_msg=f"{kind} {algorithm}"
+                )
 
 
 @st.composite
@@ -184,9 +186,9 @@ def test_without_windows_or_images_the_result_is_zero(kind: str) -> None:
 def test_what_is_not_finite_reaches_the_outputs_whose_windows_hold_it(value: float) -> None:
     sample = Sample(2, 3, (7, 9), 4, Window((3, 3), (1, 1), pad_mode="same"))
     sample.x[1, 2, 3, 4] = value
-    for way in sample.ways(np.float32):
+    for algorithm in sample.ways(np.float32):
         inputs, output = sample.arrays("forward", np.float32)
-        way.forward(*inputs, output)()
+        algorithm.forward(*inputs, output)()
         reached = np.zeros(output.shape, bool)
         reached[1, :, 2:5, 3:6] = True
         np.testing.assert_array_equal(~np.isfinite(output), reached)
@@ -196,15 +198,15 @@ def test_what_is_not_finite_reaches_the_outputs_whose_windows_hold_it(value: flo
 def test_a_step_allocates_no_arrays(kind: str) -> None:
     """An array of these would have 288 KiB; NumPy itself takes up to 82 to walk over views."""
     sample = Sample(4, 8, (48, 48), 8, Window((3, 3), (1, 1), pad_mode="same"))
-    for way in sample.ways(np.float32):
+    for algorithm in sample.ways(np.float32):
         inputs, output = sample.arrays(kind, np.float32)
-        kernel = getattr(way, kind)(*inputs, output)
+        kernel = getattr(algorithm, kind)(*inputs, output)
         kernel()
         tracemalloc.start()
         kernel()
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert most < 1 << 17, (kind, way)
+        assert most < 1 << 17, (kind, algorithm)
 
 
 @needs_numba
@@ -218,7 +220,7 @@ def test_the_environment_switches_compiled_loops_off(
 
 @needs_numba
 @pytest.mark.parametrize(
-    ("threads", "channels", "extents", "way"),
+    ("threads", "channels", "extents", "algorithm"),
     [
         (1, 4, (9, 9), CompiledConvolution),
         (2, 4, (9, 9), ColumnConvolution),
@@ -226,10 +228,10 @@ def test_the_environment_switches_compiled_loops_off(
         (1, 4, (1, 1), SingleWindow),
     ],
 )
-def test_the_way_is_chosen_by_threads_and_sizes(threads: int, channels: int, extents: Any, way: Any) -> None:
+def test_the_way_is_chosen_by_threads_and_sizes(threads: int, channels: int, extents: Any, algorithm: Any) -> None:
     windows = Window((3, 3), (1, 1), pad_mode="same").over(extents)
     with threadpool_limits(threads, user_api="blas"):
-        assert isinstance(kernels.choose_way(Runtime(), windows, 1, np.float32, channels), way)
+        assert isinstance(kernels.choose_algorithm(Runtime(), windows, 1, np.float32, channels), algorithm)
 
 
 @needs_numba

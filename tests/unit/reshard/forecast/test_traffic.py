@@ -15,9 +15,9 @@ from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard.forecast import deals, pair_bytes
-from mpiparallel.reshard.forecast.moves import way_of
+from mpiparallel.reshard.forecast import pair_bytes, replica_assignment
 from mpiparallel.reshard.forecast.peak import bounded_peak
+from mpiparallel.reshard.forecast.reduced_layout_pair import reduced_pair_of
 from mpiparallel.reshard.forecast.traffic import Traffic, traffic
 from mpiparallel.reshard.planning.layout_digest import LayoutPair
 from mpiparallel.reshard.planning.plan import plan_reshard
@@ -132,7 +132,7 @@ def test_many_ranks_are_summed_as_few_are(layouts: Layouts, shapes: Shapes, data
         few = traffic(pairs, None, itemsizes)
         patch.setattr(pair_bytes, "_TABLE_PAIRS", 0)
         patch.setattr(pair_bytes, "_ENTRIES", 3)
-        patch.setattr(deals, "_TABLE_CELLS", 4)
+        patch.setattr(replica_assignment, "_TABLE_CELLS", 4)
         many = traffic(pairs, None, itemsizes)
     for name in ("givers", "takers", "pair_bytes"):
         assert np.array_equal(getattr(few, name), getattr(many, name))
@@ -142,10 +142,10 @@ def test_tensors_that_differ_by_a_multiple_of_their_cuts_go_one_way() -> None:
     devices = DeviceMatrix((2, 3))
     for extent, factor in ((6, 35), (12, 70), (600, 3500)):
         source, target = (Layout((extent, 35), devices, (axes, ())) for axes in ((0,), (1,)))
-        way, found = way_of(source, target)
-        assert (way.source.global_shape, found) == ((6, 1), factor)
+        reduced, found = reduced_pair_of(source, target)
+        assert (reduced.source.global_shape, found) == ((6, 1), factor)
     source, target = (Layout((8, 35), devices, (axes, ())) for axes in ((0,), (1,)))
-    assert way_of(source, target)[0].source.global_shape == (8, 1)
+    assert reduced_pair_of(source, target)[0].source.global_shape == (8, 1)
 
 
 def test_parts_of_a_target_may_overlap() -> None:
