@@ -29,10 +29,10 @@ class Initializer:
     Examples
     --------
     >>> from mpiparallel.nn.initializer import initializer
-    >>> class Counted(Initializer):
+    >>> class Rising(Initializer):
     ...     def _initialize(self, array):
     ...         array[:] = range(len(array))
-    >>> initializer(Counted(), [3]).asnumpy().tolist()
+    >>> initializer(Rising(), [3]).asnumpy().tolist()
     [0.0, 1.0, 2.0]
     """
 

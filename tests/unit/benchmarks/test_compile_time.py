@@ -14,10 +14,10 @@ def test_a_compilation_has_a_line_with_its_limit(capsys: pytest.CaptureFixture[s
 
 
 def test_stages_of_a_training_stand_beside_their_limits() -> None:
-    stages = ("built", "step", "step and save", "loaded", "to 2", "to 4")
+    stages = ("built", "step", "step and save", "loaded", "first to 2", "to 4", "to 2")
     figures = {f"{stage}, {unit}": 1.5 for stage in stages for unit in ("CPU s", "s")}
     told = compile_time.lines("20000 small parameters", figures)
-    assert [line.split("; limit ")[1:] for line in told] == [[], ["20"], ["2"], ["2"], ["5"], ["5"]]
+    assert [line.split("; limit ")[1:] for line in told] == [[], ["20"], ["2"], ["2"], ["5"], ["5"], ["5"]]
 
 
 def test_a_name_that_fits_no_case_is_refused() -> None:

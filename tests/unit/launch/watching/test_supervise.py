@@ -43,6 +43,7 @@ time.sleep(3600)
 """
 
 
+@pytest.mark.usefixtures("heeded_interrupts")
 @pytest.mark.parametrize("hears", [["SIGINT", "SIGTERM"], ["SIGTERM"], []])
 def test_an_interrupt_that_does_not_end_mpirun_is_followed_by_sigterm_and_that_by_sigkill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hears: list[str]
