@@ -239,22 +239,30 @@ def messages_arrive_by_tag_and_in_order(run: Run) -> None:
         run(size, check)
 
 
-def started_messages_cross_without_waiting_and_fill_in_the_order_in_which_they_were_wanted(run: Run) -> None:
+def started_messages_fill_in_the_order_in_which_they_were_wanted(run: Run) -> None:
+    _messages_cross(run, (5, 3))
+
+
+def started_messages_of_any_length_cross_without_waiting(run: Run) -> None:
+    _messages_cross(run, (300, 300))
+
+
+def _messages_cross(run: Run, shape: tuple[int, ...]) -> None:
     def check(communicator: Communicator) -> None:
         peers = [peer for peer in range(communicator.size) if peer != communicator.rank]
         # All send first, and receive under the tags in another order: with calls that wait, nobody would come on.
         sends = [
-            communicator.start_send(made(communicator.rank + tag + number, "f8", (300, 300)), peer, tag)
+            communicator.start_send(made(communicator.rank + tag + number, "f8", shape), peer, tag)
             for peer in peers
             for tag in (0, 5)
             for number in (0, 1)
         ]
-        arrays = {(peer, tag, number): np.empty((300, 300)) for peer in peers for tag in (5, 0) for number in (0, 1)}
+        arrays = {(peer, tag, number): np.empty(shape) for peer in peers for tag in (5, 0) for number in (0, 1)}
         receives = [communicator.start_receive(array, peer, tag) for (peer, tag, _), array in arrays.items()]
         for message in reversed(receives):
             message.end()
         for (peer, tag, number), array in arrays.items():
-            assert_array_equal(array, made(peer + tag + number, "f8", (300, 300)), strict=True)
+            assert_array_equal(array, made(peer + tag + number, "f8", shape), strict=True)
         for message in sends:
             message.end()
         assert all(message.has_ended() for message in (*sends, *receives))
@@ -436,7 +444,8 @@ CLAIMS: tuple[Claim, ...] = (
     broadcast_copies_the_root,
     reduce_changes_only_the_root,
     messages_arrive_by_tag_and_in_order,
-    started_messages_cross_without_waiting_and_fill_in_the_order_in_which_they_were_wanted,
+    started_messages_fill_in_the_order_in_which_they_were_wanted,
+    started_messages_of_any_length_cross_without_waiting,
     moved_bits_are_kept,
     collectives_have_their_adjoints,
     groups_are_made_once_from_world_ranks,
