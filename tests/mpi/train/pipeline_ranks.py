@@ -14,7 +14,8 @@ def main() -> None:
     init()
     case = Case(dropout=0.25, cut=2, tied=True, schedule={"pipeline_scheduler": sys.argv[1]})
     losses, held = trained(current(), case)
-    print(f"rank {current().rank} holds {len(held)}: {' '.join(f'{loss:.12f}' for loss in losses)}", flush=True)
+    # In one piece, or lines of several ranks run together.
+    sys.stdout.write(f"rank {current().rank} holds {len(held)}: {' '.join(f'{loss:.12f}' for loss in losses)}\n")
 
 
 if __name__ == "__main__":
