@@ -85,7 +85,7 @@ test-cluster: .venv/.test .venv-mpich/.test ## run jobs on several hosts, and le
 test-cluster: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test-cluster:
 	@tests/cluster/packages.sh || echo "make: the tests whose packages are missing are skipped" >&2
-	.venv/bin/python -m pytest -n 2 --dist worksteal -m cluster tests/cluster
+	.venv/bin/python -m pytest -m cluster tests/cluster
 
 test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of its own
 	OPENBLAS_NUM_THREADS=1 .venv-torch/bin/python -m pytest -m interop tests/interop

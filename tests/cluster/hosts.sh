@@ -23,10 +23,10 @@ probe() { # says why no cluster can be had here, and fails; silent where one can
     done
     unshare --uts --ipc --mount --pid --fork --mount-proc mount -t tmpfs none /mnt 2>/dev/null ||
         { echo "namespaces are not permitted here; a container needs CAP_SYS_ADMIN"; return 1; }
-    ip netns add "$P-probe" 2>/dev/null || { echo "network namespaces are not permitted here"; return 1; }
-    ip -n "$P-probe" link add br0 type bridge 2>/dev/null ||
-        { ip netns del "$P-probe"; echo "the kernel has no bridges; a container needs CAP_NET_ADMIN"; return 1; }
-    ip netns del "$P-probe"
+    ip netns add "$P-probe-$$" 2>/dev/null || { echo "network namespaces are not permitted here"; return 1; }
+    ip -n "$P-probe-$$" link add br0 type bridge 2>/dev/null ||
+        { ip netns del "$P-probe-$$"; echo "the kernel has no bridges; a container needs CAP_NET_ADMIN"; return 1; }
+    ip netns del "$P-probe-$$"
 }
 
 up() { # names of hosts
