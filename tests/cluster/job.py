@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,19 @@ class Job:
     """Eight ranks on four hosts, two on each in order, under ``mpiparallel run`` with ``options``."""
 
     def __init__(
-        self, cluster: Hosts, interpreter: Path, folder: Path, script: Sequence[object], *options: str
+        self,
+        cluster: Hosts,
+        interpreter: Path,
+        folder: Path,
+        script: Sequence[object],
+        *options: str,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster = cluster
         self.folder = folder
         self.mpi = library(interpreter)
         launcher = [interpreter, "-m", "mpiparallel", "run", "-n", RANKS, "--hostfile", cluster.hostfile(2)]
-        self.running: Running = cluster.begin([*launcher, *options, *script], folder=folder)
+        self.running: Running = cluster.begin([*launcher, *options, *script], "n0", environment, folder)
 
     @classmethod
     def turning(cls, cluster: Hosts, interpreter: Path, folder: Path, *options: str) -> Job:

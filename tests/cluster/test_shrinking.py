@@ -16,6 +16,7 @@ pytestmark = pytest.mark.cluster
 
 _ROOT = Path(__file__).parents[1]
 _SCRIPT = _ROOT / "mpi" / "train" / "shrink_ranks.py"
+_ENVIRONMENT = {"PYTHONPATH": str(_ROOT.parent)}
 _SECONDS = 90.0
 _END_SECONDS = 15.0
 
@@ -43,10 +44,11 @@ def test_survivors_on_other_hosts_have_the_losses_of_one_rank(
     one.mkdir()
     eight.mkdir()
     launcher = [openmpi, "-m", "mpiparallel", "run"]
-    alone = ssh_cluster.run([*launcher, "-n", 1, _SCRIPT, "replicas", one], folder=one)
+    alone = ssh_cluster.run([*launcher, "-n", 1, _SCRIPT, "replicas", one], environment=_ENVIRONMENT, folder=one)
     assert alone.code == 0, alone.errors
     options = ("--on-failure", "shrink", "--chaos", chaos)
-    job = Job(ssh_cluster, openmpi, eight, [_SCRIPT, "cut", eight, eight / "checkpoints"], *options)
+    script = [_SCRIPT, "cut", eight, eight / "checkpoints"]
+    job = Job(ssh_cluster, openmpi, eight, script, *options, environment=_ENVIRONMENT)
     ended = job.running.ended(_SECONDS)
     assert ended.code == 0, ended.errors
     assert f"{left} ranks go on from step" in ended.output + ended.errors
