@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
-from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdate, BNTrainingUpdateGrad
-from mpiparallel.ops.batch_statistics import BNTrainingReduce
 from mpiparallel.ops.elementwise import GeluGrad, ReluGrad
-from mpiparallel.ops.layer_normalization import LayerNormGrad
-from mpiparallel.ops.softmax_and_log import SoftmaxGrad
-from mpiparallel.tensor_spec import Part
+from mpiparallel.ops.losses.softmax_and_log import SoftmaxGrad
+from mpiparallel.ops.normalization.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdate, BNTrainingUpdateGrad
+from mpiparallel.ops.normalization.batch_statistics import BNTrainingReduce
+from mpiparallel.ops.normalization.layer_normalization import LayerNormGrad
 
 Shape = tuple[int, ...]
 MemoryCase = tuple[str, int, Callable[[Runtime], Kernel]]

@@ -26,10 +26,10 @@ import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mpiparallel.backend import jit
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.ops import operations as P
-from mpiparallel.tensor_spec import TensorSpec
 
 CEILING_SIZE = 1024
 COPY_BYTES = 64 << 20

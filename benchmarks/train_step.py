@@ -35,7 +35,7 @@ from mpiparallel.communication import init, world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.graph.program import Profile
+from mpiparallel.graph.execution.program import Profile
 from mpiparallel.train import Model
 
 WARM_UP_STEPS = 2

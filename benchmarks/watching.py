@@ -25,10 +25,10 @@ from training_step.workloads import WORKLOADS
 
 from mpiparallel import context
 from mpiparallel.communication import init, world
+from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.communication.flight.watchdog import Watchdog
 from mpiparallel.communication.mpi.collective_monitor import CollectiveCall, CollectiveMonitor
 from mpiparallel.compile.bind import CompiledGraph
-from mpiparallel.flight.recorder import FlightRecorder
-from mpiparallel.flight.watchdog import Watchdog
 from mpiparallel.train import Model
 
 SIZES = {"d_model": 256, "num_heads": 8, "encoder_layers": 1, "decoder_layers": 1}

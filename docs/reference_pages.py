@@ -33,7 +33,7 @@ FRONTS = (
     "mpiparallel.dataset.vision",
     "mpiparallel.layout",
     "mpiparallel.reshard",
-    "mpiparallel.pipeline",
+    "mpiparallel.parallel.pipeline",
     "mpiparallel.testing",
     "mpiparallel.common",
 )

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.layout import Box, DeviceMatrix, Layout
 from mpiparallel.parallel.placement import Operands, OperatorPlacement, ShardingRule, place_by_strategy
-from mpiparallel.tensor_spec import TensorSpec
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "sharding.md"

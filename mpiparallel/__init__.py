@@ -13,8 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mpiparallel.absent_names import getattr_of
-from mpiparallel.mindspore_paths import install
+from mpiparallel.compatibility.absent_names import getattr_of
+from mpiparallel.compatibility.mindspore_paths import install
 from mpiparallel.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ if TYPE_CHECKING:
     from mpiparallel.ops.functional import from_numpy as from_numpy
     from mpiparallel.ops.functional import is_tensor as is_tensor
     from mpiparallel.ops.functional import tensor as tensor
-    from mpiparallel.ops.gradient import grad as grad
-    from mpiparallel.ops.gradient import value_and_grad as value_and_grad
+    from mpiparallel.ops.gradients.gradient import grad as grad
+    from mpiparallel.ops.gradients.gradient import value_and_grad as value_and_grad
     from mpiparallel.ops.just_in_time import jit as jit
     from mpiparallel.ops.just_in_time import ms_function as ms_function
-    from mpiparallel.ops.random_state import get_rng_state as get_rng_state
-    from mpiparallel.ops.random_state import set_rng_state as set_rng_state
+    from mpiparallel.ops.randomness.random_state import get_rng_state as get_rng_state
+    from mpiparallel.ops.randomness.random_state import set_rng_state as set_rng_state
     from mpiparallel.train import amp as amp
     from mpiparallel.train.amp import build_train_network as build_train_network
     from mpiparallel.train.callback import Callback as Callback
@@ -118,13 +118,17 @@ if TYPE_CHECKING:
     from mpiparallel.train.callback import TimeMonitor as TimeMonitor
     from mpiparallel.train.dataset_helper import DatasetHelper as DatasetHelper
     from mpiparallel.train.dataset_helper import connect_network_with_dataset as connect_network_with_dataset
-    from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint as load_distributed_checkpoint
-    from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter as merge_sliced_parameter
-    from mpiparallel.train.export import export as export
     from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager as DynamicLossScaleManager
     from mpiparallel.train.loss_scale_manager import FixedLossScaleManager as FixedLossScaleManager
     from mpiparallel.train.loss_scale_manager import LossScaleManager as LossScaleManager
     from mpiparallel.train.model import Model as Model
+    from mpiparallel.train.parameter_files.distributed_checkpoint import (
+        load_distributed_checkpoint as load_distributed_checkpoint,
+    )
+    from mpiparallel.train.parameter_files.distributed_checkpoint import (
+        merge_sliced_parameter as merge_sliced_parameter,
+    )
+    from mpiparallel.train.parameter_files.export import export as export
     from mpiparallel.train.serialization import load_checkpoint as load_checkpoint
     from mpiparallel.train.serialization import load_param_into_net as load_param_into_net
     from mpiparallel.train.serialization import save_checkpoint as save_checkpoint

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_info
 
+from mpiparallel.compatibility.remark import forget_remarks
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
-from mpiparallel.remark import forget_remarks
 
 # How long a machine takes for an example, or to make one, says nothing about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,7 +35,7 @@ def _no_left_sessions() -> None:
 def remarks(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Return what tells the remarks of a new process so far, without the name of the package before them."""
     forget_remarks()
-    return lambda: [record.args[0] for record in caplog.records if record.name == "mpiparallel.remark"]
+    return lambda: [record.args[0] for record in caplog.records if record.name == "mpiparallel.compatibility.remark"]
 
 
 @pytest.fixture

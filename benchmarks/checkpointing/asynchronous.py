@@ -14,7 +14,7 @@ from mpi4py import MPI
 
 from mpiparallel.checkpoint.saving import ShardSave
 from mpiparallel.communication import init, world
-from mpiparallel.train.asynchronous_save import AsynchronousSave
+from mpiparallel.train.persistence.asynchronous_save import AsynchronousSave
 
 _WIDTH = 512
 _PRODUCTS = 8

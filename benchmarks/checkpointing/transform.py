@@ -14,7 +14,7 @@ from typing import Any
 from checkpointing.folders import clear, forget
 from checkpointing.states import FLOAT_BYTES, STATES, arrays_of, layouts_of
 
-from mpiparallel.checkpoint.array_file import infos_of
+from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import write_mindspore_checkpoint
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy

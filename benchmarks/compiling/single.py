@@ -11,11 +11,11 @@ from compiling.networks import Batch, Branches, encoder, trained, wide
 from compiling.resident import peak, restart_peak
 
 from mpiparallel import Model, context
-from mpiparallel.collector_pause import collector_paused
+from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.graph.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 
 MODEL_PARALLEL = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from mpiparallel.graph.buffer_plan import find_views
+from mpiparallel.graph.execution.buffer_plan import find_views
 from mpiparallel.graph.graph import Graph, Node
-from mpiparallel.ops.convolution.convolution import Conv2D, Conv2DBackpropFilter, Convolution
+from mpiparallel.ops.images.convolution.convolution import Conv2D, Conv2DBackpropFilter, Convolution
 
 
 def gemm_operations(node: Node) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from mpiparallel.graph.program import Profile
+from mpiparallel.graph.execution.program import Profile
 
 CEILING_SIZE = 1024
 KINDS = {"gemm": "GEMM", "kernel": "other kernels", "communication": "communication", "python": "Python"}

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX, sync_folder
+from mpiparallel.checkpoint.files.durable_file import PARTIAL_PREFIX, sync_folder
+from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
-from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import CheckpointError
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from mpiparallel.checkpoint.durable_file import write_durably
-from mpiparallel.checkpoint.regular_file import read_regular
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.durable_file import write_durably
+from mpiparallel.checkpoint.files.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
 from mpiparallel.errors import CheckpointError, LayoutError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.layout.layout_json import integers, layout_from_json, layout_to_json
-from mpiparallel.tensor_spec import TensorSpec
 
 MANIFEST_SUFFIX: Final = ".manifest.json"
 _FORMAT: Final = "mpiparallel checkpoint 2"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from mpiparallel.checkpoint.array_file import NamedArrays
-from mpiparallel.checkpoint.digested_file import write_committed
-from mpiparallel.checkpoint.durable_file import clear_partial, make_folder, remove_irregular, sync_folder
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import NamedArrays
+from mpiparallel.checkpoint.files.digested_file import write_committed
+from mpiparallel.checkpoint.files.durable_file import clear_partial, make_folder, remove_irregular, sync_folder
+from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
-from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 Identity = tuple[str, int, int]
 

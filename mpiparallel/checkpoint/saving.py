@@ -14,9 +14,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import infos_of
 from mpiparallel.checkpoint.catalogue import commit_time
-from mpiparallel.checkpoint.durable_file import clear_partial
+from mpiparallel.checkpoint.files.array_file import infos_of
+from mpiparallel.checkpoint.files.durable_file import clear_partial
+from mpiparallel.checkpoint.files.regular_file import read_regular
 from mpiparallel.checkpoint.manifest import (
     MANIFEST_SUFFIX,
     Manifest,
@@ -24,7 +25,6 @@ from mpiparallel.checkpoint.manifest import (
     saved_layout_to_json,
 )
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
-from mpiparallel.checkpoint.regular_file import read_regular
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, ShardPlaces
 from mpiparallel.checkpoint.written_shards import WrittenShards

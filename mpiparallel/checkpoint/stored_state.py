@@ -13,15 +13,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayFile, fill_box
-from mpiparallel.checkpoint.digested_file import open_committed
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import ArrayFile, fill_box
+from mpiparallel.checkpoint.files.digested_file import open_committed
+from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
-from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.tensor_spec import TensorSpec
 
 Parts = tuple[int, ...]
 

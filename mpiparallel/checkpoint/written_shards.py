@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.digested_file import open_committed
+from mpiparallel.checkpoint.files.digested_file import open_committed
 from mpiparallel.checkpoint.manifest import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.checkpoint.shard_places import ShardPlaces

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
 from mpiparallel.common import dtype as dtype
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.context.seeds import set_seed as set_seed
 from mpiparallel.graph.parameter import Parameter as Parameter
 from mpiparallel.nn.cell import ParameterTuple as ParameterTuple

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.dtype import Type as Type
 from mpiparallel.dtype import bfloat16 as bfloat16
 from mpiparallel.dtype import bool_ as bool_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.nn.initializer import Constant as Constant
 from mpiparallel.nn.initializer import Dirac as Dirac
 from mpiparallel.nn.initializer import HeNormal as HeNormal

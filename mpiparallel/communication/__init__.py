@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
 from mpiparallel.communication.management import GlobalComm as GlobalComm
 from mpiparallel.communication.management import create_group as create_group
 from mpiparallel.communication.management import destroy_group as destroy_group
@@ -17,6 +16,7 @@ from mpiparallel.communication.management import get_world_rank_from_group_rank 
 from mpiparallel.communication.management import init as init
 from mpiparallel.communication.management import joined as joined
 from mpiparallel.communication.management import release as release
+from mpiparallel.compatibility.absent_names import getattr_of
 
 __all__ = [
     "GlobalComm",

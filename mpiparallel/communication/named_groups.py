@@ -7,8 +7,8 @@ from typing import Final
 
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import no_effect
 
 
 class GlobalComm:

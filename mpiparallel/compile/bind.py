@@ -18,10 +18,10 @@ from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.execution.program import Profile, Program
+from mpiparallel.graph.execution.random_stream import next_draw, random_stream, rank_seed
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.graph.graph import Graph
-from mpiparallel.graph.program import Profile, Program
-from mpiparallel.graph.random_stream import next_draw, random_stream, rank_seed
-from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 
 _SHOWN_DRAWS: Final = 16

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from mpiparallel.collector_pause import collector_paused
+from mpiparallel.backend.collector_pause import collector_paused
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.bind import CompiledGraph, bind
 from mpiparallel.compile.place import held_layouts
@@ -21,7 +22,6 @@ from mpiparallel.graph.graph import Graph
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fed_pieces import global_shapes
-from mpiparallel.tensor_spec import TensorSpec
 
 Specs = tuple[TensorSpec, ...]
 

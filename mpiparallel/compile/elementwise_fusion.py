@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel, is_computable
 from mpiparallel.graph.expression.term import Term, domain, inner_reductions, operand, widened
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.runtime import Kernel, Runtime
 
 _SMALLEST = 1 << 10
 """Elements below which a pass over memory costs next to nothing."""

@@ -12,11 +12,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from mpiparallel.checkpoint.files.output_path import check_output
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.output_path import check_output
 from mpiparallel.parallel.collective import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.overlap import Start

@@ -9,13 +9,13 @@ from itertools import accumulate, repeat
 from operator import setitem
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.loop_kernel import is_worth_a_loop
 from mpiparallel.graph.expression.term import operand, widened
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.operator_settings import OperatorSettings
-from mpiparallel.graph.runtime import Kernel, Runtime
 
 _FULL = 1 << 16
 """Elements with which updates run, though more might join them: what they are copied to is to stay in cache."""

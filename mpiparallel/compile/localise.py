@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator_settings import Segment
@@ -13,7 +14,6 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
-from mpiparallel.tensor_spec import Part, TensorSpec
 
 GRADIENT_OF = "gradient of "
 """What the names of exchanged gradients begin with; the name of the parameter follows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.pipeline.schedule import Schedule
+from mpiparallel.parallel.pipeline.schedule import Schedule
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.structure import Options, Structure, flatten, rebuild
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Condition, Trace, recording
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

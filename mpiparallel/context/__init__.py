@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.context.device import set_device as set_device
 from mpiparallel.context.parameter_server import get_ps_context as get_ps_context
 from mpiparallel.context.parameter_server import reset_ps_context as reset_ps_context

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication import world
 from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.compile.compilation import Compilation, Variant, global_specs
@@ -15,13 +16,12 @@ from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.structure import Structure, flatten, rebuild
 from mpiparallel.compile.trace import called
 from mpiparallel.context.settings import PYNATIVE_MODE, current_configuration, get_context, tracing_for
-from mpiparallel.graph.program import Profile
+from mpiparallel.graph.execution.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.fed_pieces import fed_shapes
 from mpiparallel.search.together import find_strategies
-from mpiparallel.tensor_spec import TensorSpec
 
 Arrays = list[np.ndarray[Any, Any]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mpiparallel.backend.cupy_backend import gpu_problem
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import remark
 
 CPU: Final = "CPU"
 GPU: Final = "GPU"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mpiparallel.context.accepted import OPTIMIZER
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.parallel.configuration import ParallelMode
-from mpiparallel.pipeline.registry import schedule_name
+from mpiparallel.parallel.pipeline.registry import schedule_name
 
 _PIPELINE_KEYS: Final = ("pipeline_interleave", "pipeline_scheduler")
 _OPTIMIZER_KEYS: Final = ("parallel_optimizer_threshold", "optimizer_weight_shard_size", *OPTIMIZER)

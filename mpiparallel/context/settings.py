@@ -11,14 +11,14 @@ from math import inf, prod
 from typing import Any, Final
 
 from mpiparallel.communication import world
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
 from mpiparallel.context.device_target import GPU, device_of_target, remark_eager_mode
 from mpiparallel.context.parallel_values import check_names, check_parallel_values, in_one_way, pipeline_schedule
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.execution.random_stream import put_random_stream, random_stream
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.graph.random_stream import put_random_stream, random_stream
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.remark import remark
 
 LoadedStrategies = tuple[str, tuple[tuple[str, Strategy], ...], int]
 

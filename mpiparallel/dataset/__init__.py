@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.dataset import config as config
 from mpiparallel.dataset import text as text
 from mpiparallel.dataset import transforms as transforms

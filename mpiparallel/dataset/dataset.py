@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.compatibility.refusal import only
 from mpiparallel.dataset import config
 from mpiparallel.dataset.batch_stage import BatchStage
 from mpiparallel.dataset.column_stage import project, rename
@@ -21,7 +22,6 @@ from mpiparallel.dataset.source import as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
-from mpiparallel.refusal import only
 
 Operations = Callable[..., Any] | Sequence[Callable[..., Any]]
 

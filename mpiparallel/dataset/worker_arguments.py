@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.dataset.stage import check_count
-from mpiparallel.remark import no_effect
 
 _ONE_THREAD: Final = "one thread reads ahead, and rows do not depend on who reads them; see config.set_prefetch_size"
 

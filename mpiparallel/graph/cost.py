@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

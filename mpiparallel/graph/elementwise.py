@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.broadcasting import broadcast_equation, broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.function import Function
 from mpiparallel.graph.expression.function_docstring import operator_docstring
 from mpiparallel.graph.expression.term import Term, call, operand, widened
 from mpiparallel.graph.input_checks import check_bool, check_floating
 from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

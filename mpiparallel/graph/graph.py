@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import TraceError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import ShapeError
-from mpiparallel.tensor_spec import TensorSpec
 
 
 def normal_axis(axis: int, rank: int) -> int:

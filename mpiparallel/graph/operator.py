@@ -9,21 +9,21 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.communication import world
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.cost import Cost, counted_operations
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.random_stream import next_random_state
+from mpiparallel.graph.execution.runtime import Kernel as Kernel
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, operand, widened
 from mpiparallel.graph.input_conversion import as_tensors, converted
 from mpiparallel.graph.operator_settings import OperatorSettings
 from mpiparallel.graph.operator_settings import Strategy as Strategy
-from mpiparallel.graph.random_stream import next_random_state
-from mpiparallel.graph.runtime import Kernel as Kernel
-from mpiparallel.graph.runtime import RandomState, Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
-from mpiparallel.tensor_spec import Part, TensorSpec
 
 Self = TypeVar("Self", bound="Operator")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError, StrategyError
-from mpiparallel.remark import remark
 
 Strategy = tuple[tuple[int, ...], ...]
 Self = TypeVar("Self", bound="OperatorSettings")

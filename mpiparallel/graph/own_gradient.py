@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.runtime import Kernel, Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 WrittenGradient = Callable[[Tensors, Tensors, Tensors], Sequence[Tensor | None]]

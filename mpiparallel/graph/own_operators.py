@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.elementwise import Binary, operator_of
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.functions_of_two import ADDITION
 from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

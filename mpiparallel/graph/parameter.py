@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import LayoutError
 from mpiparallel.graph.parameter_settings import ParameterSettings
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.tensor_spec import TensorSpec
 
 
 class _Absent:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mpiparallel.absent_names import getattr_of_instances
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.compatibility.absent_names import getattr_of_instances
 from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.tensor_operations import TensorOperations
 from mpiparallel.graph.user_line import refuse_data_dependence
 from mpiparallel.layout.box import Box
-from mpiparallel.tensor_spec import TensorSpec
 
 DEFAULT_FLOAT = np.dtype(np.float32)
 

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mpiparallel.launch import run
-from mpiparallel.launch.argument_types import file_path, rank_count
-from mpiparallel.launch.parser import Parser
+from mpiparallel.launch.command_line.argument_types import file_path, rank_count
+from mpiparallel.launch.command_line.parser import Parser
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "calibrate"
 _JOB = "mpiparallel.search.machine.measuring_ranks"

@@ -13,21 +13,21 @@ from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import MpiParallelError
 from mpiparallel.launch import calibrate, completion, docs, examples, postmortem, run, show
 from mpiparallel.launch.ckpt import command as ckpt
+from mpiparallel.launch.command_line.parser import Parser
+from mpiparallel.launch.command_line.unusable_path import unusable
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import command as doctor
 from mpiparallel.launch.job.console import Console, discard, flush_or_discard
 from mpiparallel.launch.job.standard_output import StandardOutput
-from mpiparallel.launch.parser import Parser
 from mpiparallel.launch.plan import command as plan
 from mpiparallel.launch.ranktable import command as ranktable
 from mpiparallel.launch.slurm import command as slurm
-from mpiparallel.launch.unusable_path import unusable
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
 
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 
 class CommandModule(Protocol):

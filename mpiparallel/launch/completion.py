@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from mpiparallel.launch.argument_types import file_path, path_text
-from mpiparallel.launch.parser import Parser, Subparsers
+from mpiparallel.launch.command_line.argument_types import file_path, path_text
+from mpiparallel.launch.command_line.parser import Parser, Subparsers
 
 NAME = "completion"
 _SHELLS = ("bash", "zsh", "fish")

@@ -14,7 +14,7 @@ from mpiparallel.launch.job.colour import has_colours
 from mpiparallel.launch.shipped import SHIPPED, listing, named, summary
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "docs"
 _FOLDER = SHIPPED / "docs"

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.exit_codes import HUNG
+from mpiparallel.communication.flight.diagnosis import diagnose
+from mpiparallel.communication.flight.recorder import spans
+from mpiparallel.communication.flight.recording import RecordedCall, Recording
 from mpiparallel.errors import LaunchError
-from mpiparallel.flight.diagnosis import diagnose
-from mpiparallel.flight.recorder import spans
-from mpiparallel.flight.recording import RecordedCall, Recording
-from mpiparallel.launch.argument_types import file_path
+from mpiparallel.launch.command_line.argument_types import file_path
 from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_folder import RankFolder
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "postmortem"
 _LAST_CALLS = 3

@@ -21,9 +21,9 @@ from mpiparallel.cluster.job_start import JOB_VARIABLE
 from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.communication.flight.watchdog import watchdog_seconds
 from mpiparallel.errors import LaunchError, RankTableError
-from mpiparallel.flight.watchdog import watchdog_seconds
-from mpiparallel.launch.argument_types import file_path, rank_count, seconds
+from mpiparallel.launch.command_line.argument_types import file_path, rank_count, seconds
 from mpiparallel.launch.job import msrun
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.host_room import check_host
@@ -44,7 +44,7 @@ from mpiparallel.launch.watching.run_policy import START_SECONDS, RunPolicy
 from mpiparallel.launch.watching.supervise import LAUNCHER_LOG, supervise
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "run"
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.nearest import nearest
+from mpiparallel.launch.command_line.nearest import nearest
 
 _PACKAGE = Path(__file__).parents[1]
 _IN_WHEEL = _PACKAGE / "shipped"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mpiparallel.errors import ConfigurationError, ScheduleError
-from mpiparallel.launch.argument_types import count, file_path
+from mpiparallel.launch.command_line.argument_types import count, file_path
+from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.job.printable import printable
-from mpiparallel.launch.output_file import write_output
-from mpiparallel.pipeline import (
+from mpiparallel.parallel.pipeline import (
     SCHEDULES,
     Costs,
     Panel,
@@ -26,7 +26,7 @@ from mpiparallel.pipeline import (
 )
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "show"
 _ALL: Final = "all"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.nn.activation import GELU as GELU
 from mpiparallel.nn.activation import ReLU as ReLU
 from mpiparallel.nn.activation import Sigmoid as Sigmoid
@@ -15,10 +15,6 @@ from mpiparallel.nn.adaptive_pooling import AdaptiveAvgPool2d as AdaptiveAvgPool
 from mpiparallel.nn.batch_norm import BatchNorm1d as BatchNorm1d
 from mpiparallel.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from mpiparallel.nn.cell import Cell as Cell
-from mpiparallel.nn.classification_loss import BCELoss as BCELoss
-from mpiparallel.nn.classification_loss import CrossEntropyLoss as CrossEntropyLoss
-from mpiparallel.nn.classification_loss import KLDivLoss as KLDivLoss
-from mpiparallel.nn.classification_loss import NLLLoss as NLLLoss
 from mpiparallel.nn.clip import ClipByNorm as ClipByNorm
 from mpiparallel.nn.containers import CellList as CellList
 from mpiparallel.nn.containers import SequentialCell as SequentialCell
@@ -39,11 +35,19 @@ from mpiparallel.nn.learning_rate_schedule import LearningRateSchedule as Learni
 from mpiparallel.nn.learning_rate_schedule import NaturalExpDecayLR as NaturalExpDecayLR
 from mpiparallel.nn.learning_rate_schedule import PolynomialDecayLR as PolynomialDecayLR
 from mpiparallel.nn.learning_rate_schedule import WarmUpLR as WarmUpLR
-from mpiparallel.nn.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
-from mpiparallel.nn.loss import L1Loss as L1Loss
-from mpiparallel.nn.loss import LossBase as LossBase
-from mpiparallel.nn.loss import MSELoss as MSELoss
-from mpiparallel.nn.loss import SoftmaxCrossEntropyWithLogits as SoftmaxCrossEntropyWithLogits
+from mpiparallel.nn.losses.classification_loss import BCELoss as BCELoss
+from mpiparallel.nn.losses.classification_loss import CrossEntropyLoss as CrossEntropyLoss
+from mpiparallel.nn.losses.classification_loss import KLDivLoss as KLDivLoss
+from mpiparallel.nn.losses.classification_loss import NLLLoss as NLLLoss
+from mpiparallel.nn.losses.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
+from mpiparallel.nn.losses.loss import L1Loss as L1Loss
+from mpiparallel.nn.losses.loss import LossBase as LossBase
+from mpiparallel.nn.losses.loss import MSELoss as MSELoss
+from mpiparallel.nn.losses.loss import SoftmaxCrossEntropyWithLogits as SoftmaxCrossEntropyWithLogits
+from mpiparallel.nn.losses.regression_loss import HuberLoss as HuberLoss
+from mpiparallel.nn.losses.regression_loss import MAELoss as MAELoss
+from mpiparallel.nn.losses.regression_loss import RMSELoss as RMSELoss
+from mpiparallel.nn.losses.regression_loss import SmoothL1Loss as SmoothL1Loss
 from mpiparallel.nn.metrics import MAE as MAE
 from mpiparallel.nn.metrics import MSE as MSE
 from mpiparallel.nn.metrics import Accuracy as Accuracy
@@ -62,10 +66,6 @@ from mpiparallel.nn.padding import Pad as Pad
 from mpiparallel.nn.pooling import AvgPool2d as AvgPool2d
 from mpiparallel.nn.pooling import Flatten as Flatten
 from mpiparallel.nn.pooling import MaxPool2d as MaxPool2d
-from mpiparallel.nn.regression_loss import HuberLoss as HuberLoss
-from mpiparallel.nn.regression_loss import MAELoss as MAELoss
-from mpiparallel.nn.regression_loss import RMSELoss as RMSELoss
-from mpiparallel.nn.regression_loss import SmoothL1Loss as SmoothL1Loss
 from mpiparallel.nn.smooth_activation import ELU as ELU
 from mpiparallel.nn.smooth_activation import HSigmoid as HSigmoid
 from mpiparallel.nn.smooth_activation import HSwish as HSwish

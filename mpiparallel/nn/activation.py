@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mpiparallel import ops
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn import smooth_activation as smooth
 from mpiparallel.nn.cell import Cell
-from mpiparallel.remark import remark
 
 
 class ReLU(Cell):

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.structure import with_defaults
 from mpiparallel.context.compiled_function import CompiledFunction
@@ -24,8 +26,6 @@ from mpiparallel.nn.cell_attributes import attributes_of
 from mpiparallel.nn.cell_settings import CellSettings
 from mpiparallel.nn.initializer import initializer
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.refusal import only
-from mpiparallel.remark import no_effect
 
 
 class ParameterTuple(tuple[Parameter, ...]):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from mpiparallel.compatibility.remark import no_effect, remark
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.ops.identity import Identity
-from mpiparallel.remark import no_effect, remark
+from mpiparallel.ops.shapes.identity import Identity
 
 Layouts = tuple[tuple[int, ...] | None, ...]
 Self = TypeVar("Self", bound="CellSettings")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.dense import initial_tensor
-from mpiparallel.remark import no_effect
 
 Size = int | tuple[int, int]
 

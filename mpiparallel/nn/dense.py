@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.activation import get_activation
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.initializer import initializer
-from mpiparallel.remark import no_effect
 
 
 class Dense(Cell):

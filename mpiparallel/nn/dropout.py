@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.remark import no_effect
 
 
 class Dropout(Cell):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.tensor_spec import TensorSpec
 
 
 class LearningRateSchedule(Cell):

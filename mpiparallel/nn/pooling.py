@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mpiparallel import ops
+from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.refusal import only
-from mpiparallel.remark import no_effect
 
 Size = int | tuple[int, int]
 

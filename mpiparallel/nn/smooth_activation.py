@@ -11,7 +11,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.initializer import initializer
-from mpiparallel.ops import activation_functions as functions
+from mpiparallel.ops.functions import activations as functions
 
 
 class Identity(Cell):

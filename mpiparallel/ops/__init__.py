@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.backend.tensor_spec import TensorSpec as TensorSpec
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.graph.equation import Equation as Equation
 from mpiparallel.ops import composite as composite
 from mpiparallel.ops import door as door
@@ -20,7 +21,6 @@ from mpiparallel.ops.primitive_names import Partial as Partial
 from mpiparallel.ops.primitive_names import Primitive as Primitive
 from mpiparallel.ops.primitive_names import constexpr as constexpr
 from mpiparallel.ops.primitive_names import prim_attr_register as prim_attr_register
-from mpiparallel.tensor_spec import TensorSpec as TensorSpec
 
 vars().update(door.public(operations))
 vars().update(door.public(functional))

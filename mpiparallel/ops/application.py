@@ -11,7 +11,7 @@ from mpiparallel.graph.tensor import Tensor
 def applied(operator: Operator, *inputs: Any) -> Tensor:
     """Return what an operator makes of inputs.
 
-    >>> from mpiparallel.ops.identity import Identity
+    >>> from mpiparallel.ops.shapes.identity import Identity
     >>> applied(Identity(), [1.0]).shape
     (1,)
     """

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.graph.written_gradient import WrittenGradient
-from mpiparallel.remark import no_effect
-from mpiparallel.tensor_spec import TensorSpec
 
 _PYTHON = "pyfunc"
 Tensors = Sequence[Tensor]

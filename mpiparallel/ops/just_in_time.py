@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.compile.structure import ProgramConstant
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
-from mpiparallel.remark import no_effect
 
 _WHY = "there is one compiler, and it compiles anew for each kind of input"
 

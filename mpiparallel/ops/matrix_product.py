@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @register

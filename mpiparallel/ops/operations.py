@@ -7,53 +7,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.graph import registry
-from mpiparallel.ops import (  # noqa: F401 - they enter their operators
-    adaptive_pooling,
-    addition,
-    assignment,
+from mpiparallel.ops import custom, elementwise, matrix_product  # noqa: F401 - they enter their operators
+from mpiparallel.ops.elementwise import choice, power  # noqa: F401 - they enter their operators
+from mpiparallel.ops.gradients.gradient import GradOperation as GradOperation
+from mpiparallel.ops.images import adaptive_pooling, edge_padding, pooling  # noqa: F401 - they enter their operators
+from mpiparallel.ops.images.convolution import convolution  # noqa: F401
+from mpiparallel.ops.indexing import gathering, one_hot_encoding, slicing  # noqa: F401 - they enter their operators
+from mpiparallel.ops.losses import cross_entropy_loss, sigmoid_cross_entropy, softmax_and_log  # noqa: F401 - they enter their operators
+from mpiparallel.ops.normalization import (  # noqa: F401 - they enter their operators
     batch_norm_steps,
     batch_normalization,
     batch_statistics,
-    choice,
-    constant,
-    cross_entropy_loss,
-    cumulation,
-    custom,
-    dropout_mask,
-    edge_padding,
-    elementwise,
-    float_status,
-    gathering,
-    identity,
     layer_normalization,
-    matrix_product,
-    movement,
     moving_average,
-    one_hot_encoding,
-    optimizer_update,
-    pooling,
-    power,
-    ranking,
-    reduction,
-    reshaping,
-    sigmoid_cross_entropy,
-    slicing,
-    softmax_and_log,
-    sum_of_squares,
-    tiling,
 )
-from mpiparallel.ops.batch_normalization import BatchNorm as BatchNorm
-from mpiparallel.ops.constant import Ones as Ones
-from mpiparallel.ops.constant import Range as Range
-from mpiparallel.ops.constant import Zeros as Zeros
-from mpiparallel.ops.convolution import convolution  # noqa: F401
-from mpiparallel.ops.gradient import GradOperation as GradOperation
-from mpiparallel.ops.inspection import DType as DType
-from mpiparallel.ops.inspection import Rank as Rank
-from mpiparallel.ops.inspection import Shape as Shape
-from mpiparallel.ops.inspection import Size as Size
+from mpiparallel.ops.normalization.batch_normalization import BatchNorm as BatchNorm
+from mpiparallel.ops.randomness import dropout_mask  # noqa: F401 - they enter their operators
+from mpiparallel.ops.reductions import addition, cumulation, float_status, ranking, reduction, sum_of_squares  # noqa: F401 - they enter their operators
+from mpiparallel.ops.shapes import constant, identity, movement, reshaping, tiling  # noqa: F401 - they enter their operators
+from mpiparallel.ops.shapes.constant import Ones as Ones
+from mpiparallel.ops.shapes.constant import Range as Range
+from mpiparallel.ops.shapes.constant import Zeros as Zeros
+from mpiparallel.ops.shapes.inspection import DType as DType
+from mpiparallel.ops.shapes.inspection import Rank as Rank
+from mpiparallel.ops.shapes.inspection import Shape as Shape
+from mpiparallel.ops.shapes.inspection import Size as Size
+from mpiparallel.ops.variables import assignment, optimizer_update  # noqa: F401 - they enter their operators
 from mpiparallel.parallel.collective import ReduceOp as ReduceOp
 
 __path__: list[str] = []

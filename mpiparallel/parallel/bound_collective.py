@@ -10,8 +10,8 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
-from mpiparallel.graph.runtime import Runtime
 
 
 def do_nothing() -> None:

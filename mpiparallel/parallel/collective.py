@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.management import GlobalComm, get_group_size, get_world_rank_from_group_rank
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError, StrategyError
 from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.graph.registry import register
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.layout import Reduction
 from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging
-from mpiparallel.tensor_spec import TensorSpec
 
 Tensors = Sequence[Tensor]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.layout import Bounds, Layout
 from mpiparallel.parallel.placement import OperatorPlacement
-from mpiparallel.tensor_spec import Part
 
 
 def read_layouts(operator: Operator, placement: OperatorPlacement) -> tuple[Layout, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import common_refinement
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.placement import Operands, OperatorPlacement, place_by_inputs
-from mpiparallel.remark import no_effect
 
 _KIB = 1024
 

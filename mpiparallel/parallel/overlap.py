@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Completion
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.runtime import Runtime
-from mpiparallel.tensor_spec import TensorSpec
 
 
 class Start(Operator):

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.layout.box import Box
 from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging
 from mpiparallel.parallel.collective import AllReduce
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
 from mpiparallel.reshard.exchange import Exchange as LiveExchange
 from mpiparallel.reshard.planning.plan import plan_reshard
-from mpiparallel.tensor_spec import TensorSpec
 
 
 def redistributing_operator(steps: Sequence[Redistribution], rank: int) -> Operator:

@@ -13,13 +13,13 @@ from mpiparallel.communication import world
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.remark import remark
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.cluster_file import load_machine
 from mpiparallel.search.machine.kept import kept_machine

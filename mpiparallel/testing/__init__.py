@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.testing.operator_checks import check_gradient as check_gradient
 from mpiparallel.testing.operator_checks import check_strategies as check_strategies
 

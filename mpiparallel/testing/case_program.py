@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.compile.differentiate import differentiate
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from mpiparallel.tensor_spec import Part
 from mpiparallel.testing.operator_case import OperatorCase
 
 Array = Any

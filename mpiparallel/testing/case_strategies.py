@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.compile.bind import bind
@@ -19,17 +20,16 @@ from mpiparallel.compile.operands import operands_of
 from mpiparallel.compile.place import place
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.graph.execution.random_stream import drawing_at
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.random_stream import drawing_at
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.box import Box
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.legal_strategies import legal_strategies
 from mpiparallel.parallel.placement import read_strategy
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.testing.operator_case import OperatorCase
 
 RANK_COUNTS = (1, 2, 3, 4, 6, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.train import amp as amp
 from mpiparallel.train.callback import Callback as Callback
 from mpiparallel.train.callback import CheckpointConfig as CheckpointConfig

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpiparallel.compatibility.refusal import only
 from mpiparallel.context.settings import get_context
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.nn.cell import Cell
@@ -13,7 +14,6 @@ from mpiparallel.nn.optimizer.optimizer import Optimizer
 from mpiparallel.nn.wrap.loss_cell import WithLossCell
 from mpiparallel.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
-from mpiparallel.refusal import only
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager, LossScaleManager
 
 LEVELS: Final = ("O0", "O2", "O3", "auto")

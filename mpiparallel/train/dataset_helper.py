@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
-from mpiparallel.remark import no_effect
 
 Batch = tuple[Tensor, ...]
 

@@ -17,7 +17,7 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.metrics import Loss, Metric, get_metric_fn
 from mpiparallel.nn.wrap.loss_cell import WithEvalCell, WithLossCell
 from mpiparallel.parallel.configuration import ParallelMode
-from mpiparallel.train.dataset_check import check_dataset
+from mpiparallel.train.feeding.dataset_check import check_dataset
 
 Batch = list[np.ndarray[Any, Any]]
 

@@ -6,31 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.compatibility.refusal import only
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.program import Profile
+from mpiparallel.graph.execution.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.refusal import only
 from mpiparallel.reshard.report import ReshardReport
 from mpiparallel.train.amp import auto_mixed_precision, build_train_network
-from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.proposal import ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.evaluation import Evaluation, not_training
-from mpiparallel.train.feeding_arguments import check_counts, remark_on_feeding
-from mpiparallel.train.inferred_layouts import ParameterLayout, parameter_layouts
-from mpiparallel.train.loaded_strategies import take_loaded_strategies
+from mpiparallel.train.feeding.dataset_check import check_dataset
+from mpiparallel.train.feeding.feeding_arguments import check_counts, remark_on_feeding
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.object_collectives import world_or_alone
-from mpiparallel.train.rank_folders import saved_folder
-from mpiparallel.train.resume import Resumption, resume
-from mpiparallel.train.strategy_files import write_strategy_file
-from mpiparallel.train.training_record import facts_of
+from mpiparallel.train.persistence.rank_folders import saved_folder
+from mpiparallel.train.persistence.resume import Resumption, resume
+from mpiparallel.train.persistence.training_record import facts_of
+from mpiparallel.train.strategies.inferred_layouts import ParameterLayout, parameter_layouts
+from mpiparallel.train.strategies.loaded_strategies import take_loaded_strategies
+from mpiparallel.train.strategies.strategy_files import write_strategy_file
 from mpiparallel.train.training_run import TrainingRun, first_batch
 from mpiparallel.train.training_session import Batch, TrainingSession, world_fits
 

@@ -41,7 +41,7 @@ from mpiparallel.communication.step_flag import StepFlag
 from mpiparallel.parallel.configuration import ParallelMode
 from mpiparallel.train.callback.callback import RunContext
 from mpiparallel.train.object_collectives import world_or_alone
-from mpiparallel.train.resume import Resumption
+from mpiparallel.train.persistence.resume import Resumption
 
 
 class Preempted(SystemExit):

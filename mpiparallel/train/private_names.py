@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import remark
 
 
 def _need_to_full() -> bool:

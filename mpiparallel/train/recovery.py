@@ -12,8 +12,8 @@ from mpiparallel.train.elastic.leader_message import ReshardCommand
 from mpiparallel.train.elastic.proposal import TrainingProgress
 from mpiparallel.train.elastic.shrinking import told
 from mpiparallel.train.object_collectives import world_or_alone
-from mpiparallel.train.resume import Resumption, resume
-from mpiparallel.train.training_record import facts_of
+from mpiparallel.train.persistence.resume import Resumption, resume
+from mpiparallel.train.persistence.training_record import facts_of
 from mpiparallel.train.training_session import TrainingSession
 
 

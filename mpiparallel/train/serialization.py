@@ -13,25 +13,25 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayFile, infos_of, read_array
 from mpiparallel.checkpoint.catalogue import manifest_of_shard
+from mpiparallel.checkpoint.files.array_file import ArrayFile, infos_of, read_array
+from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint
 from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file, format_of, write_file
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.checkpoint.regular_file import from_root
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.cell import Cell
-from mpiparallel.train.appended_values import appended_array
-from mpiparallel.train.background_write import BackgroundWrite
 from mpiparallel.train.callback.checkpoint_config import check_protection
-from mpiparallel.train.loading_into_network import load_param_into_net as load_param_into_net
-from mpiparallel.train.missing_shard import refuse_missing_shard
-from mpiparallel.train.saved_draws import draws_so_far
-from mpiparallel.train.saved_object import arrays_of
-from mpiparallel.train.saved_slice import SavedSlice
+from mpiparallel.train.parameter_files.appended_values import appended_array
+from mpiparallel.train.parameter_files.loading_into_network import load_param_into_net as load_param_into_net
+from mpiparallel.train.parameter_files.missing_shard import refuse_missing_shard
+from mpiparallel.train.parameter_files.saved_draws import draws_so_far
+from mpiparallel.train.parameter_files.saved_object import arrays_of
+from mpiparallel.train.parameter_files.saved_slice import SavedSlice
+from mpiparallel.train.persistence.background_write import BackgroundWrite
 
 _DEFAULT_FORMAT: Final = "ckpt"
 _SHARD_ATTRIBUTES: Final = ("prefix", "epoch", "step", "rank")

@@ -7,18 +7,16 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.cluster.preemption_signal import heed_preemption
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CommunicationError, DatasetError, RankFailureError, ReshardError
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.remark import remark
-from mpiparallel.tensor_spec import TensorSpec
-from mpiparallel.train.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.callback.callback import CallbackList, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.callback.moment import Moment
-from mpiparallel.train.dataset_check import check_dataset
 from mpiparallel.train.elastic.fed_data import FedData
 from mpiparallel.train.elastic.leader_message import (
     LeaderMessage,
@@ -31,6 +29,8 @@ from mpiparallel.train.elastic.leader_message import (
 from mpiparallel.train.elastic.membership import is_awaited
 from mpiparallel.train.elastic.proposal import TrainingProgress
 from mpiparallel.train.elastic.waiting import interrupts_held
+from mpiparallel.train.feeding.batch_agreement import check_batches, check_callbacks
+from mpiparallel.train.feeding.dataset_check import check_dataset
 from mpiparallel.train.preemption import Preempted, Preemption
 from mpiparallel.train.recovery import Recovery
 from mpiparallel.train.training_session import Batch, TrainingSession

@@ -11,7 +11,7 @@ from mpiparallel.communication import world
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.program import Profile
+from mpiparallel.graph.execution.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.own_training import OwnTraining
@@ -23,10 +23,10 @@ from mpiparallel.train.elastic.membership import Membership
 from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
-from mpiparallel.train.loaded_strategies import check_loaded_strategies
 from mpiparallel.train.object_collectives import world_or_alone
-from mpiparallel.train.resume import Resumption
-from mpiparallel.train.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
+from mpiparallel.train.persistence.resume import Resumption
+from mpiparallel.train.strategies.loaded_strategies import check_loaded_strategies
+from mpiparallel.train.strategies.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
 
 Batch = list[np.ndarray[Any, Any]]
 

@@ -101,9 +101,10 @@ def test_examples_below_the_operators_work_in_a_process_of_their_own() -> None:
 
 def test_what_a_tensor_does_is_there_wherever_the_operators_are() -> None:
     attaching = {name for name in TREES if name.startswith("mpiparallel.ops.tensor_")}
-    assert attaching - {"mpiparallel.ops.tensor_arguments", "mpiparallel.ops.tensor_functions"} <= loaded_with(
-        OPERATORS
-    )
+    assert attaching - {
+        "mpiparallel.ops.tensor_methods.arguments",
+        "mpiparallel.ops.functions.bounds_and_comparisons",
+    } <= loaded_with(OPERATORS)
 
 
 def test_only_the_door_to_all_operators_reads_the_registry() -> None:

@@ -14,7 +14,7 @@ PURE = (
     "mpiparallel.errors",
     "mpiparallel.launch.cli",
     "mpiparallel.layout.layout",
-    "mpiparallel.pipeline",
+    "mpiparallel.parallel.pipeline",
     "mpiparallel.reshard.planning.plan",
 )
 

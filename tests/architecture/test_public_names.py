@@ -16,7 +16,7 @@ import mpiparallel
 PACKAGE = Path(mpiparallel.__file__).parent
 # Importing this one starts MPI, which the process of the tests must not.
 STARTS_MPI = PACKAGE / "communication" / "mpi"
-MACHINERY = ("mpiparallel.absent_names", "mpiparallel.mindspore_paths")
+MACHINERY = ("mpiparallel.compatibility.absent_names", "mpiparallel.compatibility.mindspore_paths")
 """What serves the fronts and is not offered by them."""
 FRONTS = [
     ".".join(path.parent.relative_to(PACKAGE.parent).parts)

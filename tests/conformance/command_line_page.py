@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiparallel.launch.cli import command_line
-from mpiparallel.launch.parser import Parser
+from mpiparallel.launch.command_line.parser import Parser
 
 PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
 _HEAD = """# The command line

@@ -10,8 +10,8 @@ from mpiparallel.communication.threads import alone
 from mpiparallel.compile.place import place
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import RandomState, Runtime
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.testing.case_strategies import run_case, trace_case
 from tests.conformance.operator_cases import CASES

@@ -50,7 +50,7 @@ def main() -> None:
         # Ranks may take their time.
         time.sleep(np.random.default_rng().uniform(0.0, LONGEST_FINALLY))
         (notes / f"ended_{rank}").write_text(f"{code} {model.step}")
-    from mpiparallel.train.state import state_of
+    from mpiparallel.train.persistence.state import state_of
 
     arrays, _ = state_of(sharded) if model.active else ({}, {})
     np.savez(notes / f"state_{rank}.npz", **arrays)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.loading.load import load_state
+from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.stored_state import StoredState
-from mpiparallel.checkpoint.verification import verify
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from mpiparallel.checkpoint.export import export
+from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
-from mpiparallel.flight import format as layout
-from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.communication.flight import format as layout
+from mpiparallel.communication.flight.recorder import FlightRecorder
 from mpiparallel.launch import cli, run
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import consultation

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX
-from mpiparallel.checkpoint.recovery import recover
+from mpiparallel.checkpoint.files.durable_file import PARTIAL_PREFIX
+from mpiparallel.checkpoint.maintenance.recovery import recover
 from mpiparallel.errors import CheckpointError
 from tests.reliability import states
 from tests.reliability.child import exit_status

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.checkpoint.maintenance.recovery import LostSlicesError, recover
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.checkpoint.recovery import LostSlicesError, recover
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.layout.box import Box
 from tests.reliability.counts import record

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.checkpoint.catalogue import CheckpointFiles, newest, remove, uncommitted
-from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX
+from mpiparallel.checkpoint.files.durable_file import PARTIAL_PREFIX
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError

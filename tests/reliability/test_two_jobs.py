@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.checkpoint.catalogue import catalogue
-from mpiparallel.checkpoint.folder_claim import MARK
+from mpiparallel.checkpoint.files.folder_claim import MARK
 from tests.reliability.launched_job import LaunchedJob
 from tests.reliability.waiting_ranks import LAST_STEP
 

@@ -17,7 +17,7 @@ from mpiparallel.communication import get_rank, init
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.callback import Callback
-from mpiparallel.train.state import state_of
+from mpiparallel.train.persistence.state import state_of
 from tests.reliability.mpi_job import announce
 
 EPOCHS = 6

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mpiparallel.freed_memory import give_back_freed_memory
+from mpiparallel.backend.freed_memory import give_back_freed_memory
 
 PROGRAM = """
 import sys

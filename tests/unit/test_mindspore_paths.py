@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import mpiparallel
+from mpiparallel.compatibility.mindspore_paths import PATHS
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.mindspore_paths import PATHS
 
 SAME = {
     "nn.optim.momentum.Momentum": "nn.Momentum",

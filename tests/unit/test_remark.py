@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mpiparallel.remark import no_effect, remark
+from mpiparallel.compatibility.remark import no_effect, remark
 
 Remarks = Callable[[], list[str]]
 
@@ -51,6 +51,6 @@ def test_nothing_is_said_of_the_default(value: object, default: object, said: in
 
 
 def test_without_logging_set_up_the_line_stands_on_stderr() -> None:
-    program = "from mpiparallel.remark import remark; remark('a line')"
+    program = "from mpiparallel.compatibility.remark import remark; remark('a line')"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("", "mpiparallel: a line\n")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import NamedArrays
-from mpiparallel.checkpoint.durable_file import replacing
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import NamedArrays
+from mpiparallel.checkpoint.files.durable_file import replacing
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 _LONGEST_NAME = 4096
 

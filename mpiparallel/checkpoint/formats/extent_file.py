@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute, info_in
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute, info_in
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 _WIDENED_AT_ONCE = 1 << 18
 

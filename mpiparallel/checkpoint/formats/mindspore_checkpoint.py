@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute, NamedArrays
-from mpiparallel.checkpoint.durable_file import write_at
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute, NamedArrays
+from mpiparallel.checkpoint.files.durable_file import write_at
+from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
 from mpiparallel.checkpoint.formats.mindspore_message import CheckpointValue, head_of_value, read_values
-from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.tensor_spec import TensorSpec
 
 _DTYPES = {
     kind: np.dtype(kind.lower())
@@ -122,7 +122,7 @@ def write_mindspore_checkpoint(
     and where the disk is full or fails.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from mpiparallel.checkpoint.array_file import infos_of, read_array
+    >>> from mpiparallel.checkpoint.files.array_file import infos_of, read_array
     >>> arrays = {"net.w1": np.arange(3.0)}
     >>> with TemporaryDirectory() as folder:
     ...     write_mindspore_checkpoint(Path(folder, "one.ckpt"), infos_of(arrays), arrays.items(), {"step": 7})

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute, NamedArrays, info_in, read_array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute, NamedArrays, info_in, read_array
+from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import ExtentArray, ExtentFile, check_bools, check_span, read_at
 from mpiparallel.checkpoint.formats.numpy_header import LONGEST_HEADER, check_dtype, parse_header
 from mpiparallel.checkpoint.formats.zip_directory import Member, blocks, check_member_name, read_directory
-from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.tensor_spec import TensorSpec
 
 _SUFFIX = ".npy"
 _ATTRIBUTES = "%attributes"
@@ -138,7 +138,7 @@ def write_numpy_archive(
     as it was, for dtypes that it would not read and where the disk is full or fails.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from mpiparallel.checkpoint.array_file import infos_of
+    >>> from mpiparallel.checkpoint.files.array_file import infos_of
     >>> arrays = {"net.w1": np.arange(3.0)}
     >>> with TemporaryDirectory() as folder:
     ...     write_numpy_archive(Path(folder, "one.npz"), infos_of(arrays), arrays.items(), {"step": 7})

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 LONGEST_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from mpiparallel.checkpoint.array_file import ArrayFile, Attribute, NamedArrays
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import ArrayFile, Attribute, NamedArrays
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
 from mpiparallel.checkpoint.formats.numpy_archive import open_numpy_archive, write_numpy_archive
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import CheckpointError
-from mpiparallel.remark import remark
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

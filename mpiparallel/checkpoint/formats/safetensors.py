@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import Attribute, NamedArrays
-from mpiparallel.checkpoint.durable_file import write_at
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute, NamedArrays
+from mpiparallel.checkpoint.files.durable_file import write_at
+from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
-from mpiparallel.checkpoint.regular_file import open_regular
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.tensor_spec import TensorSpec
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
@@ -77,7 +77,7 @@ def write_safetensors(
     the disk is full or fails.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from mpiparallel.checkpoint.array_file import infos_of, read_array
+    >>> from mpiparallel.checkpoint.files.array_file import infos_of, read_array
     >>> arrays = {"net.w1": np.arange(3.0)}
     >>> with TemporaryDirectory() as folder:
     ...     write_safetensors(Path(folder, "one.safetensors"), infos_of(arrays), arrays.items(), {"step": 7})

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mpiparallel.checkpoint.durable_file import write_at
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.durable_file import write_at
+from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.formats.array_stream import replacing_with
 from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
-from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.index import ArrayLocation
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.virtual_skeleton import VirtualSource, VirtualTensor, lay_out_virtual
@@ -22,7 +23,6 @@ from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.tensor_spec import TensorSpec
 
 
 class _Shard(NamedTuple):

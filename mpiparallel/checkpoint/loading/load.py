@@ -9,6 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError, new_arrays
 from mpiparallel.checkpoint.loading.reading_plan import Reading, ReadingPlan, Wave, check_stored, index_of
 from mpiparallel.checkpoint.stored_state import StoredState
@@ -18,7 +19,6 @@ from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.tensor_spec import TensorSpec
 
 Array = NDArray[Any]
 

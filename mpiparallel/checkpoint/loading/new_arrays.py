@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 _HUGE_PAGE: Final = 2 << 20
 _SLAB_BYTES: Final = 64 << 20

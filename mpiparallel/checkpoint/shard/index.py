@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from mpiparallel.checkpoint.array_file import Attribute
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute
 from mpiparallel.checkpoint.shard.block_digest import DIGEST_LENGTH, block_count
-from mpiparallel.tensor_spec import TensorSpec
 
 _DTYPES = {
     name: np.dtype(name)

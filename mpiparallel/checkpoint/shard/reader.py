@@ -13,8 +13,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute, info_in
-from mpiparallel.checkpoint.regular_file import open_regular
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute, info_in
+from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, block_count, digest_in, digest_of
 from mpiparallel.checkpoint.shard.index import (
     FOOTER_LENGTH,
@@ -25,7 +26,6 @@ from mpiparallel.checkpoint.shard.index import (
     gaps,
 )
 from mpiparallel.errors import CheckpointError, reason
-from mpiparallel.tensor_spec import TensorSpec
 
 _MEND = "restore the file, or run mpiparallel ckpt recover"
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"

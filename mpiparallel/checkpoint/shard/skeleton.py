@@ -14,9 +14,9 @@ from urllib.parse import quote
 import h5py
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.shard.index import ArrayLocation
 from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
-from mpiparallel.tensor_spec import TensorSpec
 
 INDEX_DATASET = "%index"
 # Smaller arrays are fused: to make a dataset takes longer than to write them.

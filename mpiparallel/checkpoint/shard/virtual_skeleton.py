@@ -10,11 +10,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute
 from mpiparallel.checkpoint.shard.skeleton import VERSION, dataset_name
 from mpiparallel.checkpoint.shard.sparse_image import SparseImage
 from mpiparallel.layout.box import Box
-from mpiparallel.tensor_spec import TensorSpec
 
 
 class VirtualSource(NamedTuple):

@@ -10,8 +10,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import Attribute
-from mpiparallel.checkpoint.durable_file import replacing, write_at
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import Attribute
+from mpiparallel.checkpoint.files.durable_file import replacing, write_at
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, BlockTable, digest_of, small_table
 from mpiparallel.checkpoint.shard.index import (
     FOOTER_LENGTH,
@@ -25,7 +26,6 @@ from mpiparallel.checkpoint.shard.index import (
 )
 from mpiparallel.checkpoint.shard.skeleton import FUSED_LENGTH, Skeleton, lay_out
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 # Large enough for full speed, small enough to be in the cache still when it is written after it was digested.
 _PIECE = 4 * BLOCK
@@ -53,7 +53,7 @@ def write_shard(
     array, a name or an attribute cannot be stored or if the disk fails or is full.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from mpiparallel.checkpoint.array_file import infos_of, read_array
+    >>> from mpiparallel.checkpoint.files.array_file import infos_of, read_array
     >>> from mpiparallel.checkpoint.shard.reader import open_shard
     >>> state = {"net.w1": np.arange(6.0)}
     >>> with TemporaryDirectory() as folder:

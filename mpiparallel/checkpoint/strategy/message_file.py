@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from mpiparallel.checkpoint.durable_file import write_durably
-from mpiparallel.checkpoint.regular_file import read_regular
+from mpiparallel.checkpoint.files.durable_file import write_durably
+from mpiparallel.checkpoint.files.regular_file import read_regular
 from mpiparallel.errors import CheckpointError, StrategyFileError, reason
 
 _MOST_BYTES: Final = 1 << 28

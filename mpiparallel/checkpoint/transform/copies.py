@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import ArrayFile, fill_box
+from mpiparallel.checkpoint.files.array_file import ArrayFile, fill_box
 from mpiparallel.checkpoint.transform.source_state import SourceState
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.layout.box import Box

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mpiparallel.checkpoint.array_file import ArrayFile, Attribute
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.catalogue import manifest_of_shard
+from mpiparallel.checkpoint.files.array_file import ArrayFile, Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 Opener = Callable[[], ArrayFile]
 Headers = Mapping[int, "FileHeader"]

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.checkpoint.array_file import ArrayFile, Attribute
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import ArrayFile, Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
@@ -31,7 +32,6 @@ from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.tensor_spec import TensorSpec
 
 Slices = Mapping[int, TensorSpec]
 

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import NamedArrays
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import NamedArrays
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
@@ -20,7 +21,6 @@ from mpiparallel.checkpoint.transform.transform_error import TransformError, abo
 from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.tensor_spec import TensorSpec
 
 Missing = Literal["refuse", "replicated", "omitted"]
 WHOLE: Final = (StageParameters({}, range(1)),)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.fault_injection.schedule import FaultSchedule
+from mpiparallel.communication.flight.places import place_of
+from mpiparallel.communication.flight.recorder import FlightRecorder, spans
 from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.protocol import Communicator, Completion
 from mpiparallel.errors import MISMATCH, CommunicationError, name_origins
-from mpiparallel.flight.places import place_of
-from mpiparallel.flight.recorder import FlightRecorder, spans
 
 VARIABLE = "MPIPARALLEL_FINGERPRINTS"
 """``on``, the default, lets every call be held against those of the other ranks; ``off`` does not.

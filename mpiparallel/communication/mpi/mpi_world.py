@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mpiparallel.communication.fault_injection.schedule import FaultSchedule
+from mpiparallel.communication.flight.recorder import FlightRecorder
 from mpiparallel.communication.mpi.library import MPI
 from mpiparallel.communication.mpi.step_check import StepCheck
 from mpiparallel.communication.mpi.waiting import RequestWait, wait_napping, wait_spinning
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.flight.recorder import FlightRecorder
 
 
 @dataclass(frozen=True)

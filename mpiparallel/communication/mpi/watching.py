@@ -7,10 +7,10 @@ import sys
 
 from mpiparallel.cluster.exit_codes import HUNG
 from mpiparallel.communication.abort_hook import let_last_words_through
+from mpiparallel.communication.flight.diagnosis import Diagnosis
+from mpiparallel.communication.flight.recorder import FILE_VARIABLE
+from mpiparallel.communication.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.communication.mpi.recording import process_recorder
-from mpiparallel.flight.diagnosis import Diagnosis
-from mpiparallel.flight.recorder import FILE_VARIABLE
-from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
 
 
 def watch_this_rank() -> None:

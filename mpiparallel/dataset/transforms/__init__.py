@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.dataset.transforms.compose import Compose as Compose
 from mpiparallel.dataset.transforms.type_cast import TypeCast as TypeCast
 

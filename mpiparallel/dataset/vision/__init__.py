@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.dataset.vision.channels import HWC2CHW as HWC2CHW
 from mpiparallel.dataset.vision.channels import ToTensor as ToTensor
 from mpiparallel.dataset.vision.crop import CenterCrop as CenterCrop

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.universal_functions import universal_function
-from mpiparallel.graph.runtime import Runtime
 
 
 def array_function(runtime: Runtime, name: str) -> Callable[..., Any]:

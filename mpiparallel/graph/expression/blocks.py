@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from math import prod
 
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Runtime
 
 _BLOCK = 1 << 16
 """Elements of a block: 256 KiB of float32. Smaller ones cost more calls; twice as large gained nothing."""

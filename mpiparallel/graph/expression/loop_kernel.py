@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend import jit
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.loop_source import LoopSource, Operand
 from mpiparallel.graph.expression.loop_text import text_of
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
-from mpiparallel.graph.runtime import Kernel, Runtime
 
 _SMALLEST = 1 << 12
 """Elements below which the array library's calls cost less than a loop's compilation is worth."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from fnmatch import fnmatchcase
 
-from mpiparallel.launch.argument_types import count, file_path, path_text
+from mpiparallel.launch.command_line.argument_types import count, file_path, path_text
 
 Bounds = tuple[tuple[int | None, int | None], ...]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mpiparallel.launch.ckpt import arguments as takes
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "ckpt"
 _DESCRIPTION = """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mpiparallel.launch.ckpt.held_tensor import HeldSlice, HeldTensor
-from mpiparallel.launch.output_file import write_output
+from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.plan.report import amount
 
 _PANELS: Final = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mpiparallel.launch.argument_types import count, path_text
+from mpiparallel.launch.command_line.argument_types import count, path_text
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:

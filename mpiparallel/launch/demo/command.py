@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.errors import DatasetError, LaunchError
-from mpiparallel.launch.argument_types import count, file_path
+from mpiparallel.launch.command_line.argument_types import count, file_path
 from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
 from mpiparallel.launch.demo.picture import can_draw, draw
 from mpiparallel.launch.demo.report import DemoReport
@@ -24,7 +24,7 @@ from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.watching.supervise import LAUNCHER_LOG, supervise
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "demo"
 _JOB = "mpiparallel.launch.demo.job"

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import context
-from mpiparallel.checkpoint.durable_file import write_durably
+from mpiparallel.checkpoint.files.durable_file import write_durably
 from mpiparallel.communication import init, world
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import config
 from mpiparallel.dataset.text import catalogue_pairs, load_pairs, translation_dataset
-from mpiparallel.launch.argument_types import count
+from mpiparallel.launch.command_line.argument_types import count
 from mpiparallel.launch.demo.arguments import add_size_arguments
 from mpiparallel.layout.layout import Layout
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork, decay_groups

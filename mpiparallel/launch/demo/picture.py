@@ -8,8 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.demo.report import Corners, DemoReport
-from mpiparallel.launch.output_file import write_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.argument_types import file_path, rank_count
+from mpiparallel.launch.command_line.argument_types import file_path, rank_count
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "doctor"
 _DESCRIPTION = """

@@ -11,6 +11,7 @@ import time
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED
 from mpiparallel.cluster.hostfile import Host, Hostfile
 from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.doctor.document import document
 from mpiparallel.launch.doctor.examination import examine
 from mpiparallel.launch.doctor.facts import facts_of
@@ -19,7 +20,6 @@ from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import CHECKS
 from mpiparallel.launch.doctor.report import coloured, report
 from mpiparallel.launch.job.printable import printable
-from mpiparallel.launch.progress import progress_bar
 
 
 def consult(arguments: argparse.Namespace) -> int:

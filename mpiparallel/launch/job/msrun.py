@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.argument_types import file_path, rank_count, seconds
+from mpiparallel.launch.command_line.argument_types import file_path, rank_count, seconds
 
 _ALL_RANKS = "-1"
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.argument_types import count, file_path, path_text
+from mpiparallel.launch.command_line.argument_types import count, file_path, path_text
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.job.console import discard
 from mpiparallel.launch.plan.picture import draw
 from mpiparallel.launch.plan.report import report
-from mpiparallel.launch.progress import progress_bar
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "plan"
 _DESCRIPTION = """

@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiparallel.launch.output_file import write_output
+from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.plan.forecast import Forecast
 from mpiparallel.launch.plan.report import amount, title
 

@@ -24,11 +24,11 @@ from mpiparallel.cluster.exit_codes import FAILED, HUNG, REFUSED, REQUEUE, SIGNA
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.communication.flight import format as flight_format
+from mpiparallel.communication.flight.diagnosis import Diagnosis
+from mpiparallel.communication.flight.recorder import FILE_VARIABLE, FlightRecorder
+from mpiparallel.communication.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.errors import LaunchError, MpiParallelError
-from mpiparallel.flight import format as flight_format
-from mpiparallel.flight.diagnosis import Diagnosis
-from mpiparallel.flight.recorder import FILE_VARIABLE, FlightRecorder
-from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.launch.control import message
 from mpiparallel.launch.control.address import VARIABLE, ControlAddress
 from mpiparallel.launch.control.control_client import ControlClient

@@ -6,10 +6,10 @@ import argparse
 import importlib
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.argument_types import file_path
+from mpiparallel.launch.command_line.argument_types import file_path
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "ranktable"
 _DESCRIPTION = """

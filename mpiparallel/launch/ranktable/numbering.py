@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from mpiparallel.cluster.device_rules import device_warnings, placeholders
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
+from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.job.console import Console
-from mpiparallel.launch.output_file import write_output
 
 
 class Owned(NamedTuple):

@@ -6,12 +6,12 @@ import argparse
 import importlib
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.argument_types import count, file_path
+from mpiparallel.launch.command_line.argument_types import count, file_path
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.slurm.batch_script import LAUNCHERS
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.parser import Subparsers
+    from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "slurm"
 _MAKE = """

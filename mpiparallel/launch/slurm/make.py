@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.command_line.output_file import EXECUTABLE, write_output
 from mpiparallel.launch.job.installation import mpi_library, vendor_of
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.output_file import EXECUTABLE, write_output
 from mpiparallel.launch.slurm.batch_script import BatchScript
 
 _PMI = {"openmpi": "pmix", "mpich": "pmi2"}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
+from mpiparallel.communication.flight.recording import Recording
 from mpiparallel.errors import LaunchError
-from mpiparallel.flight.recording import Recording
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
 from mpiparallel.launch.watching.rank_outcome import RankOutcome
 from mpiparallel.launch.watching.summary import end_of_log

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiparallel.communication.flight.diagnosis import diagnose
+from mpiparallel.communication.flight.process_state import process_state
+from mpiparallel.communication.flight.recording import Recording
 from mpiparallel.errors import LaunchError
-from mpiparallel.flight.diagnosis import diagnose
-from mpiparallel.flight.process_state import process_state
-from mpiparallel.flight.recording import Recording
 from mpiparallel.launch.job.rank_folder import RankFolder
 
 _CONFIRMING_LOOKS = 4

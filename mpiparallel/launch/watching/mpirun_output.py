@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from mpiparallel.checkpoint.files.output_path import check_output
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.lost_output import LostOutput
-from mpiparallel.output_path import check_output
 
 _READ_BYTES = 1 << 16
 

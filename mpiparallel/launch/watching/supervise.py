@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mpiparallel.checkpoint.durable_file import write_durably
+from mpiparallel.checkpoint.files.durable_file import write_durably
+from mpiparallel.communication.flight.recorder import spans
 from mpiparallel.errors import LaunchError
-from mpiparallel.flight.recorder import spans
 from mpiparallel.launch.control.address import VARIABLE
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.nn.initializer.constant import Constant as Constant
 from mpiparallel.nn.initializer.constant import One as One
 from mpiparallel.nn.initializer.constant import Zero as Zero

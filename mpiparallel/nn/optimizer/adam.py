@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.compatibility.refusal import only
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.optimizer.optimizer import Optimizer
-from mpiparallel.refusal import only
 
 
 class Adam(Optimizer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.nn.transformer.attention import MultiHeadAttention as MultiHeadAttention
 from mpiparallel.nn.transformer.attention_mask import AttentionMask as AttentionMask
 from mpiparallel.nn.transformer.decoder import TransformerDecoder as TransformerDecoder

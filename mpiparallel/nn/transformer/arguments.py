@@ -10,8 +10,8 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, get_args, get_ty
 
 import numpy as np
 
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import remark
 
 Given = ParamSpec("Given")
 Layer = TypeVar("Layer")

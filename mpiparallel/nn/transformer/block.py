@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.containers import CellList
 from mpiparallel.nn.layer_norm import LayerNorm
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, TransformerOpParallelConfig
 from mpiparallel.nn.transformer.precision import at_least
-from mpiparallel.remark import no_effect
 
 LayerFunction = Callable[..., Any]
 """``lambda_func(network, layer_id=, offset=, parallel_config=, layers=)``, called on each layer that is made."""

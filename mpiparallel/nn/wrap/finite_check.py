@@ -11,7 +11,7 @@ from mpiparallel.context.settings import current_configuration
 from mpiparallel.context.without_stages import without_stages
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.ops.float_status import AgreedMaximum
+from mpiparallel.ops.reductions.float_status import AgreedMaximum
 
 
 class FiniteCheck:

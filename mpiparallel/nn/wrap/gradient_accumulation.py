@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.guard import only_if
+from mpiparallel.graph.execution.guard import only_if
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.optimizer.optimizer import Optimizer

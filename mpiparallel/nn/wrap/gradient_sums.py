@@ -11,7 +11,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.initializer import Constant
-from mpiparallel.ops.gradient_sum import add_to_gradient
+from mpiparallel.ops.gradients.gradient_sum import add_to_gradient
 
 
 class GradientSums:

@@ -14,7 +14,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.optimizer.optimizer import Optimizer
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
-from mpiparallel.ops.gradient import value_and_grad
+from mpiparallel.ops.gradients.gradient import value_and_grad
 
 _grad_scale = ops.MultitypeFuncGraph("grad_scale")
 """Divides a gradient by the scale of the loss; the name that MindSpore's users import."""

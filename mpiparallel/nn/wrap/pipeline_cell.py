@@ -8,14 +8,14 @@ from math import gcd
 from typing import Any
 
 from mpiparallel import ops
+from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.execution.micro_batch import draw_as_whole_batch
 from mpiparallel.graph.graph import Value
-from mpiparallel.graph.micro_batch import draw_as_whole_batch
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.cell import Cell
-from mpiparallel.refusal import only
-from mpiparallel.remark import remark
 
 
 class PipelineCell(Cell):

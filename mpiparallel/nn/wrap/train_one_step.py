@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.compatibility.refusal import only
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.execution.guard import only_if, put_back_updates, take_back_updates
+from mpiparallel.graph.execution.program import Profile
+from mpiparallel.graph.execution.random_stream import drawing_at
 from mpiparallel.graph.graph import Node
-from mpiparallel.graph.guard import only_if, put_back_updates, take_back_updates
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.program import Profile
-from mpiparallel.graph.random_stream import drawing_at
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell, ParameterTuple
 from mpiparallel.nn.optimizer.optimizer import Optimizer
 from mpiparallel.nn.wrap.finite_check import FiniteCheck
 from mpiparallel.nn.wrap.gradient_sums import GradientSums
-from mpiparallel.ops.gradient import value_and_grad
+from mpiparallel.ops.gradients.gradient import value_and_grad
 from mpiparallel.parallel.configuration import ParallelMode
-from mpiparallel.refusal import only
 
 
 class DistributedGradReducer:

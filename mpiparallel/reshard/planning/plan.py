@@ -9,8 +9,8 @@ from functools import cached_property
 from itertools import chain, groupby
 from operator import attrgetter
 
+from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.cluster.hosts import Hosts
-from mpiparallel.collector_pause import collector_paused
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

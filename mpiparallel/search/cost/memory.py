@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.graph.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.search.cost.prices import bytes_held
 

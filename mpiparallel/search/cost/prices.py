@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -21,7 +22,6 @@ from mpiparallel.search.cost.collectives import (
     reduce_scatter_time,
 )
 from mpiparallel.search.machine.machine import Machine
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass

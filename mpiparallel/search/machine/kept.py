@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mpiparallel.backend.cache_folder import cache_folder
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import remark
 from mpiparallel.search.machine.cluster_file import load_machine, machine_json
 from mpiparallel.search.machine.machine import Machine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiparallel.absent_names import getattr_of
+from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.train.callback.callback import Callback as Callback
 from mpiparallel.train.callback.callback import RunContext as RunContext
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint as ModelCheckpoint

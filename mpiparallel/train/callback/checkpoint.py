@@ -8,23 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
+from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.checkpoint.catalogue import remove_files
-from mpiparallel.checkpoint.durable_file import write_durably
+from mpiparallel.checkpoint.files.durable_file import write_durably
 from mpiparallel.checkpoint.manifest import checkpoint_name
 from mpiparallel.checkpoint.saving import ShardSave
 from mpiparallel.checkpoint.shard_places import ShardPlaces
-from mpiparallel.collector_pause import collector_paused
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import CheckpointError, ConfigurationError, ReshardError
-from mpiparallel.train.asynchronous_save import AsynchronousSave
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint_config import CheckpointConfig
 from mpiparallel.train.callback.checkpoint_content import CheckpointContent, Content
 from mpiparallel.train.callback.checkpoint_folder import CheckpointFolder
 from mpiparallel.train.object_collectives import world_or_alone
+from mpiparallel.train.persistence.asynchronous_save import AsynchronousSave
 
 
 class ModelCheckpoint(Callback):

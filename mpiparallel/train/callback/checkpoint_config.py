@@ -7,8 +7,8 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Final
 
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
+from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import no_effect
 
 ON_ERROR: Final = ("raise", "warn")
 _INFORMATION: Final = ("epoch_num", "step_num")

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from mpiparallel.checkpoint.catalogue import CheckpointFiles, committed, remove, remove_files, uncommitted
-from mpiparallel.checkpoint.folder_claim import FolderClaim
-from mpiparallel.checkpoint.folder_holder import Holder
+from mpiparallel.checkpoint.files.folder_claim import FolderClaim
+from mpiparallel.checkpoint.files.folder_holder import Holder
+from mpiparallel.checkpoint.maintenance.pruning import beyond, too_close
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
-from mpiparallel.checkpoint.pruning import beyond, too_close
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import CheckpointError
-from mpiparallel.remark import remark
 from mpiparallel.train.object_collectives import all_gather_object, broadcast_object
-from mpiparallel.train.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
+from mpiparallel.train.persistence.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
 
 _SECONDS_A_MINUTE = 60.0
 

@@ -15,8 +15,8 @@ from mpiparallel.errors import ConfigurationError, NonFiniteError
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint
 from mpiparallel.train.object_collectives import world_or_alone
-from mpiparallel.train.resume import Resumption, resume
-from mpiparallel.train.training_record import facts_of
+from mpiparallel.train.persistence.resume import Resumption, resume
+from mpiparallel.train.persistence.training_record import facts_of
 
 POLICIES: Final = ("stop", "skip", "rollback", "warn", "off")
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import errors
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.context.compiled_function import InputSignature
 from mpiparallel.context.settings import LoadedStrategies
 from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.layout.layout_json import layout_from_json, layout_to_json
-from mpiparallel.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from mpiparallel.train.elastic.holdings import carried, parameters_of
 from mpiparallel.train.elastic.leader_message import ReshardCommand, settings_for
 from mpiparallel.train.elastic.membership import Membership
 from mpiparallel.train.elastic.operator_cuts import cuts_like, cuts_of, operators_of, set_cuts
-from mpiparallel.train.loaded_strategies import check_loaded_strategies, take_loaded_strategies
+from mpiparallel.train.strategies.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 
 _OPTIONS = tuple(field.name for field in fields(ReshardOptions))
 _DECIDED = frozenset(("device_num", "global_rank", "grad_accumulation_step"))

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.collector_pause import collector_paused
+from mpiparallel.backend.collector_pause import collector_paused
+from mpiparallel.backend.freed_memory import give_back_freed_memory
 from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.compile.bind import make_backend
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
 from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError, name_origins, origins_of
-from mpiparallel.freed_memory import give_back_freed_memory
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.movement import Movement

@@ -9,8 +9,8 @@ from mpiparallel.communication.threads import alone
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
 from mpiparallel.compile.place import place
 from mpiparallel.compile.rank_graph import local_graph
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import RandomState, Runtime
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.testing.case_strategies import TracedCase, trace_case
 from mpiparallel.testing.operator_case import OperatorCase

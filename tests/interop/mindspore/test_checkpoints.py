@@ -8,7 +8,7 @@ import pytest
 mindspore = pytest.importorskip("mindspore", reason="make test-interop-mindspore installs MindSpore")
 safetensors = pytest.importorskip("safetensors.numpy", reason="make test-interop-mindspore installs safetensors")
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array  # noqa: E402
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array  # noqa: E402
 from mpiparallel.checkpoint.formats import mindspore_checkpoint  # noqa: E402
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import (  # noqa: E402
     open_mindspore_checkpoint,

@@ -10,7 +10,7 @@ mindspore = pytest.importorskip("mindspore", reason="make test-interop-mindspore
 from mindspore.parallel import checkpoint_transform as theirs  # noqa: E402
 from mindspore.train import node_strategy_pb2  # noqa: E402
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array  # noqa: E402
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array  # noqa: E402
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import (  # noqa: E402
     open_mindspore_checkpoint,
     write_mindspore_checkpoint,

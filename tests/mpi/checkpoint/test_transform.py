@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.checkpoint.array_file import read_array
+from mpiparallel.checkpoint.files.array_file import read_array
 from mpiparallel.checkpoint.formats.registry import open_file
 
 GENUINE = Path(__file__).parents[2] / "fixtures" / "mindspore" / "e2e_8to4"

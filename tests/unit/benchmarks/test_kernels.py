@@ -8,7 +8,7 @@ import re
 import pytest
 
 from benchmarks import kernels
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Runtime
 
 
 def test_a_case_is_measured_beside_its_ceilings(tmp_path, capsys) -> None:

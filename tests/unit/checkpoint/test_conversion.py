@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import read_array
 from mpiparallel.checkpoint.catalogue import newest
-from mpiparallel.checkpoint.conversion import transform_checkpoint
+from mpiparallel.checkpoint.files.array_file import read_array
+from mpiparallel.checkpoint.maintenance.conversion import transform_checkpoint
+from mpiparallel.checkpoint.maintenance.target_layouts import as_strategy_says, rows_over, whole_on
+from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
-from mpiparallel.checkpoint.target_layouts import as_strategy_says, rows_over, whole_on
-from mpiparallel.checkpoint.verification import verify
 from mpiparallel.errors import CheckpointError, StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

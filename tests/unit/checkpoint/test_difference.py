@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import infos_of
-from mpiparallel.checkpoint.difference import TensorDifference, Values, diff
+from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.registry import write_file
+from mpiparallel.checkpoint.maintenance.difference import TensorDifference, Values, diff
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

@@ -10,8 +10,8 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of
-from mpiparallel.checkpoint.durable_file import replacing, write_durably
+from mpiparallel.checkpoint.files.array_file import infos_of
+from mpiparallel.checkpoint.files.durable_file import replacing, write_durably
 from mpiparallel.checkpoint.formats.registry import FORMATS, write_file
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy

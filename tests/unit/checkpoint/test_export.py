@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import read_array
-from mpiparallel.checkpoint.export import export
+from mpiparallel.checkpoint.files.array_file import read_array
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
+from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.errors import CheckpointError
 from tests.conformance.saved_checkpoint import LAYOUTS, contents, save, whole
 

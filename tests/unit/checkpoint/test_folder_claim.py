@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from mpiparallel.checkpoint import folder_claim
-from mpiparallel.checkpoint.folder_claim import MARK, FolderClaim
-from mpiparallel.checkpoint.folder_holder import Holder
+from mpiparallel.checkpoint.files import folder_claim
+from mpiparallel.checkpoint.files.folder_claim import MARK, FolderClaim
+from mpiparallel.checkpoint.files.folder_holder import Holder
 from mpiparallel.cluster.job_start import JobStart
 from mpiparallel.errors import CheckpointError
 from tests.conformance import patience

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpiparallel.checkpoint.portions import portions
+from mpiparallel.checkpoint.files.portions import portions
 from mpiparallel.layout.box import Box
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint import pruning
 from mpiparallel.checkpoint.catalogue import catalogue
-from mpiparallel.checkpoint.pruning import prune
+from mpiparallel.checkpoint.maintenance import pruning
+from mpiparallel.checkpoint.maintenance.pruning import prune
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world

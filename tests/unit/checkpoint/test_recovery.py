@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from mpiparallel.checkpoint import recovery
 from mpiparallel.checkpoint.catalogue import newest
-from mpiparallel.checkpoint.durable_file import PARTIAL_PREFIX
+from mpiparallel.checkpoint.files.durable_file import PARTIAL_PREFIX
+from mpiparallel.checkpoint.maintenance import recovery
+from mpiparallel.checkpoint.maintenance.recovery import LostSlicesError, recover
+from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.checkpoint.recovery import LostSlicesError, recover
 from mpiparallel.checkpoint.shard.reader import open_shard
-from mpiparallel.checkpoint.verification import verify
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

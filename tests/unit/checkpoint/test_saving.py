@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.catalogue import newest
+from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import ShardSave, file_digest, save_shards, writers
 from mpiparallel.checkpoint.shard.reader import open_shard
-from mpiparallel.checkpoint.verification import verify
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.checkpoint.maintenance.verification import Verification, verify
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
-from mpiparallel.checkpoint.verification import Verification, verify
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.conformance.saved_checkpoint import LAYOUTS, TWIN, flip, held, save

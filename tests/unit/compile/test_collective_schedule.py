@@ -7,19 +7,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.schedule import schedule_collectives
-from mpiparallel.graph.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.ops import Assign, Cos, Exp, Mul, Sin
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
-from mpiparallel.tensor_spec import TensorSpec
 
 DEVICES = DeviceMatrix((2, 2))
 FLOAT = np.dtype(np.float64)

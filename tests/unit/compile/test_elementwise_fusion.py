@@ -14,10 +14,10 @@ import mpiparallel as ms
 from mpiparallel import nn
 from mpiparallel.compile import rank_graph
 from mpiparallel.compile.elementwise_fusion import FusedElementwise, fuse_elementwise
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import loop_kernel
 from mpiparallel.graph.graph import Graph
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.models.resnet import ResNet

@@ -13,9 +13,9 @@ import mpiparallel as ms
 from mpiparallel import Parameter, nn
 from mpiparallel.compile import joined_updates
 from mpiparallel.compile.joined_updates import JoinedUpdates, join_small_updates
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P

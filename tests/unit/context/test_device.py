@@ -9,9 +9,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import mpiparallel as ms
+from mpiparallel.compatibility.remark import forget_remarks
 from mpiparallel.context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.remark import forget_remarks
 
 NO_CUPY: ModuleType | None = None
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mpiparallel.flight import format as layout
-from mpiparallel.flight.diagnosis import diagnose
-from mpiparallel.flight.recorder import FlightRecorder
-from mpiparallel.flight.recording import Recording
+from mpiparallel.communication.flight import format as layout
+from mpiparallel.communication.flight.diagnosis import diagnose
+from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.communication.flight.recording import Recording
 
 SIZE = 3
 

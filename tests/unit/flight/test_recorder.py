@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpiparallel.communication.flight import format as layout
+from mpiparallel.communication.flight.process_state import process_state
+from mpiparallel.communication.flight.recorder import FlightRecorder, spans
+from mpiparallel.communication.flight.recording import Recording, ranks_of
 from mpiparallel.errors import LaunchError
-from mpiparallel.flight import format as layout
-from mpiparallel.flight.process_state import process_state
-from mpiparallel.flight.recorder import FlightRecorder, spans
-from mpiparallel.flight.recording import Recording, ranks_of
 from tests.conformance import patience
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.communication.flight import format as layout
+from mpiparallel.communication.flight.diagnosis import Diagnosis
+from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.communication.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.flight import format as layout
-from mpiparallel.flight.diagnosis import Diagnosis
-from mpiparallel.flight.recorder import FlightRecorder
-from mpiparallel.flight.watchdog import Watchdog, watchdog_seconds
 
 PATIENCE = 3600.0
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mpiparallel.ops as ops
-from mpiparallel.graph import buffer_plan
-from mpiparallel.graph.buffer_plan import plan_buffers
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.graph.execution import buffer_plan
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from mpiparallel.tensor_spec import TensorSpec
 
 UNARY = {
     "exp": (lambda x: ops.tanh(x), np.tanh),

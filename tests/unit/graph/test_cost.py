@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from mpiparallel import ops
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.operands import operands_of
 from mpiparallel.graph.cost import Cost
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.placement import place_by_strategy
-from mpiparallel.tensor_spec import TensorSpec
 from mpiparallel.testing.case_strategies import strategies_of, trace_case
 from tests.conformance.operator_cases import CASES
 

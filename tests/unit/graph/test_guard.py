@@ -9,8 +9,8 @@ import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context import GRAPH_MODE, PYNATIVE_MODE, set_context
-from mpiparallel.graph.guard import only_if, put_back_updates, take_back_updates
-from mpiparallel.graph.program import Profile
+from mpiparallel.graph.execution.guard import only_if, put_back_updates, take_back_updates
+from mpiparallel.graph.execution.program import Profile
 
 
 def number(value, name):

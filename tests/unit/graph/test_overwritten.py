@@ -12,9 +12,9 @@ from mpiparallel import nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.buffer_plan import find_views
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.execution.buffer_plan import find_views
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 

@@ -12,7 +12,7 @@ import pytest
 
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.cli import command_line, main
-from mpiparallel.launch.parser import Parser
+from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.version import VERSION
 from tests.conformance import patience
 

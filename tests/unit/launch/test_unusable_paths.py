@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch import cli
-from mpiparallel.launch.argument_types import file_path, path_text
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.command_line.argument_types import file_path, path_text
 
 PLACES = ("FILE", "FILE.h5", "DIR", "TARGET_DIR", "CHECKPOINT", "SRC", "DST", "A", "B", "LOG_DIR", "RANK_TABLE_FILE")
 TYPES = (file_path, path_text)

@@ -17,7 +17,7 @@ from mpiparallel.models.translation import TranslationConfig, TranslationNetwork
 from mpiparallel.nn import AdamWeightDecay
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.train import Callback, Model
-from mpiparallel.train.state import state_of
+from mpiparallel.train.persistence.state import state_of
 
 STEPS, MORE_STEPS = 20, 10
 WORDS = [f"w{number}" for number in range(40)]

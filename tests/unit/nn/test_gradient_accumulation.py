@@ -15,8 +15,8 @@ from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, DatasetError, ShapeError, StrategyError
 from mpiparallel.train import Callback, DynamicLossScaleManager
-from mpiparallel.train.state import state_of
-from mpiparallel.train.strategy_files import strategy_record
+from mpiparallel.train.persistence.state import state_of
+from mpiparallel.train.strategies.strategy_files import strategy_record
 
 RANDOM = np.random.default_rng(0)
 BATCHES, ROWS = 3, 8

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph, Value
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.box import Box
-from mpiparallel.tensor_spec import Part, TensorSpec
 from mpiparallel.testing.operator_case import OperatorCase
 from tests.conformance.operator_cases import CASES
 from tests.conformance.operator_expected import expected

@@ -14,10 +14,10 @@ from mpiparallel import nn, ops
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.broadcasting import broadcast_equation
 from mpiparallel.graph.elementwise import Broadcasting
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import loop_kernel
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import operand
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import elementwise
 from tests.conformance.elementwise_cases import ELEMENTWISE

@@ -9,10 +9,10 @@ import pytest
 
 from mpiparallel.graph.operator import Operator
 from mpiparallel.ops import operations as P
-from mpiparallel.ops.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdateGrad
-from mpiparallel.ops.batch_statistics import BNTrainingReduce
-from mpiparallel.ops.layer_normalization import LayerNormGrad
-from mpiparallel.ops.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
+from mpiparallel.ops.losses.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
+from mpiparallel.ops.normalization.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdateGrad
+from mpiparallel.ops.normalization.batch_statistics import BNTrainingReduce
+from mpiparallel.ops.normalization.layer_normalization import LayerNormGrad
 from tests.conformance.operator_inputs import floats, positive, probabilities
 
 ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)

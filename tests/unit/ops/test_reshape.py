@@ -8,7 +8,7 @@ import pytest
 from mpiparallel import Tensor, nn, ops, set_auto_parallel_context
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ShapeError
-from mpiparallel.ops.reshaping import dim_groups
+from mpiparallel.ops.shapes.reshaping import dim_groups
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

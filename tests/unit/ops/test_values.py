@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.random_stream import drawing_at
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import blocks
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.random_stream import drawing_at
 from mpiparallel.graph.registry import OPERATORS
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P

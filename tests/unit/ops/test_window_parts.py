@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.errors import ShapeError
 from mpiparallel.layout.box import Box, part_bounds
 from mpiparallel.ops import operations as P
-from mpiparallel.ops.window import Window, WindowsOfImage
-from mpiparallel.ops.window_parts import touched, touching
-from mpiparallel.tensor_spec import Part
+from mpiparallel.ops.images.window import Window, WindowsOfImage
+from mpiparallel.ops.images.window_parts import touched, touching
 
 
 @st.composite

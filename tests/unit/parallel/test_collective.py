@@ -7,12 +7,12 @@ import pytest
 
 import mpiparallel.ops as ops
 from mpiparallel import context
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import GradientError, ShapeError, StrategyError
-from mpiparallel.graph.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from mpiparallel.tensor_spec import TensorSpec
 
 SIZES = (1, 2, 3, 4)
 
@@ -108,12 +108,12 @@ def test_a_hand_placed_collective_in_semi_auto_mode_is_refused() -> None:
 
 def test_the_data_parallel_gradient_all_reduce_follows_from_the_rules() -> None:
     """Nobody writes it: it appears in the local graph of a matrix product whose batch is cut."""
+    from mpiparallel.backend.tensor_spec import TensorSpec
     from mpiparallel.compile.differentiate import differentiate
     from mpiparallel.compile.place import place
     from mpiparallel.compile.rank_graph import local_graph
     from mpiparallel.graph.parameter import Parameter
     from mpiparallel.parallel.configuration import ParallelConfiguration
-    from mpiparallel.tensor_spec import TensorSpec
 
     trace = Trace()
     x = trace.graph.add_input("x", TensorSpec((8, 4), np.dtype(np.float32)))

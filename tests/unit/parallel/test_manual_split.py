@@ -17,7 +17,7 @@ from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, LayoutError, ShapeError, StrategyError
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-from mpiparallel.train.strategy_files import strategy_record
+from mpiparallel.train.strategies.strategy_files import strategy_record
 
 ROWS = (1, 7, 8, 8, 8, 8, 8, 16)
 STARTS = (0, 1, 8, 16, 24, 32, 40, 48)

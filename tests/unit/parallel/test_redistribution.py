@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
 from mpiparallel.reshard.planning.plan import plan_reshard
-from mpiparallel.tensor_spec import TensorSpec
 
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mpiparallel.pipeline import (
+from mpiparallel.parallel.pipeline import (
     SCHEDULES,
     Action,
     Costs,

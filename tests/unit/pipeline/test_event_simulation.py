@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.pipeline import SCHEDULES, Action, Costs, Kind, Placement, Schedule, check, make_schedule, time_line
-from mpiparallel.pipeline.messages import with_messages
+from mpiparallel.parallel.pipeline import (
+    SCHEDULES,
+    Action,
+    Costs,
+    Kind,
+    Placement,
+    Schedule,
+    check,
+    make_schedule,
+    time_line,
+)
+from mpiparallel.parallel.pipeline.messages import with_messages
 from tests.unit.pipeline.event_simulation import ends_with_rendezvous, most_at_once, simulated
 
 KINDS = (Kind.FORWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from mpiparallel.checkpoint.folder_claim import MARK, FolderClaim
-from mpiparallel.checkpoint.folder_holder import Holder
+from mpiparallel.checkpoint.files.folder_claim import MARK, FolderClaim
+from mpiparallel.checkpoint.files.folder_holder import Holder
+from mpiparallel.communication.flight.process_state import birth_of
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
-from mpiparallel.flight.process_state import birth_of
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from tests.conformance.saved_training import RANKS, At, committed, make_dataset, make_model, train_and_save
 

@@ -14,7 +14,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint
+from mpiparallel.train.parameter_files.distributed_checkpoint import load_distributed_checkpoint
 from mpiparallel.train.serialization import load_checkpoint
 from tests.unit.train import mindspore_nets as nets
 from tests.unit.train.mindspore_checkpoint import read_checkpoint

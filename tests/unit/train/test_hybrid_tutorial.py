@@ -15,7 +15,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter
+from mpiparallel.train.parameter_files.distributed_checkpoint import merge_sliced_parameter
 from mpiparallel.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 
 

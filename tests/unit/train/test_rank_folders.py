@@ -13,17 +13,17 @@ from mpiparallel import (
     transform_checkpoints,
 )
 from mpiparallel.checkpoint.catalogue import catalogue, find, uncommitted
-from mpiparallel.checkpoint.pruning import prune
-from mpiparallel.checkpoint.recovery import recover
-from mpiparallel.checkpoint.regular_file import from_root
+from mpiparallel.checkpoint.files.regular_file import from_root
+from mpiparallel.checkpoint.maintenance.pruning import prune
+from mpiparallel.checkpoint.maintenance.recovery import recover
+from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
-from mpiparallel.checkpoint.verification import verify
 from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-from mpiparallel.train.rank_folders import rank_folders
+from mpiparallel.train.persistence.rank_folders import rank_folders
 from tests.conformance.saved_training import RANKS, committed, held_by, make_dataset, make_model, train_and_save
 
 

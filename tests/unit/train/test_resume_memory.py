@@ -15,7 +15,7 @@ from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-from mpiparallel.train.refilled_parameters import overwritable
+from mpiparallel.train.persistence.refilled_parameters import overwritable
 
 SIZE = 1200
 BYTES = SIZE * SIZE * 4

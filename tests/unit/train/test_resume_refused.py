@@ -13,7 +13,7 @@ from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-from mpiparallel.train.state import state_of as training_state_of
+from mpiparallel.train.persistence.state import state_of as training_state_of
 from tests.conformance.resumed_training import (
     BATCH,
     ONE,

@@ -9,7 +9,7 @@ from mpiparallel import Tensor, load_checkpoint, load_param_into_net
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig
-from mpiparallel.train.saved_slice import SavedSlice
+from mpiparallel.train.parameter_files.saved_slice import SavedSlice
 from tests.conformance.saved_training import RANKS, make_dataset, make_model, train_and_save
 
 

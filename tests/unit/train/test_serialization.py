@@ -14,7 +14,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
 from mpiparallel.train import serialization
-from mpiparallel.train.distributed_checkpoint import merge_sliced_parameter
+from mpiparallel.train.parameter_files.distributed_checkpoint import merge_sliced_parameter
 from mpiparallel.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from tests.unit.train.mindspore_checkpoint import read_checkpoint
 

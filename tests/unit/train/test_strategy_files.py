@@ -26,7 +26,7 @@ from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.layout.box import Box
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.train.model import Model
-from mpiparallel.train.strategy_files import write_group_file, write_strategy_file
+from mpiparallel.train.strategies.strategy_files import write_group_file, write_strategy_file
 from tests.unit.train import mindspore_nets as nets
 from tests.unit.train.mindspore_checkpoint import read_checkpoint
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.cuda.domain import apart, row_dims_of, small_terms
 from mpiparallel.graph.expression.cuda.elements import element_launch
 from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch
@@ -21,7 +22,6 @@ from mpiparallel.graph.expression.cuda.totals import totals_launch
 from mpiparallel.graph.expression.row_domain import RowDomain
 from mpiparallel.graph.expression.term import Term, operand, reduce, uncast, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays, merged
-from mpiparallel.graph.runtime import Kernel, Runtime
 
 _FIRST_SLOT: Final = 16
 _WIDE: Final = np.dtype(np.float64)

@@ -12,15 +12,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.durable_file import write_at
-from mpiparallel.checkpoint.named_state import NamedState, open_named
-from mpiparallel.checkpoint.portions import portions
+from mpiparallel.checkpoint.files.durable_file import write_at
+from mpiparallel.checkpoint.files.portions import portions
+from mpiparallel.checkpoint.maintenance.named_state import NamedState, open_named
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer
 from mpiparallel.launch.ckpt.arguments import Bounds
-from mpiparallel.launch.output_file import output_file
+from mpiparallel.launch.command_line.output_file import output_file
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
-from mpiparallel.launch.progress import progress_bar
 from mpiparallel.layout.box import Box
 
 _EDGE: Final = 3

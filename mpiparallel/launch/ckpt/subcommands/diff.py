@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mpiparallel.checkpoint.difference import TensorDifference, differences
-from mpiparallel.checkpoint.named_state import open_named
+from mpiparallel.checkpoint.maintenance.difference import TensorDifference, differences
+from mpiparallel.checkpoint.maintenance.named_state import open_named
 from mpiparallel.checkpoint.stored_state import StoredTensor
 from mpiparallel.launch.ckpt.answer import answer, several, table
-from mpiparallel.launch.progress import progress_bar
+from mpiparallel.launch.command_line.progress import progress_bar
 
 _SHOWN: Final = 50
 

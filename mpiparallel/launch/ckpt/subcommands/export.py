@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mpiparallel.checkpoint.export import export
+from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer, several
 from mpiparallel.launch.ckpt.arguments import wanted
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
-from mpiparallel.launch.progress import progress_bar
 
 
 def execute(arguments: argparse.Namespace) -> int:

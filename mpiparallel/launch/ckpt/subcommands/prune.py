@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from mpiparallel.checkpoint.pruning import Pruned, prune
+from mpiparallel.checkpoint.maintenance.pruning import Pruned, prune
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer, several
 from mpiparallel.launch.plan.report import amount

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.recovery import CheckpointRecovery, Rebuilt, recover
+from mpiparallel.checkpoint.maintenance.recovery import CheckpointRecovery, Rebuilt, recover
 from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
-from mpiparallel.launch.progress import progress_bar
 
 
 def execute(arguments: argparse.Namespace) -> int:

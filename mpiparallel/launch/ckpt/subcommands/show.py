@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mpiparallel.checkpoint.files.regular_file import check_folder
+from mpiparallel.checkpoint.maintenance.named_state import NamedState, open_named
+from mpiparallel.checkpoint.maintenance.shard_check import reason
+from mpiparallel.checkpoint.maintenance.verification import SliceHolders
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.checkpoint.named_state import NamedState, open_named
-from mpiparallel.checkpoint.regular_file import check_folder
 from mpiparallel.checkpoint.shard.reader import open_shard
-from mpiparallel.checkpoint.shard_check import reason
-from mpiparallel.checkpoint.verification import SliceHolders
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer, moment, several
 from mpiparallel.launch.ckpt.arguments import wanted

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.verification import Verification, verify
+from mpiparallel.checkpoint.maintenance.verification import Verification, verify
 from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
-from mpiparallel.launch.progress import progress_bar
 
 _SHOWN: Final = 50
 

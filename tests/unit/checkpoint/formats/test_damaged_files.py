@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.registry import open_file, write_file
 from mpiparallel.errors import CheckpointError
 from tests.conformance.mutated_bytes import mutations

@@ -8,7 +8,7 @@ import pytest
 from mpiparallel import load_checkpoint, nn, rank_list_for_transform, save_checkpoint, transform_checkpoint_by_rank
 from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file
 from mpiparallel.errors import CheckpointError
-from mpiparallel.train.distributed_checkpoint import load_distributed_checkpoint
+from mpiparallel.train.parameter_files.distributed_checkpoint import load_distributed_checkpoint
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats import mindspore_checkpoint, mindspore_message
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 from tests.unit.train.mindspore_checkpoint import checkpoint_message, read_checkpoint
 
 GENUINE = Path(__file__).parents[3] / "fixtures" / "mindspore" / "e2e_8to4"

@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats import zip_directory
 from mpiparallel.checkpoint.formats.numpy_archive import open_numpy_archive, write_numpy_archive
 from mpiparallel.errors import CheckpointError

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mpiparallel.checkpoint import durable_file
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files import durable_file
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.registry import FORMATS, format_of, open_file, write_file
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 # What all formats have: MindSpore loads no complex numbers.
 DTYPES = ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8"]

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 KINDS = {
     "BOOL": "bool",

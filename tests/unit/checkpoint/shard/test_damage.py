@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from mpiparallel.checkpoint.array_file import read_array
+from mpiparallel.checkpoint.files.array_file import read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.errors import CheckpointError
 from tests.conformance import patience

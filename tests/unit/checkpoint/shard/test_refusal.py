@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 from tests.conformance import patience
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
 from mpiparallel.errors import CheckpointError
-from mpiparallel.tensor_spec import TensorSpec
 
 DTYPES = [np.dtype(char) for char in "?bhilqBHILQefdFD"]
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(str.isprintable)

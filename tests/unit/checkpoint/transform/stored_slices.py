@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.registry import open_file, write_file
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord

@@ -15,13 +15,13 @@ from mpiparallel import ops
 from mpiparallel.backend.nvrtc import Nvrtc
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.cuda import elements, kernel
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, call, operand, reduce, widened
 from mpiparallel.graph.expression.universal_functions import UNIVERSAL_FUNCTIONS
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.ops.elementwise import ROWS
 from mpiparallel.testing.case_strategies import run_case
 from tests.conformance.cuda_emulator.emulator import (

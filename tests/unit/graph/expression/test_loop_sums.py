@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import loop_kernel
-from mpiparallel.graph.program import Program
-from mpiparallel.graph.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P

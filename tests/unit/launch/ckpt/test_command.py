@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mpiparallel.launch import progress
 from mpiparallel.launch.ckpt.command import SUBCOMMANDS
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.command_line import progress
 from tests.conformance import patience
 
 Run = Callable[..., tuple[int, str, str]]

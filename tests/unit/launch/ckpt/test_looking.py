@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.array_file import infos_of
+from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.registry import write_file
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

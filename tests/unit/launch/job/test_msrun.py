@@ -7,9 +7,9 @@ import pytest
 
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch import run
+from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.launch.job import msrun
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.parser import Parser
 
 # As MindSpore's documentation of msrun lists them.
 MSRUN = [

@@ -12,7 +12,7 @@ from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.context import set_auto_parallel_context
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
-from mpiparallel.ops.gradient import value_and_grad
+from mpiparallel.ops.gradients.gradient import value_and_grad
 from tests.unit.nn.transformer.sample_network import Translator, sample_batch, set_values
 
 SHARDED_OPTIMIZER = {

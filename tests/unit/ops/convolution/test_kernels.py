@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from mpiparallel.graph.runtime import Runtime
-from mpiparallel.ops.convolution import kernels
-from mpiparallel.ops.convolution.by_columns import ColumnConvolution
-from mpiparallel.ops.convolution.compiled import CompiledConvolution, CompiledLoops
-from mpiparallel.ops.convolution.single_window import SingleWindow
-from mpiparallel.ops.window import Window, WindowsOfImage
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.ops.images.convolution import kernels
+from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
+from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.images.convolution.single_window import SingleWindow
+from mpiparallel.ops.images.window import Window, WindowsOfImage
 
 Array = Any
 

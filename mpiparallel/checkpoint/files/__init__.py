@@ -1,0 +1,1 @@
+"""Files of arrays, written safely, and the folders that they are in."""

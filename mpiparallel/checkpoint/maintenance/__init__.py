@@ -1,0 +1,1 @@
+"""What is done with checkpoints that are there: verified, made whole, compared, converted, exported, pruned."""

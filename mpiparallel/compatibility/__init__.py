@@ -1,0 +1,1 @@
+"""What MindSpore has and is not here, or is elsewhere, or changes nothing."""

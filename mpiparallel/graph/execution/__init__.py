@@ -1,0 +1,1 @@
+"""Graphs bound to memory and run."""

@@ -1,0 +1,148 @@
+"""A graph bound to memory: a flat list of kernels, run once a step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.graph.operator import Kernel
+
+
+@dataclass
+class Profile:
+    """Seconds spent in kernels, by operator and by kind (``gemm``, ``kernel``, ``communication``), and in all."""
+
+    steps: int = 0
+    total: float = 0.0
+    operators: dict[str, float] = field(default_factory=dict)
+    kinds: dict[str, float] = field(default_factory=dict)
+
+
+class _Stretch:
+    """Steps that run only while all flags are other than 0; each flag is read only where those before it hold."""
+
+    def __init__(self, flags: list[Array], steps: list[tuple[Node, Kernel]]) -> None:
+        self._flags = flags
+        self.steps = steps
+        self.kernels = [kernel for _, kernel in steps]
+
+    def runs(self) -> bool:
+        """Return whether the steps run now."""
+        return all(bool(flag) for flag in self._flags)
+
+
+class Program:
+    """One rank's graph of local shapes, with every buffer allocated and every kernel bound.
+
+    Parameters are read and updated where they are. Running it with arrays for the inputs returns the outputs, in
+    memory that the next run overwrites.
+    """
+
+    def __init__(self, graph: Graph, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._graph = graph
+        self._plan = plan_buffers(graph)
+        self._arena = runtime.backend.empty(max(self._plan.byte_count, 1))
+        self._arrays: dict[Value, Array] = {}
+        for value in graph.inputs:
+            self._arrays[value] = self._new(value)
+        for value in graph.parameters.values():
+            if value.parameter is not None:
+                self._arrays[value] = value.parameter.array
+        self._steps: list[tuple[Node, Kernel]] = []
+        for node in graph.nodes:
+            self._bind(node)
+        self._stretches = [_Stretch(flags, steps) for flags, steps in self._by_guards()]
+        self._outputs = [self._array(value) for value in graph.outputs]
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of memory for what the nodes compute."""
+        return self._plan.byte_count
+
+    def _new(self, value: Value) -> Array:
+        memory = self._runtime.backend.empty(value.spec.byte_count)
+        return memory.view(value.spec.dtype).reshape(value.spec.shape)
+
+    def _array(self, value: Value) -> Array:
+        if value not in self._arrays:
+            if value.constant is not None:
+                self._arrays[value] = self._runtime.backend.from_host(value.constant)
+            else:
+                start = self._plan.offsets[value]
+                memory = self._arena[start : start + value.spec.byte_count]
+                self._arrays[value] = memory.view(value.spec.dtype).reshape(value.spec.shape)
+        return self._arrays[value]
+
+    def _bind(self, node: Node) -> None:
+        inputs = [self._array(value) for value in node.inputs]
+        if node in self._plan.views:
+            self._arrays[node.outputs[0]] = node.operator.view(inputs[0])
+            return
+        outputs = [self._array(value) for value in node.outputs]
+        if node.operator.is_view and not node.operator.needs_order:
+            copied = partial(self._runtime.array_module.copyto, outputs[0], node.operator.view(inputs[0]))
+            self._steps.append((node, copied))
+            return
+        self._runtime.label = node.operator.scope or node.name
+        self._steps.append((node, node.operator.kernel(self._runtime, inputs, outputs)))
+
+    def _by_guards(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]]]]:
+        """Yield the steps in order, in stretches of equal guards."""
+        for guards, steps in groupby(self._steps, lambda step: step[0].notes.guards):
+            yield [self._array(flag) for flag in guards], list(steps)
+
+    def _feed(self, inputs: Sequence[np.ndarray[Any, Any]]) -> None:
+        if len(inputs) != len(self._graph.inputs):
+            raise ShapeError(f"the network takes {len(self._graph.inputs)} inputs and was given {len(inputs)}")
+        for value, array in zip(self._graph.inputs, inputs, strict=True):
+            if tuple(array.shape) != value.spec.shape:
+                raise ShapeError(
+                    f"input {value.name!r} has shape {array.shape}; the network was compiled for {value.spec.shape}"
+                )
+            self._runtime.backend.copy_from_host(array, self._arrays[value])
+
+    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Array]:
+        """Run once and return the outputs."""
+        self._feed(inputs)
+        for stretch in self._stretches:
+            if stretch.runs():
+                for kernel in stretch.kernels:
+                    kernel()
+        return self._outputs
+
+    def run_profiled(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile) -> list[Array]:
+        """Run once, adding to ``profile`` what each kernel took.
+
+        The difference to ``total`` is Python between kernels.
+        """
+        clock = time.perf_counter
+        synchronize = self._runtime.backend.synchronize
+        begin = clock()
+        self._feed(inputs)
+        spent = []
+        for stretch in self._stretches:
+            if stretch.runs():
+                for node, kernel in stretch.steps:
+                    start = clock()
+                    kernel()
+                    synchronize()
+                    spent.append((node, clock() - start))
+        profile.total += clock() - begin
+        profile.steps += 1
+        for node, seconds in spent:
+            name, kind = node.operator.name, node.operator.kind
+            profile.operators[name] = profile.operators.get(name, 0.0) + seconds
+            profile.kinds[kind] = profile.kinds.get(kind, 0.0) + seconds
+        return self._outputs

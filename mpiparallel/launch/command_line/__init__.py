@@ -1,0 +1,1 @@
+"""What all commands share: parsers, checked arguments, progress, files that the user named."""

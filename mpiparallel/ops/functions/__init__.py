@@ -1,0 +1,1 @@
+"""MindSpore's functions of tensors, by what they do."""

@@ -1,0 +1,1 @@
+"""Gradients of functions, and functions of nested tuples."""

@@ -1,0 +1,1 @@
+"""Operators on images: convolution, pooling, padding, and the windows that they share."""

@@ -1,0 +1,97 @@
+"""The kernels of a convolution and of its gradients: which of several ways each is computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpiparallel.backend.blas_threads import blas_threads
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.operator import Kernel
+from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
+from mpiparallel.ops.images.convolution.columns import run_all
+from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.images.convolution.single_window import SingleWindow
+from mpiparallel.ops.images.window import WindowsOfImage
+
+_FEW_LINES = 4
+"""With fewer channels on the side of the weights, most of a tile of registers is empty, and columns are faster."""
+_SLOT = 20
+"""Scratch memory from here on holds copies of arrays whose order or dtype does not fit."""
+
+
+class ConvolutionAlgorithm(Protocol):
+    """An algorithm for a convolution and its gradients on arrays in C order, all of one dtype."""
+
+    def forward(self, x: Array, weight: Array, y: Array) -> Kernel:
+        """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
+
+    def input_gradient(self, dy: Array, weight: Array, dx: Array) -> Kernel:
+        """Return what sets ``dx`` to the gradient with respect to images of its shape."""
+
+    def weight_gradient(self, dy: Array, x: Array, dw: Array) -> Kernel:
+        """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
+
+
+def forward(runtime: Runtime, windows: WindowsOfImage, group: int, x: Array, weight: Array, y: Array) -> Kernel:
+    """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
+    bind = choose_algorithm(runtime, windows, group, y.dtype, len(weight) // group).forward
+    return _on_plain_arrays(runtime, (x, weight), y, bind)
+
+
+def input_gradient(
+    runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, weight: Array, dx: Array
+) -> Kernel:
+    """Return what sets ``dx`` to the gradient with respect to images of its shape."""
+    lines = weight.shape[1] if group == 1 else _FEW_LINES
+    bind = choose_algorithm(runtime, windows, group, dx.dtype, lines).input_gradient
+    return _on_plain_arrays(runtime, (dy, weight), dx, bind)
+
+
+def weight_gradient(runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, x: Array, dw: Array) -> Kernel:
+    """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
+    bind = choose_algorithm(runtime, windows, group, dw.dtype, len(dw) // group).weight_gradient
+    return _on_plain_arrays(runtime, (dy, x), dw, bind)
+
+
+def choose_algorithm(
+    runtime: Runtime, windows: WindowsOfImage, group: int, dtype: Any, lines: int
+) -> ConvolutionAlgorithm:
+    """Return the fastest way; ``lines`` are the channels of a group on the side of the weights."""
+    if windows.output == (1, 1) and group == 1:
+        return SingleWindow(runtime, windows)
+    # Compiled loops run on one thread: where BLAS has more, columns are faster.
+    compiled = runtime.backend.name == "cpu" and lines >= _FEW_LINES and blas_threads() == 1
+    loops = CompiledLoops.find(_computed(runtime, dtype)) if compiled else None
+    if loops is not None:
+        return CompiledConvolution(runtime, loops, windows, group)
+    return ColumnConvolution(runtime, windows, group)
+
+
+def _computed(runtime: Runtime, dtype: Any) -> np.dtype[Any]:
+    """Return the dtype in which sums are added up; an accelerator does that itself."""
+    return np.promote_types(dtype, np.float32) if runtime.backend.name == "cpu" else np.dtype(dtype)
+
+
+def _on_plain_arrays(runtime: Runtime, inputs: Sequence[Array], output: Array, bind: Callable[..., Kernel]) -> Kernel:
+    """Return the kernel on arrays in C order, of the dtype in which sums are added up: copies where these are not.
+
+    Compiled loops take what cannot be written for another kind of array, so that is copied too.
+    """
+    if any(array.size == 0 for array in (*inputs, output)):
+        return partial(output.fill, 0)
+    dtype, copy = _computed(runtime, output.dtype), runtime.array_module.copyto
+    before: list[Kernel] = []
+    arrays = []
+    for slot, array in enumerate((*inputs, output), _SLOT):
+        fits = array.dtype == dtype and array.flags.c_contiguous and getattr(array.flags, "writeable", True)
+        arrays.append(array if fits else runtime.scratch(tuple(array.shape), dtype, slot))
+        if not fits and array is not output:
+            before.append(partial(copy, arrays[-1], array))
+    kernel = bind(*arrays)
+    after = [] if arrays[-1] is output else [partial(copy, output, arrays[-1], casting="same_kind")]
+    return partial(run_all, [*before, kernel, *after]) if before or after else kernel

@@ -1,0 +1,58 @@
+"""What operators share that pick by index along a dim that may be cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import Part
+from mpiparallel.errors import ShapeError
+from mpiparallel.graph.input_checks import normal_axis
+from mpiparallel.graph.operator import Operator
+
+
+class Indexing(Operator):
+    """An operator that picks along dim ``axis`` of a table, of which each rank may hold a part.
+
+    ``first`` is the global index of the first row held here, ``extent`` the number of rows in all. With
+    ``manual_split`` the table is cut into so many rows each, and the last dim of the indices with it: each part of it
+    has indices of its own rows only.
+    """
+
+    axis: int = 0
+    first: int = 0
+    extent: int = 0
+    manual_split: tuple[int, ...] = ()
+
+    def holding(self, table: Part) -> Any:
+        """Return the operator for the rank that holds this part of the table."""
+        axis = normal_axis(self.axis, len(table.global_shape))
+        return self.configured(axis=axis, first=table.box.start[axis], extent=table.global_shape[axis])
+
+    def sizes(self, table: tuple[str | None, ...], *places: int) -> dict[tuple[int, str], tuple[int, ...]]:
+        """Return how long the parts of the table's rows are, for an equation where it has these places."""
+        return {(place, str(table[self.axis])): self.manual_split for place in places if self.manual_split}
+
+    def check(self, indices: Array) -> None:
+        """Raise ShapeError when an index is out of range of the whole table."""
+        if indices.size == 0:
+            return
+        for value in (int(indices.min()), int(indices.max())):
+            if not 0 <= value < self.extent:
+                raise ShapeError(
+                    f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "
+                    f"{self.axis}; give indices of 0 to {self.extent - 1}"
+                )
+
+    def held(self, xp: Any, indices: Array, rows: int) -> tuple[Array, Array]:
+        """Return the indices counted from the first of the ``rows`` held here, and which of them are held."""
+        local = indices.astype(np.int64) - self.first
+        found = xp.logical_and(local >= 0, local < rows)
+        if self.manual_split and not found.all():
+            raise ShapeError(
+                f"{self.scope or self.name}: index {int(indices[~found].reshape(-1)[0])} is in a part of the last dim "
+                f"to which manual_split gives rows {self.first} to {self.first + rows - 1}; give it indices of these"
+            )
+        return local, found

@@ -1,0 +1,85 @@
+"""One-hot encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import Part, TensorSpec
+from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
+from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.registry import register
+from mpiparallel.graph.tensor import Tensor
+
+Tensors = Sequence[Tensor]
+
+
+@register
+class OneHot(Operator):
+    """``on_value`` at each index along a new dim ``axis`` of ``depth`` elements, ``off_value`` elsewhere.
+
+    An index outside of 0 to ``depth - 1`` gives ``off_value`` everywhere. A strategy cuts the output and two scalars:
+    ((n, depth), (), ()). There is no gradient.
+
+    Parameters
+    ----------
+    axis : int
+        The place of the new dim, -1 for the last.
+
+    Examples
+    --------
+    >>> OneHot()(np.array([2, 0]), 3, 1.0, 0.0).asnumpy()
+    array([[0., 0., 1.],
+           [1., 0., 0.]], dtype=float32)
+    """
+
+    depth: int = 0
+    first: int = 0
+    """The class that the first element along ``axis`` stands for: not 0 where a rank holds later ones."""
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis = axis
+
+    def __call__(self, indices: Any, depth: Any, on_value: Any = 1.0, off_value: Any = 0.0) -> Any:
+        on, off = (value if isinstance(value, Tensor) else Tensor(value) for value in (on_value, off_value))
+        return Operator.__call__(self.configured(depth=int(depth)), indices, on, off)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        indices, on_value, off_value = inputs
+        check_integer(indices=indices)
+        check_shape((), on_value=on_value, off_value=off_value)
+        axis = normal_axis(self.axis, len(indices.shape) + 1)
+        return (TensorSpec((*indices.shape[:axis], self.depth, *indices.shape[axis:]), on_value.dtype),)
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        rank = len(inputs[0].shape)
+        axis = normal_axis(self.axis, rank + 1)
+        indices = tuple(f"d{dim}" for dim in range(rank))
+        output: Labels = (*indices[:axis], "depth", *indices[axis:])
+        batch = indices[0] if indices else "depth"
+        return Equation((indices, (), ()), (output,), batch=batch, strategy_inputs=(output, (), ()), order=indices)
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> OneHot:
+        axis = normal_axis(self.axis, len(outputs[0].shape))
+        return self.configured(depth=outputs[0].shape[axis], first=outputs[0].box.start[axis])
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        xp, (indices, on_value, off_value) = runtime.array_module, inputs
+        target = xp.moveaxis(outputs[0], self.axis, -1)[None]
+
+        def run() -> None:
+            target[...] = off_value
+            local = indices[None].astype(np.int64) - self.first
+            places = xp.logical_and(local >= 0, local < self.depth).nonzero()
+            ones = (*places, local[places])
+            target[ones] = on_value
+
+        return run
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        return None, None, None

@@ -1,0 +1,1 @@
+"""Operators of losses: softmax and cross entropies, each in one pass."""

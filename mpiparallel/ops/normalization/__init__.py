@@ -1,0 +1,1 @@
+"""Operators that normalise: by batch and by layer."""

@@ -1,0 +1,1 @@
+"""Dropout, and the place of its draws."""

@@ -1,0 +1,1 @@
+"""Operators that sum and compare: over dims, along rows, over tensors."""

@@ -1,0 +1,1 @@
+"""Operators that move or repeat elements, and tensors of constants."""

@@ -1,0 +1,1 @@
+"""Operators that overwrite variables: assignment, and the updates of optimizers."""

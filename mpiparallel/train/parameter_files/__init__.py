@@ -1,0 +1,1 @@
+"""Parameters in files of their own: saved, loaded into networks that may be cut, exported."""

@@ -1,0 +1,1 @@
+"""Strategy files of trainings: written, read, and told as layouts."""
