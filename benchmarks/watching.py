@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 from training_step.workloads import WORKLOADS
 
 from mpiparallel import context
+from mpiparallel.cluster.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.watchdog import Watchdog
 from mpiparallel.communication import init, world
-from mpiparallel.communication.flight.recorder import FlightRecorder
-from mpiparallel.communication.flight.watchdog import Watchdog
 from mpiparallel.communication.mpi.collective_monitor import CollectiveCall, CollectiveMonitor
 from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.train import Model

@@ -18,7 +18,6 @@ from mpiparallel.compatibility.mindspore_paths import install
 from mpiparallel.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:
-    from mpiparallel import boost as boost
     from mpiparallel import communication as communication
     from mpiparallel import context as context
     from mpiparallel import dataset as dataset
@@ -99,6 +98,7 @@ if TYPE_CHECKING:
     from mpiparallel.graph.tensor import Tensor as Tensor
     from mpiparallel.nn.cell import ParameterTuple as ParameterTuple
     from mpiparallel.nn.initializer import initializer as initializer
+    from mpiparallel.nn.wrap import gradient_accumulation as boost
     from mpiparallel.ops.functional import from_numpy as from_numpy
     from mpiparallel.ops.functional import is_tensor as is_tensor
     from mpiparallel.ops.functional import tensor as tensor
@@ -201,23 +201,23 @@ _PLACES = {
     "build_train_network": "train.amp",
     "from_numpy": "ops.functional",
     "connect_network_with_dataset": "train.dataset_helper",
-    "export": "train.export",
+    "export": "train.parameter_files.export",
     "get_auto_parallel_context": "context",
     "get_context": "context",
     "get_ps_context": "context",
-    "get_rng_state": "ops.random_state",
+    "get_rng_state": "ops.randomness.random_state",
     "get_seed": "context",
-    "grad": "ops.gradient",
+    "grad": "ops.gradients.gradient",
     "initial_seed": "context",
     "initializer": "nn.initializer",
     "is_tensor": "ops.functional",
     "jit": "ops.just_in_time",
     "load_checkpoint": "train.serialization",
-    "load_distributed_checkpoint": "train.distributed_checkpoint",
+    "load_distributed_checkpoint": "train.parameter_files.distributed_checkpoint",
     "load_param_into_net": "train.serialization",
     "manual_seed": "context",
     "merge_pipeline_strategys": "checkpoint.strategy.merged",
-    "merge_sliced_parameter": "train.distributed_checkpoint",
+    "merge_sliced_parameter": "train.parameter_files.distributed_checkpoint",
     "ms_function": "ops.just_in_time",
     "rank_list_for_transform": "checkpoint.transform.rank_list",
     "reset_auto_parallel_context": "context",
@@ -229,12 +229,12 @@ _PLACES = {
     "set_context": "context",
     "set_device": "context",
     "set_ps_context": "context",
-    "set_rng_state": "ops.random_state",
+    "set_rng_state": "ops.randomness.random_state",
     "set_seed": "context",
     "tensor": "ops.functional",
     "transform_checkpoint_by_rank": "checkpoint.transform.checkpoints",
     "transform_checkpoints": "checkpoint.transform.checkpoints",
-    "value_and_grad": "ops.gradient",
+    "value_and_grad": "ops.gradients.gradient",
 }
 
 __all__ = [

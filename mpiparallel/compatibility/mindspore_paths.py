@@ -21,6 +21,7 @@ from mpiparallel.compatibility.absent_names import getattr_of
 
 _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "_c_expression": (("train.private_names",), ""),
+    "boost": (("nn.wrap.gradient_accumulation",), ""),
     "common.api": (("ops.just_in_time",), ""),
     "common.seed": (("context",), ""),
     "dataset.engine": (
@@ -28,7 +29,7 @@ _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "datasets datasets_standard_format datasets_user_defined datasets_vision samplers",
     ),
     "nn.layer": (("nn",), "activation basic container conv dense embedding math normalization padding pooling"),
-    "nn.loss": (("nn.loss", "nn"), "loss"),
+    "nn.loss": (("nn.losses.loss", "nn"), "loss"),
     "nn.optim": (("nn.optimizer", "nn"), "adam momentum optimizer sgd"),
     "nn.wrap": (("nn.wrap", "nn"), "cell_wrapper grad_reducer"),
     "ops.function": (
@@ -36,7 +37,7 @@ _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "array_func clip_func grad linalg_func math_func nn_func other_func parameter_func random_func",
     ),
     "ops.operations": (
-        ("ops.operations", "ops.virtual_dataset"),
+        ("ops.operations", "ops.primitive_names"),
         "array_ops comm_ops control_ops debug_ops inner_ops math_ops nn_ops other_ops random_ops",
     ),
     "ops.primitive": (("ops.primitive_names",), ""),

@@ -8,8 +8,7 @@ part, the whole is wanted of it: the AllReduce follows from the layouts.
 from __future__ import annotations
 
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.compile.operands import operands_of
-from mpiparallel.compile.policy import Policy
+from mpiparallel.compile.policy import Policy, operands_of
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout

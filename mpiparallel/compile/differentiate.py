@@ -7,8 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from mpiparallel.compile.overwritten import Overwritten
-from mpiparallel.compile.recomputation import Recomputation
+from mpiparallel.compile.recomputation import Overwritten, Recomputation
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Node, Notes, Value
 from mpiparallel.graph.own_operators import Add

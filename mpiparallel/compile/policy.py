@@ -10,7 +10,7 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.placement import Operands, OperatorPlacement, ShardingRule
 
 
 class Policy(ABC):
@@ -48,3 +48,9 @@ class Policy(ABC):
     @abstractmethod
     def end(self) -> None:
         """Lay out the outputs, once all nodes are placed."""
+
+
+def operands_of(node: Node) -> Operands:
+    """Return the name, the rule and the global shapes of a node."""
+    inputs = tuple(value.spec.shape for value in node.inputs)
+    return Operands(node.name, ShardingRule(node.equation, inputs, tuple(value.spec.shape for value in node.outputs)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from mpiparallel.compile.operands import operands_of
-from mpiparallel.compile.policy import Policy
+from mpiparallel.compile.policy import Policy, operands_of
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout

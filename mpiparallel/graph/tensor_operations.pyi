@@ -1,4 +1,4 @@
-"""Written by `make stubs`; edit ops/tensor_*.py, or the tables."""
+"""Written by `make stubs`; edit ops/tensor_methods, or the tables."""
 
 import builtins
 from collections.abc import Iterator, Sequence

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.exit_codes import HUNG
-from mpiparallel.communication.flight.diagnosis import diagnose
-from mpiparallel.communication.flight.recorder import spans
-from mpiparallel.communication.flight.recording import RecordedCall, Recording
+from mpiparallel.cluster.flight.diagnosis import diagnose
+from mpiparallel.cluster.flight.recorder import spans
+from mpiparallel.cluster.flight.recording import RecordedCall, Recording
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.command_line.argument_types import file_path
 from mpiparallel.launch.job.printable import printable

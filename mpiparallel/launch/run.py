@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.exit_codes import COMPLETED, REQUEUE
 from mpiparallel.cluster.fault_plan import FaultPlan
+from mpiparallel.cluster.flight.watchdog import watchdog_seconds
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.job_start import JOB_VARIABLE
 from mpiparallel.cluster.preemption_signal import preemption_signals
 from mpiparallel.cluster.processor import read_core_type
 from mpiparallel.cluster.rank_table import RankTable
-from mpiparallel.communication.flight.watchdog import watchdog_seconds
 from mpiparallel.errors import LaunchError, RankTableError
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count, seconds
 from mpiparallel.launch.job import msrun

@@ -11,7 +11,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.initializer import initializer
-from mpiparallel.ops.functions import activations as functions
+from mpiparallel.ops.functions import activations
 
 
 class Identity(Cell):
@@ -56,7 +56,7 @@ class LeakyReLU(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.leaky_relu(x, self.alpha)
+        return activations.leaky_relu(x, self.alpha)
 
 
 class PReLU(Cell):
@@ -83,7 +83,7 @@ class PReLU(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.prelu(x, self.w)
+        return activations.prelu(x, self.w)
 
 
 class ELU(Cell):
@@ -140,7 +140,7 @@ class ReLU6(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.relu6(x)
+        return activations.relu6(x)
 
 
 class SiLU(Cell):
@@ -192,7 +192,7 @@ class LogSigmoid(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """Return a tensor of the shape of ``x``."""
-        return functions.logsigmoid(x)
+        return activations.logsigmoid(x)
 
 
 class Softsign(Cell):

@@ -16,8 +16,8 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.compile.bind import bind
 from mpiparallel.compile.differentiate import differentiate
-from mpiparallel.compile.operands import operands_of
 from mpiparallel.compile.place import place
+from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.execution.random_stream import drawing_at

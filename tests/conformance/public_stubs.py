@@ -28,8 +28,9 @@ def stubs() -> dict[Path, str]:
     doors = (("__init__.py", mpiparallel.ops), ("operations.py", operations), ("functional.py", functional))
     return {
         **{PACKAGE / "ops" / f"{file}i": HEAD.format(f"ops/{file}") + door_text(one) for file, one in doors},
-        PACKAGE / "ops" / "elementwise.pyi": HEAD.format("the tables of functions") + elementwise_text(),
-        PACKAGE / "graph" / "tensor_operations.pyi": HEAD.format("ops/tensor_*.py, or the tables") + operations_text(),
+        PACKAGE / "ops" / "elementwise" / "__init__.pyi": HEAD.format("the tables of functions") + elementwise_text(),
+        PACKAGE / "graph" / "tensor_operations.pyi": HEAD.format("ops/tensor_methods, or the tables")
+        + operations_text(),
     }
 
 

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from mpiparallel.communication.flight.process_state import state_of
+from mpiparallel.cluster.flight.process_state import state_of
 from tests.conformance.mpi_launcher import environment, launcher
 from tests.conformance.patience import Patience
 

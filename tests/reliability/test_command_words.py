@@ -21,8 +21,8 @@ from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
-from mpiparallel.communication.flight import format as layout
-from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight import format as layout
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.launch import cli, run
 from mpiparallel.launch.demo import command as demo
 from mpiparallel.launch.doctor import consultation

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mpiparallel.cluster.exit_codes import FAILED, HUNG, SIGNALLED
-from mpiparallel.communication.flight.recorder import spans
+from mpiparallel.cluster.flight.recorder import spans
 from tests.conformance import patience
 from tests.conformance.mpi_launcher import interpreters, library
 from tests.reliability import failing_ranks, mismatched_ranks

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from mpiparallel.cluster.flight.process_state import birth_of, state_of
+from mpiparallel.cluster.flight.recorder import process_space
 from mpiparallel.cluster.job_start import JobStart
-from mpiparallel.communication.flight.process_state import birth_of, state_of
-from mpiparallel.communication.flight.recorder import process_space
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MOST = 1 << 62

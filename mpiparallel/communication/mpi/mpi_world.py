@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.communication.fault_injection.schedule import FaultSchedule
-from mpiparallel.communication.flight.recorder import FlightRecorder
 from mpiparallel.communication.mpi.library import MPI
 from mpiparallel.communication.mpi.step_check import StepCheck
 from mpiparallel.communication.mpi.waiting import RequestWait, wait_napping, wait_spinning

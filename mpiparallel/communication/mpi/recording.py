@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.flight.recorder import FILE_VARIABLE, FlightRecorder
 from mpiparallel.communication.fault_injection.schedule import FaultSchedule
-from mpiparallel.communication.flight.recorder import FILE_VARIABLE, FlightRecorder
 from mpiparallel.communication.joining import joined
 from mpiparallel.errors import ConfigurationError
 

@@ -6,10 +6,10 @@ import os
 import sys
 
 from mpiparallel.cluster.exit_codes import HUNG
+from mpiparallel.cluster.flight.diagnosis import Diagnosis
+from mpiparallel.cluster.flight.recorder import FILE_VARIABLE
+from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.communication.abort_hook import let_last_words_through
-from mpiparallel.communication.flight.diagnosis import Diagnosis
-from mpiparallel.communication.flight.recorder import FILE_VARIABLE
-from mpiparallel.communication.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.communication.mpi.recording import process_recorder
 
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping
 
 from mpiparallel.cluster.fault_plan import FaultPlan
+from mpiparallel.cluster.flight.watchdog import SECONDS_VARIABLE, watchdog_seconds
 from mpiparallel.cluster.preemption_signal import VARIABLE as PREEMPTION_VARIABLE
 from mpiparallel.cluster.preemption_signal import preemption_signals
-from mpiparallel.communication.flight.watchdog import SECONDS_VARIABLE, watchdog_seconds
 
 CHAOS_VARIABLE = "MPIPARALLEL_CHAOS"
 

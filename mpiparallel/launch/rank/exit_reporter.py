@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
-from mpiparallel.communication.flight import format as flight_format
-from mpiparallel.communication.flight.recorder import FlightRecorder
-from mpiparallel.communication.flight.watchdog import Watchdog
+from mpiparallel.cluster.flight import format as flight_format
+from mpiparallel.cluster.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.watchdog import Watchdog
 from mpiparallel.launch.control import message
 from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.job.lost_output import LostOutput, lost_in_words

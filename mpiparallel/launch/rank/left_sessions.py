@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from mpiparallel.communication.flight.process_state import state_of
+from mpiparallel.cluster.flight.process_state import state_of
 
 # The folders of mpirun and of the daemons that it starts on other hosts.
 _SESSION = re.compile(r"(?:ompi|prted?)\.(\d+)")

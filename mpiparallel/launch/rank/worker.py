@@ -21,13 +21,13 @@ from typing import NoReturn
 
 from mpiparallel.cluster.environment import Environment
 from mpiparallel.cluster.exit_codes import FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED
+from mpiparallel.cluster.flight import format as flight_format
+from mpiparallel.cluster.flight.diagnosis import Diagnosis
+from mpiparallel.cluster.flight.recorder import FILE_VARIABLE, FlightRecorder
+from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
-from mpiparallel.communication.flight import format as flight_format
-from mpiparallel.communication.flight.diagnosis import Diagnosis
-from mpiparallel.communication.flight.recorder import FILE_VARIABLE, FlightRecorder
-from mpiparallel.communication.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.errors import LaunchError, MpiParallelError
 from mpiparallel.launch.control import message
 from mpiparallel.launch.control.address import VARIABLE, ControlAddress

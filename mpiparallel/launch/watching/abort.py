@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
-from mpiparallel.communication.flight.recording import Recording
+from mpiparallel.cluster.flight.recording import Recording
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
 from mpiparallel.launch.watching.rank_outcome import RankOutcome

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpiparallel.communication.flight.diagnosis import diagnose
-from mpiparallel.communication.flight.process_state import process_state
-from mpiparallel.communication.flight.recording import Recording
+from mpiparallel.cluster.flight.diagnosis import diagnose
+from mpiparallel.cluster.flight.process_state import process_state
+from mpiparallel.cluster.flight.recording import Recording
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.rank_folder import RankFolder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 
-from mpiparallel.communication.flight.process_state import state_of
-from mpiparallel.communication.flight.recorder import spans
+from mpiparallel.cluster.flight.process_state import state_of
+from mpiparallel.cluster.flight.recorder import spans
 from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 
 # MPI may end slowly where there are many ranks; without a watchdog nothing else bounds it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field
 
-from mpiparallel.communication.flight.watchdog import SECONDS
+from mpiparallel.cluster.flight.watchdog import SECONDS
 from mpiparallel.launch.job.output_selection import OutputSelection
 
 START_SECONDS = 120.0

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mpiparallel.checkpoint.files.durable_file import write_durably
-from mpiparallel.communication.flight.recorder import spans
+from mpiparallel.cluster.flight.recorder import spans
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.control.address import VARIABLE
 from mpiparallel.launch.control.control_server import ControlServer

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
 
-from mpiparallel.communication.flight.process_state import state_of
+from mpiparallel.cluster.flight.process_state import state_of
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 from mpiparallel.launch.job.console import Console

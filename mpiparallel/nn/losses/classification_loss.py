@@ -6,7 +6,7 @@ from typing import Any
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.losses.loss import LossBase
-from mpiparallel.ops.functions import losses as functions
+from mpiparallel.ops.functions import losses
 
 
 class NLLLoss(LossBase):
@@ -38,7 +38,7 @@ class NLLLoss(LossBase):
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the rows."""
-        return functions.nll_loss(logits, labels, self.weight, self.ignore_index, self.reduction)
+        return losses.nll_loss(logits, labels, self.weight, self.ignore_index, self.reduction)
 
 
 class CrossEntropyLoss(LossBase):
@@ -66,7 +66,7 @@ class CrossEntropyLoss(LossBase):
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the rows."""
         given = (self.weight, self.ignore_index, self.reduction, self.label_smoothing)
-        return functions.cross_entropy(logits, labels, *given)
+        return losses.cross_entropy(logits, labels, *given)
 
 
 class BCELoss(LossBase):
@@ -91,7 +91,7 @@ class BCELoss(LossBase):
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the elements."""
-        return functions.binary_cross_entropy(logits, labels, self.weight, self.reduction)
+        return losses.binary_cross_entropy(logits, labels, self.weight, self.reduction)
 
 
 class KLDivLoss(LossBase):
@@ -114,4 +114,4 @@ class KLDivLoss(LossBase):
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the elements."""
-        return functions.kl_div(logits, labels, self.reduction)
+        return losses.kl_div(logits, labels, self.reduction)

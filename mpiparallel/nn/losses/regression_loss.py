@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.losses.loss import L1Loss, LossBase
-from mpiparallel.ops.functions import regression_losses as functions
+from mpiparallel.ops.functions import regression_losses
 
 
 class MAELoss(L1Loss):
@@ -36,7 +36,7 @@ class RMSELoss(LossBase):
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar."""
-        return functions.mse_loss(logits, labels).sqrt()
+        return regression_losses.mse_loss(logits, labels).sqrt()
 
 
 class SmoothL1Loss(LossBase):
@@ -61,7 +61,7 @@ class SmoothL1Loss(LossBase):
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the elements."""
-        return functions.smooth_l1_loss(logits, labels, self.beta, self.reduction)
+        return regression_losses.smooth_l1_loss(logits, labels, self.beta, self.reduction)
 
 
 class HuberLoss(LossBase):
@@ -86,4 +86,4 @@ class HuberLoss(LossBase):
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return a scalar, or the losses of the elements."""
-        return functions.huber_loss(logits, labels, self.reduction, self.delta)
+        return regression_losses.huber_loss(logits, labels, self.reduction, self.delta)

@@ -11,7 +11,7 @@ from mpiparallel.errors import ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
 from mpiparallel.ops.application import applied, as_tensor
-from mpiparallel.ops.loss_reduction import reduced_loss
+from mpiparallel.ops.functions.loss_reduction import reduced_loss
 
 
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:

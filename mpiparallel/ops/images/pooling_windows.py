@@ -8,10 +8,10 @@ from functools import partial
 from math import prod
 from typing import ClassVar, TypeVar
 
-from mpiparallel.backend.blocks import block_size, row_blocks
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.blocks import block_size, row_blocks
 from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiparallel.backend.blocks import Blockwise
+from mpiparallel.graph.blocks import Blockwise
 from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.blocks import Blockwise, block_size, element_blocks
 from mpiparallel.backend.counter_random import RandomBox, stream_key
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.blocks import Blockwise, block_size, element_blocks
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.blocks import block_size, element_blocks
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.graph.blocks import block_size, element_blocks
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_floating

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mpiparallel.compile.operands import operands_of
+from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compile.operands import operands_of
+from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.strategy_policy import StrategyPolicy

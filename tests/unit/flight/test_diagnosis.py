@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mpiparallel.communication.flight import format as layout
-from mpiparallel.communication.flight.diagnosis import diagnose
-from mpiparallel.communication.flight.recorder import FlightRecorder
-from mpiparallel.communication.flight.recording import Recording
+from mpiparallel.cluster.flight import format as layout
+from mpiparallel.cluster.flight.diagnosis import diagnose
+from mpiparallel.cluster.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.recording import Recording
 
 SIZE = 3
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpiparallel.communication.flight import format as layout
-from mpiparallel.communication.flight.process_state import process_state
-from mpiparallel.communication.flight.recorder import FlightRecorder, spans
-from mpiparallel.communication.flight.recording import Recording, ranks_of
+from mpiparallel.cluster.flight import format as layout
+from mpiparallel.cluster.flight.process_state import process_state
+from mpiparallel.cluster.flight.recorder import FlightRecorder, spans
+from mpiparallel.cluster.flight.recording import Recording, ranks_of
 from mpiparallel.errors import LaunchError
 from tests.conformance import patience
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.communication.flight import format as layout
-from mpiparallel.communication.flight.diagnosis import Diagnosis
-from mpiparallel.communication.flight.recorder import FlightRecorder
-from mpiparallel.communication.flight.watchdog import Watchdog, watchdog_seconds
+from mpiparallel.cluster.flight import format as layout
+from mpiparallel.cluster.flight.diagnosis import Diagnosis
+from mpiparallel.cluster.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.errors import ConfigurationError
 
 PATIENCE = 3600.0

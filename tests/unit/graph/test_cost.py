@@ -7,7 +7,7 @@ import pytest
 
 from mpiparallel import ops
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.compile.operands import operands_of
+from mpiparallel.compile.policy import operands_of
 from mpiparallel.graph.cost import Cost
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.placement import place_by_strategy

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.cluster.exit_codes import FAILED, HUNG
-from mpiparallel.communication.flight import format as layout
-from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight import format as layout
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 

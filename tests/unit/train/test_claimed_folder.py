@@ -11,7 +11,7 @@ import pytest
 
 from mpiparallel.checkpoint.files.folder_claim import MARK, FolderClaim
 from mpiparallel.checkpoint.files.folder_holder import Holder
-from mpiparallel.communication.flight.process_state import birth_of
+from mpiparallel.cluster.flight.process_state import birth_of
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint

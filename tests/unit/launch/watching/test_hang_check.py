@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.communication.flight import format as flight_format
-from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight import format as flight_format
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.watching.hang_check import HangCheck
 

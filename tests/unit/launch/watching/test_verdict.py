@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.communication.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.job.host_selection import place
 from mpiparallel.launch.job.mapping import mapping

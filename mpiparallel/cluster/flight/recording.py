@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiparallel.communication.flight import format as layout
+from mpiparallel.cluster.flight import format as layout
 from mpiparallel.errors import LaunchError
 
 _NANO = 1e-9

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from mpiparallel.communication.flight.recorder import spans
-from mpiparallel.communication.flight.recording import RecordedCall, Recording
+from mpiparallel.cluster.flight.recorder import spans
+from mpiparallel.cluster.flight.recording import RecordedCall, Recording
 
 _SILENT_SECONDS = 5.0
 

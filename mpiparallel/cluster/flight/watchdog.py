@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mpiparallel.communication.flight.diagnosis import Diagnosis, diagnose
-from mpiparallel.communication.flight.places import place_of_main_thread
-from mpiparallel.communication.flight.process_state import process_state
-from mpiparallel.communication.flight.recorder import FlightRecorder
-from mpiparallel.communication.flight.recording import Recording
+from mpiparallel.cluster.flight.diagnosis import Diagnosis, diagnose
+from mpiparallel.cluster.flight.places import place_of_main_thread
+from mpiparallel.cluster.flight.process_state import process_state
+from mpiparallel.cluster.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.recording import Recording
 from mpiparallel.errors import ConfigurationError, LaunchError
 
 SECONDS_VARIABLE = "MPIPARALLEL_WATCHDOG"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mpiparallel.communication.flight.recorder import process_space
-from mpiparallel.communication.flight.recording import Recording
+from mpiparallel.cluster.flight.recorder import process_space
+from mpiparallel.cluster.flight.recording import Recording
 
 # Among the fields that follow the name of the program.
 _BIRTH = 19

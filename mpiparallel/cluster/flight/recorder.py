@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mpiparallel.communication.flight import format as layout
+from mpiparallel.cluster.flight import format as layout
 
 FILE_VARIABLE = "MPIPARALLEL_FLIGHT"
 """The environment variable that names the file of a rank's recorder."""
