@@ -35,7 +35,7 @@ def _no_left_sessions() -> None:
 def remarks(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Return what tells the remarks of a new process so far, without the name of the package before them."""
     forget_remarks()
-    return lambda: [record.args[0] for record in caplog.records if record.name == "mpiparallel.compatibility.remark"]
+    return lambda: [record.args[0] for record in caplog.records if record.name == "mpiparallel.remark"]
 
 
 @pytest.fixture

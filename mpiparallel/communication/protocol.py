@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.shared_memory import SharedMemory
-from mpiparallel.communication.step_flag import StepFlag
 
 Reduction = Literal["sum", "max", "min", "prod"]
 Completion = Callable[[], None]
@@ -202,3 +201,21 @@ class Communicator(Protocol):
 
     def free(self) -> None:
         """Give back what the communicator holds, all members together; it must not be used afterwards."""
+
+
+class StepFlag:
+    """What this rank has to say to all, ``own``, and the largest that any rank has said, ``heard``.
+
+    Both are numbers from 0. All ranks that have begun the same step have heard the same.
+
+    >>> from mpiparallel.communication.threads import alone
+    >>> world = alone()
+    >>> world.step_flag.own = 1
+    >>> world.start_step_check("a step")()
+    >>> world.step_flag.heard
+    1
+    """
+
+    def __init__(self) -> None:
+        self.own = 0
+        self.heard = 0

@@ -16,9 +16,9 @@ from mpiparallel.dataset.dealing import dealt, shards_of
 from mpiparallel.dataset.epoch_iterator import EpochIterator, array_converter
 from mpiparallel.dataset.map_stage import MapStage
 from mpiparallel.dataset.order_stages import RepeatStage, ShuffleStage, SkipStage, TakeStage
+from mpiparallel.dataset.random_key import RandomKey
 from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
-from mpiparallel.dataset.seeds import seeds_of
-from mpiparallel.dataset.source import as_names
+from mpiparallel.dataset.source import RandomAccessStage, as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
@@ -233,3 +233,14 @@ class Dataset:
         for row in self._read(epoch=0, skip=0):
             return row
         raise DatasetError("output_shapes: the dataset has no row; check take, skip, num_samples and drop_remainder")
+
+
+def seeds_of(stage: Any) -> tuple[int, ...]:
+    """Return the seeds of the stages that draw, from the last stage to the source; a sampler of the user's has none."""
+    found = []
+    while stage is not None:
+        key = stage.order.key if isinstance(stage, RandomAccessStage) else getattr(stage, "_key", None)
+        if isinstance(key, RandomKey) and not (isinstance(stage, MapStage) and not stage.is_random):
+            found.append(key.seed)
+        stage = getattr(stage, "_parent", None)
+    return tuple(found)

@@ -36,8 +36,7 @@ import numpy as np
 from mpiparallel.cluster.exit_codes import REQUEUE, SIGNALLED
 from mpiparallel.cluster.preemption_signal import preemption_handlers, preemption_signals, signal_that_came
 from mpiparallel.communication import world
-from mpiparallel.communication.protocol import Communicator
-from mpiparallel.communication.step_flag import StepFlag
+from mpiparallel.communication.protocol import Communicator, StepFlag
 from mpiparallel.parallel.configuration import ParallelMode
 from mpiparallel.train.callback.callback import RunContext
 from mpiparallel.train.object_collectives import world_or_alone

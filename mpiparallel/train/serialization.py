@@ -25,11 +25,10 @@ from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.cell import Cell
 from mpiparallel.train.callback.checkpoint_config import check_protection
-from mpiparallel.train.parameter_files.appended_values import appended_array
 from mpiparallel.train.parameter_files.loading_into_network import load_param_into_net as load_param_into_net
 from mpiparallel.train.parameter_files.missing_shard import refuse_missing_shard
 from mpiparallel.train.parameter_files.saved_draws import draws_so_far
-from mpiparallel.train.parameter_files.saved_object import arrays_of
+from mpiparallel.train.parameter_files.saved_object import appended_array, arrays_of
 from mpiparallel.train.parameter_files.saved_slice import SavedSlice
 from mpiparallel.train.persistence.background_write import BackgroundWrite
 

@@ -22,9 +22,8 @@ from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.mpi.started_message import StartedMessage
 from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
 from mpiparallel.communication.mpi.waiting import NAP, already_ended, completion, wait_napping
-from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StridedExchange
+from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StepFlag, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
-from mpiparallel.communication.step_flag import StepFlag
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
 

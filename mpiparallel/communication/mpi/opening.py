@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from mpiparallel.communication import abort_hook, occupancy
-from mpiparallel.communication.mpi import segments, shared_memory
+from mpiparallel.communication.mpi import shared_memory
 from mpiparallel.communication.mpi.collective_monitor import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, abort_job, reporting
@@ -21,6 +23,7 @@ from mpiparallel.errors import CommunicationError
 
 # Open MPI before 6 counts bytes and displacements of one call in 32 bits.
 _LARGEST_MESSAGE = 1 << 30
+_SHARED_MEMORY = "/dev/shm/mpich_shm_"
 
 
 def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
@@ -52,7 +55,7 @@ def opened(comm: MPI.Intracomm, largest_message: int = _LARGEST_MESSAGE, *, grow
     ranks = tuple(range(comm.Get_size()))
     recorder, numbers = process_recorder(), _numbers(comm, grown)
     plain = MpiWorld(comm, _hosts(comm), largest_message, recorder, numbers, StepCheck())
-    segments.take_names_away()
+    take_names_away()
     communicator = MpiCommunicator(comm, ranks, plain)
     host = communicator.group(communicator.host_ranks)
     crowded = occupancy.is_crowded(communicator, host)
@@ -115,3 +118,16 @@ def leave_job(code: int, summary: str) -> None:
     """End all ranks with status ``code`` because of ``summary``, which is printed."""
     print(f"mpiparallel: {summary}; the job ends", file=sys.stderr, flush=True)
     abort_job(code)
+
+
+def take_names_away() -> None:
+    """Unlink the segments that this process has mapped; every rank of its host has started MPI by then.
+
+    The memory lives as long as a rank that maps it. MPICH itself unlinks it when MPI ends, and does not mind that it is
+    gone. This is for every host and launcher; ``launch/watching/shared_segments.py`` clears away what ranks leave that
+    die while MPI starts, and by Open MPI, whose ranks attach to each other's memory later.
+    """
+    with suppress(OSError):
+        lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+        for path in {line.partition(_SHARED_MEMORY)[2] for line in lines if _SHARED_MEMORY in line}:
+            Path(f"{_SHARED_MEMORY}{path}").unlink(missing_ok=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mpiparallel.communication.protocol import Completion
-from mpiparallel.communication.step_flag import StepFlag
+from mpiparallel.communication.protocol import Completion, StepFlag
 
 
 class StepCheck:

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
-from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StridedExchange
+from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StepFlag, StridedExchange
 from mpiparallel.communication.shared_memory import SharedMemory
-from mpiparallel.communication.step_flag import StepFlag
 from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
 from mpiparallel.communication.threads.rendezvous import Letter, MemberCall, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of

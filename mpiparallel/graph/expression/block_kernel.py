@@ -11,10 +11,10 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
-from mpiparallel.graph.expression.array_function import array_function
 from mpiparallel.graph.expression.blocks import Place, block_places, block_size
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
+from mpiparallel.graph.expression.universal_functions import array_function
 
 Step = tuple[Callable[..., object], tuple[int, ...], int]
 """A function, where its operands are in a block, and where its result goes."""

@@ -11,13 +11,13 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
-from mpiparallel.graph.expression.array_function import array_function
 from mpiparallel.graph.expression.block_kernel import block_kernel
 from mpiparallel.graph.expression.cuda.kernel import cuda_kernel, is_cuda_computable
 from mpiparallel.graph.expression.loop_kernel import loop_kernel
 from mpiparallel.graph.expression.row_domain import RowDomain
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, domain, inner_reductions, uncast, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays, merged
+from mpiparallel.graph.expression.universal_functions import array_function
 
 _WIDE = np.dtype(np.float64)
 

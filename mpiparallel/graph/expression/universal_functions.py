@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.function import Function
 from mpiparallel.graph.expression.functions_of_one import CIRCULAR, OF_ONE, ROUNDED
 from mpiparallel.graph.expression.functions_of_two import OF_TWO, TRUTHS
@@ -19,3 +21,12 @@ def universal_function(name: str) -> Function | None:
     'Asin'
     """
     return _BY_NAME.get(name)
+
+
+def array_function(runtime: Runtime, name: str) -> Callable[..., Any]:
+    """Return the function of this name, which writes its result to ``out``: our own where the library has none."""
+    row = universal_function(name)
+    if row is not None and row.numpy is not None:
+        return row.numpy
+    function: Callable[..., Any] = getattr(runtime.array_module, name)
+    return function

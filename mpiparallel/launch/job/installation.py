@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.job.home import home_setting
 
 LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "mpich": ("mpiexec.hydra", "mpiexec", "mpirun")}
 _NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -141,3 +141,17 @@ def _version(path: str) -> str:
     if asked.returncode:
         return f"nothing but exit code {asked.returncode}"
     return " ".join(asked.stdout.split())
+
+
+def home_setting(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the ``HOME`` that ``variables`` lack: the user's, or the root folder where nobody knows the user.
+
+    >>> home_setting({"HOME": "/home/me"})
+    {}
+    """
+    if "HOME" in variables:
+        return {}
+    try:
+        return {"HOME": pwd.getpwuid(os.getuid()).pw_dir}
+    except KeyError:
+        return {"HOME": "/"}

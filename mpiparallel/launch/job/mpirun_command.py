@@ -9,9 +9,8 @@ from pathlib import Path
 
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
-from mpiparallel.launch.job.home import home_setting
 from mpiparallel.launch.job.host_selection import HostSelection
-from mpiparallel.launch.job.installation import Installation
+from mpiparallel.launch.job.installation import Installation, home_setting
 from mpiparallel.launch.job.remote_shell import ssh_settings
 from mpiparallel.launch.job.script import Script
 

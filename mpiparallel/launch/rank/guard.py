@@ -18,8 +18,9 @@ from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.rank.children import children_of
 from mpiparallel.launch.rank.parent_death import die_with_parent
-from mpiparallel.launch.rank.process_title import change_title
 
+# The fields of proc_pid_stat(5) that say where the words of the command are in memory, from the third field on.
+_BEGIN, _END = 48 - 3, 49 - 3
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # A pipe's reader ends by itself when the rank has, and has something to write until then.
@@ -180,3 +181,14 @@ def _end_as(status: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os._exit(128 + number)
     os._exit(os.WEXITSTATUS(status))
+
+
+def change_title(title: str) -> None:
+    """Write ``title`` where the kernel looks for the words of this process's command; it is cut to their length."""
+    with suppress(OSError, IndexError, ValueError):
+        fields = Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()
+        begin, end = int(fields[_BEGIN]), int(fields[_END])
+        # 0 where the kernel does not tell it.
+        if 0 < begin < end:
+            content = title.encode(errors="replace")[: end - begin - 1]
+            ctypes.memmove(begin, content.ljust(end - begin, b"\0"), end - begin)

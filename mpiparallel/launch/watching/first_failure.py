@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -10,7 +11,6 @@ from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
 from mpiparallel.launch.watching.exit_statuses import OF_MPIRUN, exit_statuses, fatal_signal, of_wait
 from mpiparallel.launch.watching.host_loss import killed_process, lost_host, lost_some_host
 from mpiparallel.launch.watching.rank_outcome import RankOutcome
-from mpiparallel.launch.watching.signals import name_of
 
 _SAME_MOMENT_SECONDS = 0.5
 
@@ -133,5 +133,17 @@ def _how(status: int | None) -> str:
     if status == SIGNALLED + 9:
         return "killed by SIGKILL (where nobody did: the kernel, for want of memory; see dmesg)"
     if status > SIGNALLED:
-        return f"killed by {name_of(status - SIGNALLED)}"
+        return f"killed by {signal_name(status - SIGNALLED)}"
     return f"it left with exit code {status} in the middle of the job, without an exception"
+
+
+def signal_name(number: int) -> str:
+    """Return what to call signal ``number``.
+
+    >>> signal_name(9), signal_name(63)
+    ('SIGKILL', 'signal 63')
+    """
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

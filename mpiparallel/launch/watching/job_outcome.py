@@ -10,10 +10,9 @@ from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.watching.abort import Abort
 from mpiparallel.launch.watching.exit_statuses import OF_MPIRUN, exit_statuses
-from mpiparallel.launch.watching.first_failure import FirstFailure
+from mpiparallel.launch.watching.first_failure import FirstFailure, signal_name
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
 from mpiparallel.launch.watching.rank_outcome import RankOutcome, first_cause
-from mpiparallel.launch.watching.signals import name_of
 from mpiparallel.launch.watching.summary import Summary
 
 _SAME_MOMENT_SECONDS = 0.5
@@ -65,7 +64,7 @@ def _judged(outcomes: Sequence[RankOutcome], result: MpirunResult) -> JobOutcome
     if result.sentence and result.signal_number is None:
         return JobOutcome(HUNG, Summary(f"the job hung: {result.sentence}", outcomes, result).of_hang())
     if _is_mpirun_killed(cause, result):
-        headline = f"mpirun itself was killed by {name_of(-result.code)}"
+        headline = f"mpirun itself was killed by {signal_name(-result.code)}"
         return JobOutcome(SIGNALLED - result.code, Summary(headline, outcomes, result).of_job())
     if cause:
         return _died(cause, outcomes, result)
@@ -81,7 +80,7 @@ def _no_cause(outcomes: Sequence[RankOutcome], result: MpirunResult) -> JobOutco
         return _good_end(outcomes, result)
     if result.signal_number is not None:
         code = SIGNALLED + result.signal_number
-        return JobOutcome(code, f"ended by {name_of(result.signal_number)}")
+        return JobOutcome(code, f"ended by {signal_name(result.signal_number)}")
     named = exit_statuses(result.output, len(outcomes))
     culprits = [outcome for outcome in missing if len(named) == 1 and named.get(outcome.process)]
     if culprits:
@@ -173,7 +172,7 @@ def _failed_at_last(outcomes: Sequence[RankOutcome], result: MpirunResult) -> Ra
 
 
 def _end(code: int) -> str:
-    return f"was ended by {name_of(code - SIGNALLED)}" if code > SIGNALLED else f"left with exit code {code}"
+    return f"was ended by {signal_name(code - SIGNALLED)}" if code > SIGNALLED else f"left with exit code {code}"
 
 
 def _exit_code(outcomes: Sequence[RankOutcome], result: MpirunResult) -> int:

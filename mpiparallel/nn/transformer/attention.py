@@ -16,7 +16,6 @@ from mpiparallel.nn.dropout import Dropout
 from mpiparallel.nn.transformer.arguments import checked, remark_on_extents
 from mpiparallel.nn.transformer.linear import Linear
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, OpParallelConfig
-from mpiparallel.nn.transformer.precision import at_least
 
 _MASKED = -10000.0
 """What is added to the score of a masked position (MindSpore's number)."""
@@ -154,3 +153,13 @@ class MultiHeadAttention(Cell):
 
 def _rows(x: Tensor) -> Tensor:
     return x if x.ndim == 2 else x.reshape((-1, x.shape[-1]))
+
+
+def at_least(x: Tensor, dtype: Any) -> Tensor:
+    """Return ``x`` in ``dtype``, or in its own dtype where that is the wider one.
+
+    >>> at_least(Tensor([1.0]), np.float64).dtype
+    mpiparallel.float64
+    """
+    wide = np.result_type(x.dtype, dtype)
+    return x if wide == x.dtype else x.astype(wide)

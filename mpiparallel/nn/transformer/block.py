@@ -13,8 +13,8 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.containers import CellList
 from mpiparallel.nn.layer_norm import LayerNorm
+from mpiparallel.nn.transformer.attention import at_least
 from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, TransformerOpParallelConfig
-from mpiparallel.nn.transformer.precision import at_least
 
 LayerFunction = Callable[..., Any]
 """``lambda_func(network, layer_id=, offset=, parallel_config=, layers=)``, called on each layer that is made."""

@@ -13,7 +13,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.train.callback.callback import CallbackParameters
 from mpiparallel.train.callback.checkpoint_config import CheckpointConfig
-from mpiparallel.train.parameter_files.appended_values import appended_array
+from mpiparallel.train.parameter_files.saved_object import appended_array
 from mpiparallel.train.parameter_files.whole_tensors import gathered
 from mpiparallel.train.persistence.state import own_tensors, state_of
 from mpiparallel.train.persistence.training_record import TrainingRecord, facts_of

@@ -11,9 +11,9 @@ import pytest
 
 from mpiparallel.cluster.hostfile import Host
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.job.home import home_setting
 from mpiparallel.launch.job.host_room import check_host
 from mpiparallel.launch.job.host_selection import HostSelection
+from mpiparallel.launch.job.installation import home_setting
 
 HERE = HostSelection((), 4, False)
 ELSEWHERE = HostSelection((Host("10.9.8.7", 4),), 4, True)
