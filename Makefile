@@ -14,7 +14,7 @@ METADATA := setup.cfg setup.py pyproject.toml
 # Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi runs all of them after it.
 SAMPLED = $(EMPTY) or sample
 TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples
-SOAKED := tests/reliability $(addprefix tests/unit/, train/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
+SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
 help: ## list the targets
@@ -58,13 +58,13 @@ from-mindspore: .venv/.test ## make the tables of docs/from_mindspore.md from th
 		.venv/bin/python -m tests.tutorials.report $$results docs/from_mindspore.md || exit; done
 
 stubs: .venv/.test ## write the stubs of names that are put together at import
-	.venv/bin/python -m tests.conformance.public_stubs
+	.venv/bin/python -m tests.conformance.documents.public_stubs
 
 site: .venv/.docs ## build the site and its reference; warnings are errors: build/site/index.html
 	.venv/bin/python -m sphinx -W --keep-going -n -q -b html docs build/site
 
 command-line: .venv/.test ## write the page of docs that lists all commands and options
-	.venv/bin/python -m tests.conformance.command_line_page
+	.venv/bin/python -m tests.conformance.documents.command_line_page
 
 lint: .venv/.test ## check style, types and layers
 	.venv/bin/ruff check .

@@ -12,7 +12,7 @@ from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
-from tests.conformance.operator_cases import CASES, OperatorCase
+from tests.conformance.cases.operator_cases import CASES, OperatorCase
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.command_line_page import PAGE, page
+from tests.conformance.documents.command_line_page import PAGE, page
 
 
 def test_the_page_lists_every_command_as_its_parser_takes_it() -> None:

@@ -1,4 +1,4 @@
-"""A folder of the package reads like a table of contents."""
+"""A folder of the package, or of its tests, reads like a table of contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import mpiparallel
 
 PACKAGE = Path(mpiparallel.__file__).parent
 MOST_ENTRIES = 25
-FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if "shipped" not in path.parts)
+TESTS = Path(__file__).parents[1]
+FOLDERS = sorted(
+    {path.parent for place in (PACKAGE, TESTS) for path in place.rglob("*.py") if "shipped" not in path.parts}
+)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(PACKAGE.parent)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.public_stubs import PACKAGE, stubs
+from tests.conformance.documents.public_stubs import PACKAGE, stubs
 
 STUBS = stubs()
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.hosts import Hosts, Running
-from tests.conformance import rogue
 from tests.conformance.mpi_launcher import library
+from tests.conformance.trainings import rogue
 from tests.reliability.counts import record
 
 pytestmark = pytest.mark.cluster

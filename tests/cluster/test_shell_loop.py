@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.hosts import Hosts, Running
-from tests.conformance.shell_loop import CLUSTER, codes, logs, write_table
+from tests.conformance.trainings.shell_loop import CLUSTER, codes, logs, write_table
 
 pytestmark = pytest.mark.cluster
 
-_PROGRAM = Path(__file__).parents[1] / "conformance" / "hand_started_ranks.py"
+_PROGRAM = Path(__file__).parents[1] / "conformance" / "trainings" / "hand_started_ranks.py"
 _ROOT = Path(__file__).parents[2]
 _RANKS = 4
 _HERE = 2

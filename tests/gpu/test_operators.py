@@ -14,7 +14,7 @@ from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.testing.case_strategies import run_case, trace_case
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 pytestmark = pytest.mark.gpu
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.document import PAGES, ROOT, Reader, blocks
+from tests.conformance.documents.document import PAGES, ROOT, Reader, blocks
 
 PAGES_WITH_RANKS = [page for page in PAGES if any(block.starts_ranks for block in blocks(page))]
 

@@ -21,7 +21,7 @@ from mpiparallel.launch.cli import main as mpiparallel
 from tests.conformance.patience import Patience
 
 RANKS = 2
-MODULE = "tests.reliability.preempted_ranks"
+MODULE = "tests.reliability.ranks.preempted_ranks"
 KIND = "saved at once"
 ENDS = ("killed", "killed", "preempted", "left alone")
 LONGEST_LIFE = 0.5

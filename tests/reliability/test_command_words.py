@@ -31,7 +31,7 @@ from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.watching.job_outcome import JobOutcome
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, save
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, save
 from tests.reliability.child import exit_status
 from tests.reliability.command_words import Try, copied, drawn, state_of
 from tests.reliability.counts import count, record

@@ -12,13 +12,13 @@ import pytest
 from tests.conformance.mpi_launcher import library
 from tests.reliability.counts import count, record
 from tests.reliability.mpi_job import MpiJob
-from tests.reliability.training_ranks import BATCH, EPOCHS, ROWS
+from tests.reliability.ranks.training_ranks import BATCH, EPOCHS, ROWS
 
 pytestmark = pytest.mark.mpi
 
 RANKS = 2
 LONGEST_LIFE = 0.6
-MODULE = "tests.reliability.training_ranks"
+MODULE = "tests.reliability.ranks.training_ranks"
 
 
 @pytest.mark.parametrize("seed", [1, 2], ids=["saved at once", "saved by a thread"])

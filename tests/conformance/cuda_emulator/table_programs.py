@@ -14,7 +14,7 @@ from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.testing.case_strategies import TracedCase, trace_case
 from mpiparallel.testing.operator_case import OperatorCase
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.shared_callables import at, ours, parameters
+from tests.conformance.cases.shared_callables import at, ours, parameters
 
 pytest.importorskip("mindspore", reason="make test-interop-mindspore installs MindSpore")
 

@@ -13,7 +13,7 @@ from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication import init, release
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.world import current
-from tests.conformance.reshard_cases import Case, Seeded, any_case, storable
+from tests.conformance.resharding.reshard_cases import Case, Seeded, any_case, storable
 from tests.mpi.reshard.any_reshard_ranks import OnHosts
 
 CASES = 40

@@ -16,7 +16,7 @@ from tests.conformance.communicator import (
     all_to_all_v_moves_uneven_and_empty_blocks,
     started_messages_of_any_length_cross_without_waiting,
 )
-from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
+from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
 Claim = Callable[[Run], None]
 

@@ -16,11 +16,11 @@ import pytest
 from mpiparallel.cluster.gathering.hand_started import HandStarted
 from tests.conformance import patience
 from tests.conformance.mpi_launcher import environment
-from tests.conformance.shell_loop import LOOP, codes, logs, write_table
+from tests.conformance.trainings.shell_loop import LOOP, codes, logs, write_table
 
 pytestmark = pytest.mark.mpi
 
-_PROGRAM = Path(__file__).parents[2] / "conformance" / "hand_started_ranks.py"
+_PROGRAM = Path(__file__).parents[2] / "conformance" / "trainings" / "hand_started_ranks.py"
 _OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "MPI_LOCAL")
 _PYTEST = ("-m", "pytest", "-s", "-v", "-p", "no:cacheprovider")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.communicator import CLAIMS
-from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
+from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
 pytestmark = pytest.mark.mpi
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.mpi_launcher import library
-from tests.conformance.surviving_job import run_surviving
+from tests.conformance.trainings.surviving_job import run_surviving
 
 pytestmark = pytest.mark.mpi
 

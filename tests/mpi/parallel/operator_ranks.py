@@ -8,7 +8,7 @@ import numpy as np
 
 from mpiparallel.communication.threads import alone
 from mpiparallel.testing.case_strategies import LaidOutCase, batches, run_case, strategies_of
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 SAMPLE = (
     "Add-row",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.testing.case_strategies import strategies_of
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 from tests.mpi.parallel.operator_ranks import SAMPLE
 
 pytestmark = pytest.mark.mpi

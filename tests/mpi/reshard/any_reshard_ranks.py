@@ -9,8 +9,8 @@ from typing import Any
 from mpiparallel.communication import init, release
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.world import current
-from tests.conformance.reshard_cases import EXECUTORS, MODES, Seeded, any_case
-from tests.conformance.reshard_claims import CLAIMS, bytes_moved, plans_of
+from tests.conformance.resharding.reshard_cases import EXECUTORS, MODES, Seeded, any_case
+from tests.conformance.resharding.reshard_claims import CLAIMS, bytes_moved, plans_of
 
 CASES_OF_EACH = 36
 

@@ -12,7 +12,7 @@ from mpiparallel.communication import init, release
 from mpiparallel.communication.world import current
 from mpiparallel.reshard import reshard
 from tests.conformance.meddling_communicator import Meddling
-from tests.conformance.reshard_states import state
+from tests.conformance.resharding.reshard_states import state
 
 
 class Fate:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.reshard_cases import EXECUTORS, MODES
+from tests.conformance.resharding.reshard_cases import EXECUTORS, MODES
 from tests.mpi.reshard.any_reshard_ranks import CASES_OF_EACH
 
 pytestmark = pytest.mark.mpi

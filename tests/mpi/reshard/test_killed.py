@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.reshard_states import RANKS
+from tests.conformance.resharding.reshard_states import RANKS
 
 pytestmark = pytest.mark.mpi
 

@@ -9,7 +9,7 @@ def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import init
     from mpiparallel.errors import ReshardError
-    from tests.conformance.moving_training import Losses, Network, dataset, make_model
+    from tests.conformance.trainings.moving_training import Losses, Network, dataset, make_model
 
     init()
     model, losses = make_model(4), Losses()

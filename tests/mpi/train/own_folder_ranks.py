@@ -14,7 +14,7 @@ def main(shards: str) -> None:
     from mpiparallel import load_checkpoint, load_param_into_net, restore_group_info_list
     from mpiparallel.communication import get_rank, init
     from mpiparallel.train import CheckpointConfig, ModelCheckpoint
-    from tests.conformance.saved_training import held_by, make_dataset, make_model
+    from tests.conformance.trainings.saved_training import held_by, make_dataset, make_model
 
     init()
     folder = Path(f"device{get_rank()}").absolute()

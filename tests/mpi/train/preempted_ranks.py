@@ -9,7 +9,7 @@ def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import get_rank, init
     from mpiparallel.train import Callback, CheckpointConfig, ModelCheckpoint
-    from tests.conformance.moving_training import dataset, make_model
+    from tests.conformance.trainings.moving_training import dataset, make_model
 
     class Began(Callback):
         """Says so after the first step."""

@@ -12,7 +12,7 @@ import pytest
 def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import get_group_size, get_rank, init, world
-    from tests.conformance.moving_training import (
+    from tests.conformance.trainings.moving_training import (
         CUTS,
         SHARDS,
         Losses,
@@ -57,7 +57,7 @@ def refused_by_all(model: Any, is_other: bool) -> None:
     """Ask for a cut by a network that on one rank has one parameter more."""
     from mpiparallel import Parameter
     from mpiparallel.errors import MpiParallelError
-    from tests.conformance.moving_training import Network
+    from tests.conformance.trainings.moving_training import Network
 
     network = Network(2, 2)
     if is_other:

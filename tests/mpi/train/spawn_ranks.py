@@ -10,7 +10,7 @@ import numpy as np
 def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import init, joined, world
-    from tests.conformance.moving_training import (
+    from tests.conformance.trainings.moving_training import (
         SHARDS,
         Losses,
         Network,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.saved_training import RANKS, committed
+from tests.conformance.trainings.saved_training import RANKS, committed
 
 pytestmark = pytest.mark.mpi
 

@@ -14,7 +14,7 @@ import pytest
 
 from mpiparallel.train import Callback
 from tests.conformance.mpi_launcher import library
-from tests.conformance.surviving_job import run_surviving
+from tests.conformance.trainings.surviving_job import run_surviving
 from tests.mpi.train.shrink_ranks import STEPS, train
 
 pytestmark = pytest.mark.mpi

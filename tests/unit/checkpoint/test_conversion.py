@@ -17,9 +17,9 @@ from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.errors import CheckpointError, StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, contents, held, save, whole
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, contents, held, save, whole
 from tests.reliability.child import exit_status
-from tests.reliability.system_calls import CHANGES, EXIT_OF_CRASH, Fault, observed
+from tests.reliability.files.system_calls import CHANGES, EXIT_OF_CRASH, Fault, observed
 
 SHAPES = {name: layout.global_shape for name, layout in LAYOUTS.items()}
 DEVICES = DeviceMatrix((2, 3))

@@ -13,7 +13,7 @@ from mpiparallel.checkpoint.maintenance.difference import TensorDifference, Valu
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, held, save, whole
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, held, save, whole
 
 RECUT = {
     name: Layout(layout.global_shape, DeviceMatrix((3,)), ((), *((0,) if dim == 1 else () for dim in range(1, 2))))

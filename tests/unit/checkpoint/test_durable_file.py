@@ -16,7 +16,7 @@ from mpiparallel.checkpoint.formats.registry import FORMATS, write_file
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
-from tests.conformance.saved_checkpoint import save
+from tests.conformance.trainings.saved_checkpoint import save
 
 ARRAYS = {"w": np.zeros(3)}
 

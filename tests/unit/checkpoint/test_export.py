@@ -10,7 +10,7 @@ from mpiparallel.checkpoint.files.array_file import read_array
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.errors import CheckpointError
-from tests.conformance.saved_checkpoint import LAYOUTS, contents, save, whole
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, contents, save, whole
 
 
 @pytest.mark.parametrize("format_", FORMATS)

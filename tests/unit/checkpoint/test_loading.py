@@ -24,7 +24,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.reshard_cases import Case, Seeded, any_case, cases, part_of, storable
+from tests.conformance.resharding.reshard_cases import Case, Seeded, any_case, cases, part_of, storable
 
 EIGHT = DeviceMatrix((2, 4))
 WHOLE = np.arange(24 * 40, dtype=np.float32).reshape(24, 40)

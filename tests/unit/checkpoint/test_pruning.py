@@ -16,7 +16,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import contents
+from tests.conformance.trainings.saved_checkpoint import contents
 
 
 def save(folder: Path, step: int, prefix: str = "net") -> None:

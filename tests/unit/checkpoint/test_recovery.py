@@ -22,9 +22,9 @@ from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, RANKS, TWIN, contents, flip, held, save
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, RANKS, TWIN, contents, flip, held, save
 from tests.reliability.child import exit_status
-from tests.reliability.system_calls import CHANGES, EXIT_OF_CRASH, Fault, observed
+from tests.reliability.files.system_calls import CHANGES, EXIT_OF_CRASH, Fault, observed
 
 Harm = Callable[[Path], object]
 HARMS: dict[str, Harm] = {

@@ -13,7 +13,7 @@ from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, TWIN, flip, held, save
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, TWIN, flip, held, save
 
 
 def shard(folder: Path, rank: int) -> Path:

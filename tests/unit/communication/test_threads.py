@@ -13,8 +13,8 @@ from mpiparallel.communication.threads import alone, run_world, running
 from mpiparallel.communication.world import current, initialised
 from mpiparallel.errors import CommunicationError
 from tests.conformance.communicator import CLAIMS, Claim, Run
-from tests.conformance.exchange_claims import EXCHANGE_CLAIMS
 from tests.conformance.patience import stretched
+from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
 
 def run_as_world(size: int, function: Callable[[Communicator], object]) -> object:

@@ -13,7 +13,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from tests.conformance.compile_counts import CompileCounts
-from tests.conformance.moving_product import SEMI_AUTO, At, make_model, rows
+from tests.conformance.trainings.moving_product import SEMI_AUTO, At, make_model, rows
 
 RANKS = 4
 

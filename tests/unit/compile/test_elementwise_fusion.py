@@ -26,7 +26,7 @@ from mpiparallel.nn.transformer import TransformerOpParallelConfig
 from mpiparallel.ops import operations as P
 from mpiparallel.testing.case_program import CaseProgram
 from mpiparallel.testing.operator_case import OperatorCase
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 SHAPE = (3, 4, 5)
 ONE = [P.Neg, P.Exp, P.Sqrt, P.Abs, P.Sign, P.Square, P.Tanh, P.ReLU, P.GeLU, P.Sigmoid, P.Rsqrt, P.Softmax]

@@ -12,7 +12,7 @@ from mpiparallel.graph.cost import Cost
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.placement import place_by_strategy
 from mpiparallel.testing.case_strategies import strategies_of, trace_case
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -17,7 +17,7 @@ from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import save
+from tests.conformance.trainings.saved_checkpoint import save
 
 TABLE = Path(__file__).parents[3] / "rank_tables" / "rank_table_8pcs.json"
 COMMANDS = {

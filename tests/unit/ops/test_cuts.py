@@ -15,8 +15,8 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.box import Box
 from mpiparallel.testing.operator_case import OperatorCase
-from tests.conformance.operator_cases import CASES
-from tests.conformance.operator_expected import expected
+from tests.conformance.cases.operator_cases import CASES
+from tests.conformance.cases.operator_expected import expected
 
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 Cuts = dict[str, int]

@@ -20,7 +20,7 @@ from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import operand
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import elementwise
-from tests.conformance.elementwise_cases import ELEMENTWISE
+from tests.conformance.cases.elementwise_cases import ELEMENTWISE
 
 TABLE = json.loads((Path(__file__).parents[2] / "fixtures" / "mindspore" / "elementwise.json").read_text("utf-8"))
 EDGES = [(group, name) for group in ("one", "two") for name in TABLE[group]["values"]]

@@ -12,7 +12,7 @@ from mpiparallel.ops import operations as P
 from mpiparallel.testing.case_program import CaseProgram, check_gradient_of
 from mpiparallel.testing.operator_case import OperatorCase
 from mpiparallel.testing.operator_checks import STEP
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.differentiable], ids=lambda case: case.name)

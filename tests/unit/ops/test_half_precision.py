@@ -13,7 +13,7 @@ from mpiparallel.ops.losses.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
 from mpiparallel.ops.normalization.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdateGrad
 from mpiparallel.ops.normalization.batch_statistics import BNTrainingReduce
 from mpiparallel.ops.normalization.layer_normalization import LayerNormGrad
-from tests.conformance.operator_inputs import floats, positive, probabilities
+from tests.conformance.cases.operator_inputs import floats, positive, probabilities
 
 ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)
 LABELS = np.arange(64, dtype=np.int32)

@@ -17,8 +17,8 @@ from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
 from mpiparallel.testing.case_program import CaseProgram
 from mpiparallel.testing.operator_case import OperatorCase
-from tests.conformance.operator_cases import CASES
-from tests.conformance.operator_expected import expected
+from tests.conformance.cases.operator_cases import CASES
+from tests.conformance.cases.operator_expected import expected
 
 by_name = {"ids": lambda case: case.name}
 

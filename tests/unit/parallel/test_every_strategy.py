@@ -6,7 +6,7 @@ import pytest
 
 from mpiparallel.testing.case_strategies import RANK_COUNTS, check_strategies_of
 from mpiparallel.testing.operator_case import OperatorCase
-from tests.conformance.operator_cases import CASES
+from tests.conformance.cases.operator_cases import CASES
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.every_strategy], ids=lambda case: case.name)

@@ -16,7 +16,7 @@ from mpiparallel.models.resnet import Residual, ResNet
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.testing.case_strategies import LaidOutCase, run_case
 from mpiparallel.testing.operator_case import OperatorCase
-from tests.conformance.operator_inputs import floats
+from tests.conformance.cases.operator_inputs import floats
 
 IMAGES = np.random.default_rng(0).normal(size=(4, 3, 31, 36))
 LABELS = np.random.default_rng(1).integers(0, 4, 4).astype(np.int32)

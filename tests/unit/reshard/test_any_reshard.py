@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.communication.threads import run_world
-from tests.conformance.reshard_cases import EXECUTORS, MODES, Case, Seeded, any_case, cases
-from tests.conformance.reshard_claims import (
+from tests.conformance.resharding.reshard_cases import EXECUTORS, MODES, Case, Seeded, any_case, cases
+from tests.conformance.resharding.reshard_claims import (
     CLAIMS,
     Claim,
     assert_each_element_is_delivered_once,

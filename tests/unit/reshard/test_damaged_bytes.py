@@ -15,11 +15,11 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import reshard
-from tests.conformance.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
 from tests.conformance.meddling_communicator import Meddling, flip_a_bit
-from tests.conformance.reshard_cases import MODES, Case
-from tests.conformance.reshard_claims import refusal
-from tests.conformance.reshard_states import RANKS, state
+from tests.conformance.resharding.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
+from tests.conformance.resharding.reshard_cases import MODES, Case
+from tests.conformance.resharding.reshard_claims import refusal
+from tests.conformance.resharding.reshard_states import RANKS, state
 
 TENSOR = "(bias|mask|matrix|step)"
 TOLD = {

@@ -10,11 +10,11 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CommunicationError
 from mpiparallel.reshard import reshard
-from tests.conformance.faulty_moves import VICTIM
 from tests.conformance.meddling_communicator import Meddling
-from tests.conformance.reshard_cases import EXECUTORS
-from tests.conformance.reshard_claims import assert_state, refusal
-from tests.conformance.reshard_states import RANKS, state
+from tests.conformance.resharding.faulty_moves import VICTIM
+from tests.conformance.resharding.reshard_cases import EXECUTORS
+from tests.conformance.resharding.reshard_claims import assert_state, refusal
+from tests.conformance.resharding.reshard_states import RANKS, state
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -11,7 +11,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import reshard
-from tests.conformance.reshard_cases import EXECUTORS, MODES
+from tests.conformance.resharding.reshard_cases import EXECUTORS, MODES
 
 RANKS = 4
 TENSORS = 4

@@ -14,10 +14,10 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.reshard import memory, movement
 from mpiparallel.reshard.planning.plan_cache import PlanCache
-from tests.conformance.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
 from tests.conformance.meddling_communicator import Meddling
-from tests.conformance.reshard_cases import MODES, Case
-from tests.conformance.reshard_states import RANKS
+from tests.conformance.resharding.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
+from tests.conformance.resharding.reshard_cases import MODES, Case
+from tests.conformance.resharding.reshard_states import RANKS
 
 # Where a move makes what may be large; shared memory is asked of the communicator.
 ASKING = ((memory, "allocate"), (PlanCache, "plan"), (movement, "bind"), (movement, "Checksummer"))

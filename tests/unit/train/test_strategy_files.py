@@ -28,7 +28,7 @@ from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.train.model import Model
 from mpiparallel.train.strategies.strategy_files import write_group_file, write_strategy_file
 from tests.unit.train import mindspore_nets as nets
-from tests.unit.train.mindspore_checkpoint import read_checkpoint
+from tests.unit.train.parameter_files.mindspore_checkpoint import read_checkpoint
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "mindspore"
 DP2_MP4 = (((2, 1), (1, 4)), ((2, 4),), ((2, 4), (4, 1)))

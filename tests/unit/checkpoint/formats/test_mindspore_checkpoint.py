@@ -15,7 +15,7 @@ from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats import mindspore_checkpoint, mindspore_message
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
 from mpiparallel.errors import CheckpointError
-from tests.unit.train.mindspore_checkpoint import checkpoint_message, read_checkpoint
+from tests.unit.train.parameter_files.mindspore_checkpoint import checkpoint_message, read_checkpoint
 
 GENUINE = Path(__file__).parents[3] / "fixtures" / "mindspore" / "e2e_8to4"
 FILES = sorted(GENUINE.rglob("rank_*/*.ckpt"))

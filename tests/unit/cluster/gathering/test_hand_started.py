@@ -9,7 +9,7 @@ import pytest
 
 from mpiparallel.cluster.gathering.hand_started import HandStarted
 from mpiparallel.errors import ConfigurationError, MpiParallelError, RankTableError
-from tests.conformance.shell_loop import write_table
+from tests.conformance.trainings.shell_loop import write_table
 
 RANK = {"RANK_ID": "1", "RANK_SIZE": "2"}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.launch.cli import main
-from tests.conformance.saved_checkpoint import save
+from tests.conformance.trainings.saved_checkpoint import save
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -14,7 +14,7 @@ from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, RANKS, contents, save, whole
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, RANKS, contents, save, whole
 
 Run = Callable[..., tuple[int, str, str]]
 Parsed = Callable[..., dict[str, Any]]

@@ -15,7 +15,7 @@ from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.registry import write_file
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from tests.conformance.saved_checkpoint import LAYOUTS, RANKS, flip, held, save, whole
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, RANKS, flip, held, save, whole
 
 Run = Callable[..., tuple[int, str, str]]
 Parsed = Callable[..., dict[str, Any]]

@@ -19,7 +19,7 @@ from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from tests.conformance import patience
-from tests.conformance.scripted_rank import LIMIT, ScriptedRank, called, connect, until
+from tests.conformance.trainings.scripted_rank import LIMIT, ScriptedRank, called, connect, until
 
 ROOT = Path(__file__).parents[4]
 FAILURE = {"rank": 0, "time": 1.0, "exception": "ValueError: odd", "traceback": "T", "exit_code": 3}

@@ -17,7 +17,7 @@ from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.message import encode, encode_sealed
 from mpiparallel.launch.control.rank_registry import RankRegistry
-from tests.conformance.scripted_rank import LIMIT, ScriptedRank, called, until
+from tests.conformance.trainings.scripted_rank import LIMIT, ScriptedRank, called, until
 
 TOKEN = "5ec4e7" * 10
 NONCE = "0123456789abcdef" * 2
