@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import ml_dtypes
 import numpy as np
 
 from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.errors import ConfigurationError
+
+_SPELLED = {"ui": "UI", "bf": "BF"}
+"""How MindSpore begins the names that it does not merely capitalise."""
 
 
 class Type:
@@ -29,7 +33,7 @@ class Type:
     def __init__(self, dtype: Any) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         name: str = self.dtype.name.rstrip("_")
-        self._name = f"UI{name[2:]}" if name.startswith("uint") else name.capitalize()
+        self._name = _SPELLED.get(name[:2], name[:1].upper()) + name[2 if name[:2] in _SPELLED else 1 :]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in self.__slots__:
@@ -95,6 +99,7 @@ uint16 = ushort = Type(np.uint16)
 uint32 = uintc = Type(np.uint32)
 uint64 = uintp = Type(np.uint64)
 float16 = half = Type(np.float16)
+bfloat16 = Type(ml_dtypes.bfloat16)
 float32 = single = Type(np.float32)
 float64 = double = Type(np.float64)
 complex64 = cfloat = Type(np.complex64)
@@ -102,7 +107,7 @@ complex128 = cdouble = Type(np.complex128)
 
 int_type = (int8, int16, int32, int64)
 uint_type = (uint8, uint16, uint32, uint64)
-float_type = (float16, float32, float64)
+float_type = (float16, bfloat16, float32, float64)
 complex_type = (complex64, complex128)
 number_type = (*int_type, *uint_type, *float_type, *complex_type)
 
@@ -116,10 +121,9 @@ type_none = AbstractType("None", why="it is what None is")
 list_ = AbstractType("List", why="it is what a list is")
 tuple_ = AbstractType("Tuple", why="it is what a tuple is")
 function = AbstractType("Func", why="it is what a function is")
-bfloat16 = AbstractType(
-    "BFloat16", why="NumPy and CuPy have no bfloat16; use float16 and a loss scale manager, or float32"
-)
 
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_NARROW = (np.dtype(np.float16), _BFLOAT16)
 _TYPES = {one.dtype: one for one in (bool_, *number_type)}
 _OF_PYTHON: dict[type[Any], Type | AbstractType] = {
     bool: bool_,
@@ -130,6 +134,58 @@ _OF_PYTHON: dict[type[Any], Type | AbstractType] = {
     tuple: tuple_,
     type(None): type_none,
 }
+
+
+def is_floating(dtype: Any) -> bool:
+    """Return whether a NumPy dtype is of floating point; to NumPy bfloat16 is none.
+
+    >>> is_floating(np.dtype(bfloat16)), is_floating(np.dtype(np.int8))
+    (True, False)
+    """
+    return bool(dtype.kind == "f" or dtype == _BFLOAT16)
+
+
+def is_inexact(dtype: Any) -> bool:
+    """Return whether a NumPy dtype is of floating point or complex: what has gradients."""
+    return dtype.kind == "c" or is_floating(dtype)
+
+
+def is_narrow(dtype: Any) -> bool:
+    """Return whether a NumPy dtype is a float of 16 bits, which operators compute in float32."""
+    return bool(dtype in _NARROW)
+
+
+def common_dtype(*dtypes: Any) -> np.dtype[Any]:
+    """Return NumPy's common dtype of several; float16 and bfloat16 make float32, bfloat16 and integers bfloat16.
+
+    >>> common_dtype(np.dtype(float16), np.dtype(bfloat16))
+    dtype('float32')
+    """
+    distinct = set(dtypes)
+    if _BFLOAT16 in distinct and len(distinct) > 1:
+        floats = {one for one in distinct if is_inexact(one)}
+        distinct = {np.dtype(np.float32)} if floats == set(_NARROW) else floats
+    return np.result_type(*distinct)
+
+
+def smallest_normal(dtype: Any) -> float:
+    """Return the smallest positive number of full precision of a floating-point dtype."""
+    # A bfloat16 is a float32 whose last 16 bits are 0: it has the exponents of one.
+    return float(np.finfo(np.float32 if dtype == _BFLOAT16 else dtype).tiny)
+
+
+def dtype_of_character(character: str) -> np.dtype[Any]:
+    """Return the dtype whose ``char`` this is."""
+    return _BFLOAT16 if character == _BFLOAT16.char else np.dtype(character)
+
+
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """Return the text of which ``np.dtype`` makes this dtype again, in every process that has imported this.
+
+    >>> dtype_text(np.dtype(np.float32)), dtype_text(np.dtype(bfloat16))
+    ('<f4', 'bfloat16')
+    """
+    return dtype.name if dtype == _BFLOAT16 else dtype.str
 
 
 def type_of(dtype: Any) -> Type:

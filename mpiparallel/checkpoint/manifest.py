@@ -21,6 +21,7 @@ from mpiparallel.checkpoint.files.durable_file import write_durably
 from mpiparallel.checkpoint.files.regular_file import read_regular
 from mpiparallel.checkpoint.shard.index import check_info
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
+from mpiparallel.dtype import dtype_text
 from mpiparallel.errors import CheckpointError, LayoutError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.layout.layout_json import integers, layout_from_json, layout_to_json
@@ -204,7 +205,7 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
         # Most tensors share few layouts: each is read once, and remembers what was asked of it.
         said = repr(entry)
         if said not in known:
-            known[said] = TensorEntry(saved_layout_from_json(entry), np.dtype(_text(entry["dtype"])).str)
+            known[said] = TensorEntry(saved_layout_from_json(entry), dtype_text(np.dtype(_text(entry["dtype"]))))
         tensors[name] = known[said]
     distinct = {id(entry): (name, entry) for name, entry in tensors.items()}.values()
     prefix = _text(content["prefix"])

@@ -14,6 +14,7 @@ from mpiparallel.checkpoint.manifest import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dtype import dtype_of_character, dtype_text
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.layout import Layout
 
@@ -141,10 +142,10 @@ def _replicas(layout: Layout) -> list[list[int]]:
 
 
 def _dtype_of(codes: Iterable[int], name: str) -> str:
-    found = sorted({chr(code) for code in codes if code})
-    if len({np.dtype(char).str for char in found}) != 1:
+    found = sorted({dtype_text(dtype_of_character(chr(code))) for code in codes if code})
+    if len(found) != 1:
         raise CheckpointError(f'tensor "{name}" has dtypes {found} on the ranks; give every rank the same one')
-    return np.dtype(found[0]).str
+    return found[0]
 
 
 def _hex(high: int, low: int) -> str:

@@ -4,7 +4,7 @@
 |------------------------|--------------------|-----------------------------------|
 | bool                   | uint8 or, uint8 and | uint8                            |
 | int8-64, uint8-64      | itself             | itself                            |
-| float16                | float32            | int16 in the order of the numbers |
+| float16, bfloat16      | float32            | int16 in the order of the numbers |
 | float32, float64       | itself             | integers of equal width, likewise |
 | complex64, complex128  | itself             | refused: no order                 |
 
@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Reduction
+from mpiparallel.dtype import is_narrow
 from mpiparallel.errors import CommunicationError
 
 UFUNCS: dict[Reduction, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 _ITSELF = frozenset("bhilqBHILQfdFD")
-_ORDERED_AS: dict[str, type[np.signedinteger[Any]]] = {"e": np.int16, "f": np.int32, "d": np.int64}
+_ORDERED_AS: dict[str, type[np.signedinteger[Any]]] = {"e": np.int16, "E": np.int16, "f": np.int32, "d": np.int64}
 _BOOL_OPERATIONS: dict[Reduction, Reduction] = {"sum": "max", "max": "max", "min": "min", "prod": "min"}
 
 
@@ -56,7 +57,7 @@ def wire_of(dtype: np.dtype[Any], operation: Reduction) -> Wire:
         raise CommunicationError(f"{operation} of {dtype}: complex numbers have no order; reduce their parts")
     if compares and dtype.char in _ORDERED_AS:
         return Wire(np.dtype(_ORDERED_AS[dtype.char]), operation, is_ordered=True)
-    if dtype.char == "e":
+    if is_narrow(dtype):
         return Wire(np.dtype(np.float32), operation)
     if dtype.char in _ITSELF:
         return Wire(dtype, operation)

@@ -8,6 +8,7 @@ from functools import reduce
 import numpy as np
 
 from mpiparallel.compile.recomputation import Overwritten, Recomputation
+from mpiparallel.dtype import is_inexact
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Node, Notes, Value
 from mpiparallel.graph.own_operators import Add
@@ -25,7 +26,7 @@ def differentiate(
     overwritten.
     """
     for output in outputs:
-        if output.spec.dtype.kind not in "fc":
+        if not is_inexact(output.spec.dtype):
             raise GradientError(
                 f"{output.name} of dtype {output.spec.dtype} has no gradient; differentiate a float output"
             )

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import common_dtype, is_floating, is_inexact
 from mpiparallel.graph.broadcasting import broadcast_equation, broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
@@ -30,8 +31,8 @@ def promote(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     >>> promote(np.dtype(np.int64), np.dtype(np.float32))
     dtype('float32')
     """
-    floats = [dtype for dtype in dtypes if dtype.kind in "fc"]
-    return np.result_type(*(floats or dtypes))
+    floats = [dtype for dtype in dtypes if is_inexact(dtype)]
+    return common_dtype(*(floats or dtypes))
 
 
 class Broadcasting(Operator):
@@ -60,7 +61,7 @@ class Elementwise(Broadcasting):
         named = dict(zip(self.function.arguments, inputs, strict=True))
         if self.function.takes == "booleans":
             check_bool(**named)
-        elif self.function.takes == "floats" and promote(*(spec.dtype for spec in inputs)).kind != "f":
+        elif self.function.takes == "floats" and not is_floating(promote(*(spec.dtype for spec in inputs))):
             check_floating(**named)
         return super().infer(*inputs)
 
@@ -68,13 +69,13 @@ class Elementwise(Broadcasting):
         if self.function.gives == "booleans":
             return np.dtype(np.bool_)
         common = promote(*dtypes)
-        return common if self.function.gives == "numbers" or common.kind in "fc" else np.dtype(np.float32)
+        return common if self.function.gives == "numbers" or is_inexact(common) else np.dtype(np.float32)
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         kinds: set[str] = {one.dtype.kind for one in inputs}
         result = self.result_dtype(*(one.dtype for one in inputs))
         if self.function.terms is not None:
-            wide = (one if one.dtype.kind == "f" else one.astype(result) for one in inputs)
+            wide = (one if is_floating(one.dtype) else one.astype(result) for one in inputs)
             return (self.function.terms(*wide, **self.options),)
         if not self.function.text or not self._is_term_of(kinds):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ShapeError
 
 
@@ -20,7 +21,7 @@ def normal_axis(axis: int, rank: int) -> int:
 def check_floating(**inputs: TensorSpec) -> None:
     """Raise ShapeError unless each input, given by its name, is of floating point."""
     for name, spec in inputs.items():
-        if spec.dtype.kind != "f":
+        if not is_floating(spec.dtype):
             raise ShapeError(f"{name} is of dtype {spec.dtype}; cast it to a floating-point dtype")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_floating, is_inexact
 from mpiparallel.graph.elementwise import Binary, operator_of
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
@@ -55,11 +56,13 @@ class Cast(Operator):
         return Equation.same(len(inputs[0].shape))
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
-        return (inputs[0].astype(self.dtype),) if self.dtype.kind == "f" and inputs[0].dtype.kind in "fiub" else None
+        source = inputs[0].dtype
+        is_computed = is_floating(self.dtype) and (is_floating(source) or source.kind in "iub")
+        return (inputs[0].astype(self.dtype),) if is_computed else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return partial(runtime.array_module.copyto, outputs[0], inputs[0], casting="unsafe")
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         source = inputs[0].dtype
-        return (Cast()(gradients[0], source) if source.kind in "fc" and self.dtype.kind in "fc" else None,)
+        return (Cast()(gradients[0], source) if is_inexact(source) and is_inexact(self.dtype) else None,)

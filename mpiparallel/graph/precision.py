@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.dtype import is_floating
 from mpiparallel.graph.input_conversion import converting
 from mpiparallel.graph.own_operators import Cast
 from mpiparallel.graph.parameter import Parameter
@@ -25,7 +26,7 @@ def computing_in(dtype: np.dtype[Any]) -> Iterator[None]:
 
 def cast_float(x: Any, dtype: np.dtype[Any]) -> Any:
     """Return a tensor of floats in another type of floats; all else as it is."""
-    if not isinstance(x, Tensor) or x.dtype.kind != "f" or x.dtype == dtype:
+    if not isinstance(x, Tensor) or not is_floating(x.dtype) or x.dtype == dtype:
         return x
     cast: Tensor = Cast()(x, dtype)
     return cast
@@ -43,7 +44,7 @@ def _is_given(tensor: Tensor, trace: Trace | None) -> bool:
 
 
 def _cast_once(tensor: Tensor, dtype: np.dtype[Any], trace: Trace | None) -> Tensor:
-    if tensor.dtype.kind != "f" or tensor.dtype == dtype:
+    if not is_floating(tensor.dtype) or tensor.dtype == dtype:
         return tensor
     if trace is None or not isinstance(tensor, Parameter) or trace.notes.guards:
         cast: Tensor = Cast()(tensor, dtype)

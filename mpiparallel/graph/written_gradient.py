@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mpiparallel.dtype import is_inexact
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.own_gradient import OwnGradient, OwnGradients
 from mpiparallel.graph.tensor import Tensor
@@ -68,7 +69,7 @@ class WrittenGradient:
         return found
 
     def _fitting(self, gradient: Any, given: Tensor, place: str) -> Tensor | None:
-        if gradient is None or given.dtype.kind not in "fc":
+        if gradient is None or not is_inexact(given.dtype):
             return None
         found = gradient if isinstance(gradient, Tensor) else Tensor(gradient, given.dtype)
         if found.shape != given.shape:

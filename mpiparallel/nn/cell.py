@@ -14,7 +14,7 @@ from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.structure import with_defaults
 from mpiparallel.context.compiled_function import CompiledFunction
-from mpiparallel.dtype import bfloat16
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.parameter import Parameter
@@ -290,24 +290,19 @@ class Cell(CellSettings):
         """Let this cell and all inside it compute in a float type; returns the cell.
 
         Inputs, parameters and constants of floats are cast where they are used; parameters, and so what is trained and
-        saved, keep their own type. Raises ConfigurationError for a type that is no float, or that NumPy and CuPy lack.
+        saved, keep their own type. Raises ConfigurationError for a type that is no float.
 
         >>> from mpiparallel import Tensor, nn
         >>> nn.Dense(2, 3).to_float("float16")(Tensor([[1.0, 2.0]])).dtype
         mpiparallel.float16
         """
-        if dst_type == "bfloat16":
-            dst_type = bfloat16
         try:
             precision = np.dtype(dst_type)
-        except ConfigurationError:
-            # A TypeError too, but one that says why.
-            raise
         except TypeError:
             precision = np.dtype(np.object_)
-        if precision.kind != "f":
+        if not is_floating(precision):
             raise ConfigurationError(
-                f"{type(self).__name__}.to_float: {dst_type!r} is not one of float16, float32, float64"
+                f"{type(self).__name__}.to_float: {dst_type!r} is not one of bfloat16, float16, float32, float64"
             )
         for _, cell in self.cells_and_names():
             cell._precision = precision

@@ -10,6 +10,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import common_dtype, is_narrow
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation, Labels
@@ -64,7 +65,7 @@ class BatchMatMul(Operator):
                 f"contract {inner} elements with {other}; make them equal"
             )
         batch = broadcast_shape(x.shape[:-2], y.shape[:-2]) if len(x.shape) + len(y.shape) > 4 else ()
-        return (TensorSpec((*batch, rows, columns), np.result_type(x.dtype, y.dtype)),)
+        return (TensorSpec((*batch, rows, columns), common_dtype(x.dtype, y.dtype)),)
 
     def _check_ranks(self, x: TensorSpec, y: TensorSpec) -> None:
         if min(len(x.shape), len(y.shape)) < 2:
@@ -95,6 +96,8 @@ class BatchMatMul(Operator):
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x = inputs[0].swapaxes(-1, -2) if self.transpose_a else inputs[0]
         y = inputs[1].swapaxes(-1, -2) if self.transpose_b else inputs[1]
+        if runtime.backend.name == "cpu" and is_narrow(outputs[0].dtype):
+            return _wide_product(runtime, x, y, outputs[0])
         return partial(runtime.array_module.matmul, x, y, out=outputs[0])
 
     def gradient(
@@ -140,3 +143,17 @@ class MatMul(BatchMatMul):
     def _check_ranks(self, x: TensorSpec, y: TensorSpec) -> None:
         if len(x.shape) != 2 or len(y.shape) != 2:
             raise ShapeError(f"x {x.shape} and y {y.shape} must have two dims; use BatchMatMul for more")
+
+
+def _wide_product(runtime: Runtime, x: Array, y: Array, output: Array) -> Kernel:
+    """Return the product of floats of 16 bits, summed in float32 and rounded once: BLAS has none of them."""
+    xp = runtime.array_module
+
+    def run() -> None:
+        wide = [runtime.scratch(one.shape, np.float32, slot) for slot, one in enumerate((x, y, output))]
+        wide[0][...] = x
+        wide[1][...] = y
+        xp.matmul(wide[0], wide[1], out=wide[2])
+        xp.copyto(output, wide[2], casting="same_kind")
+
+    return run

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dtype import dtype_text
 from mpiparallel.errors import ReshardError
 from mpiparallel.reshard.bound_plan import shape_text
 from mpiparallel.reshard.options import ReshardOptions
@@ -86,7 +87,7 @@ def misfit(arrays: Mapping[str, NDArray[Any]], layouts: Mapping[str, LayoutPair]
 
 def _movable(dtype: np.dtype[Any]) -> bool:
     """Return whether elements of ``dtype`` are bytes that mean the same on a rank that knows it by its code alone."""
-    return dtype.itemsize > 0 and not dtype.hasobject and np.dtype(dtype.str) == dtype
+    return dtype.itemsize > 0 and not dtype.hasobject and np.dtype(dtype_text(dtype)) == dtype
 
 
 def agree_on_dtypes(
@@ -96,7 +97,7 @@ def agree_on_dtypes(
 
     Raises ReshardError on every rank when two ranks have arrays of unlike dtypes.
     """
-    names = [arrays[tensor].dtype.str.encode() if tensor in arrays else b"" for tensor in tensors]
+    names = [dtype_text(arrays[tensor].dtype).encode() if tensor in arrays else b"" for tensor in tensors]
     codes = np.array(names, f"S{_DTYPE_NAME_BYTES}").view(np.uint64).reshape(len(tensors), _DTYPE_NAME_BYTES // 8)
     held = np.array([[tensor in arrays] for tensor in tensors], bool).reshape(len(tensors), 1)
     agreed, equal = _compare(codes, communicator, held)

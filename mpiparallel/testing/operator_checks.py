@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.dtype import is_floating
 from mpiparallel.graph.operator import Operator
 from mpiparallel.testing.case_program import check_gradient_of
 from mpiparallel.testing.case_strategies import RANK_COUNTS, check_strategies_of
@@ -87,9 +88,9 @@ def check_strategies(
 
 def _case(operator: Operator, inputs: Sequence[Any], outputs: Sequence[int]) -> OperatorCase:
     arrays = tuple(_in_float64(np.asarray(one)) for one in inputs)
-    floats = tuple(place for place, array in enumerate(arrays) if array.dtype.kind == "f")
+    floats = tuple(place for place, array in enumerate(arrays) if is_floating(array.dtype))
     return OperatorCase(operator.name, lambda: operator, arrays, (), floats if outputs else (), tuple(outputs))
 
 
 def _in_float64(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return array.astype(np.float64) if is_floating(array.dtype) else array

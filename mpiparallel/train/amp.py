@@ -1,4 +1,4 @@
-"""Mixed precision: which parts of a network compute in float16, and the step that trains it (MindSpore's ``amp``)."""
+"""Mixed precision: which parts of a network compute in a float of 16 bits, and the step that trains it (MindSpore's ``amp``)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.compatibility.refusal import only
 from mpiparallel.context.settings import get_context
+from mpiparallel.dtype import is_narrow
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.optimizer.optimizer import Optimizer
@@ -36,14 +36,16 @@ def auto_mixed_precision(
 ) -> Cell:
     """Let a network compute as ``amp_level`` says, and return it; parameters stay as they are.
 
-    "O0" changes nothing. "O2" computes in float16, but batch and layer norm and losses in float32; "O3" all but losses
-    in float16. ``keep_batchnorm_fp32`` says it otherwise. "auto" is O2 on a GPU and O0 on a CPU. Raises
-    ConfigurationError for an unknown level, and for another ``dtype``.
+    "O0" changes nothing. "O2" computes in ``dtype``, float16 or bfloat16, but batch and layer norm and losses in
+    float32; "O3" all but losses in it. ``keep_batchnorm_fp32`` says it otherwise. "auto" is O2 on a GPU and O0 on a
+    CPU. bfloat16 has the range of float32, so its losses need no scale. Raises ConfigurationError for an unknown level,
+    and for another ``dtype``.
     """
-    only("auto_mixed_precision", "dtype", np.dtype(dtype), np.dtype(np.float16))
+    if not is_narrow(np.dtype(dtype)):
+        raise ConfigurationError(f"auto_mixed_precision: dtype {np.dtype(dtype)} is neither float16 nor bfloat16")
     level = chosen_level(amp_level)
     if level != "O0":
-        network.to_float(np.float16)
+        network.to_float(dtype)
         keep_norms = level == "O2" if keep_batchnorm_fp32 is None else keep_batchnorm_fp32
         for _, cell in network.cells_and_names():
             if cell.keeps_float32 and (keep_norms or not tuple(cell.get_parameters())):

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.catalogue import manifest_of_shard
 from mpiparallel.checkpoint.files.array_file import ArrayFile, infos_of, read_array
 from mpiparallel.checkpoint.files.regular_file import from_root
-from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint
 from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file, format_of, write_file
-from mpiparallel.checkpoint.formats.safetensors import open_safetensors
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
@@ -145,7 +143,7 @@ def load_checkpoint(
 
     Of a rank's shard they are the slices that the rank held; loaded into a network that is cut otherwise, or not yet,
     each rank takes its part of the whole from the shards. What was saved by ``append_dict`` comes too: numbers as
-    parameters of no dim, texts as they are. Values in bfloat16 come as float32. Checksums are always looked at.
+    parameters of no dim, texts as they are. Checksums are always looked at.
 
     Parameters
     ----------
@@ -279,9 +277,7 @@ def _opened(path: Path, format_name: str | None) -> ArrayFile:
     if format_name is not None and format_name not in FORMATS:
         raise ConfigurationError(f"load_checkpoint: format {format_name!r} is not one of {', '.join(FORMATS)}")
     chosen = format_of(path) if format_name is None else FORMATS[format_name]
-    if chosen.name == "ckpt":
-        return open_mindspore_checkpoint(path, bfloat16_as_float32=True)
-    return open_safetensors(path, bfloat16_as_float32=True) if chosen.name == "safetensors" else chosen.open(path)
+    return chosen.open(path)
 
 
 def _appended(file: ArrayFile) -> dict[str, Any]:

@@ -15,8 +15,6 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import Attribute, info_in
 from mpiparallel.errors import CheckpointError
 
-_WIDENED_AT_ONCE = 1 << 18
-
 
 class Extent(NamedTuple):
     """Bytes of a file that follow one another."""
@@ -26,14 +24,10 @@ class Extent(NamedTuple):
 
 
 class ExtentArray(NamedTuple):
-    """An array in a file: its elements in C order, little-endian, over all extents.
-
-    Where it is ``widened``, the file has bfloat16 and ``info`` float32.
-    """
+    """An array in a file: its elements in C order, little-endian, over all extents."""
 
     info: TensorSpec
     extents: tuple[Extent, ...]
-    widened: bool = False
 
 
 class ExtentFile:
@@ -52,9 +46,6 @@ class ExtentFile:
         """Fill ``target``, 1-D, with the elements of an array from ``first`` on. Raises ``CheckpointError``."""
         check_span(self.path, name, info_in(self, name), first, target)
         stored = self._stored[name]
-        if stored.widened:
-            self._fill_widened(name, stored, first, target)
-            return
         self._fill_bytes(name, stored.extents, first * target.itemsize, target.view(np.uint8))
         check_bools(self.path, name, target)
 
@@ -74,14 +65,6 @@ class ExtentFile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    def _fill_widened(self, name: str, stored: ExtentArray, first: int, target: NDArray[Any]) -> None:
-        """Give each bfloat16 the 16 zero bits that make it the same number in float32."""
-        for start in range(0, target.size, _WIDENED_AT_ONCE):
-            halves = np.empty(min(_WIDENED_AT_ONCE, target.size - start), np.uint16)
-            self._fill_bytes(name, stored.extents, 2 * (first + start), halves.view(np.uint8))
-            words = target[start : start + halves.size].view(np.uint32)
-            np.left_shift(halves, 16, out=words, dtype=np.uint32)
 
     def _fill_bytes(self, name: str, extents: tuple[Extent, ...], first: int, target: NDArray[np.uint8]) -> None:
         for extent in _part(extents, first, target.nbytes):

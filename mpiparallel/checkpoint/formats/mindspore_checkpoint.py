@@ -25,18 +25,21 @@ from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
 from mpiparallel.checkpoint.formats.mindspore_message import CheckpointValue, head_of_value, read_values
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError, reason
 
-_DTYPES = {
-    kind: np.dtype(kind.lower())
-    for kind in (
-        *("Bool", "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"),
-        *("Float16", "Float32", "Float64", "Complex64", "Complex128"),
-    )
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "BFloat16": np.dtype(bfloat16),
+    **{
+        kind: np.dtype(kind.lower())
+        for kind in (
+            *("Bool", "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"),
+            *("Float16", "Float32", "Float64", "Complex64", "Complex128"),
+        )
+    },
 }
 # MindSpore writes complex numbers too, but cannot load them again.
 _KINDS = {dtype: kind for kind, dtype in _DTYPES.items() if dtype.kind != "c"}
-_BFLOAT16 = "BFloat16"
 _TEXT = "str"
 _LONGEST_TEXT = 1 << 20
 _PART = 512 << 20
@@ -80,11 +83,11 @@ class MindsporeCheckpoint(ExtentFile):
             self._unchecked = None
 
 
-def open_mindspore_checkpoint(path: Path, bfloat16_as_float32: bool = False) -> MindsporeCheckpoint:
+def open_mindspore_checkpoint(path: Path) -> MindsporeCheckpoint:
     """Open a MindSpore checkpoint. What ``append_dict`` added are its ``attributes`` if texts, else arrays of no dim.
 
     Raises ``CheckpointError`` where it is none, or is damaged as far as that shows before the tensors are read; where
-    it has a MapTensor, or bfloat16, which becomes float32 of the same value if that is asked for.
+    it has a MapTensor.
     """
     with _translated(path):
         descriptor = open_regular(path)
@@ -99,7 +102,7 @@ def open_mindspore_checkpoint(path: Path, bfloat16_as_float32: bool = False) -> 
                 if first.tensor_type == _TEXT:
                     attributes[name] = _text(path, descriptor, name, extents)
                 else:
-                    stored[name] = _stored(path, first, extents, bfloat16_as_float32)
+                    stored[name] = _stored(path, first, extents)
             unchecked = None if expected is None else (length, expected)
             return MindsporeCheckpoint(path, descriptor, stored, attributes, unchecked)
         except BaseException:
@@ -216,26 +219,20 @@ def _tensors(path: Path, values: Iterator[CheckpointValue]) -> Iterator[tuple[Ch
         yield first, tuple(extents)
 
 
-def _stored(path: Path, value: CheckpointValue, extents: tuple[Extent, ...], bfloat16_as_float32: bool) -> ExtentArray:
+def _stored(path: Path, value: CheckpointValue, extents: tuple[Extent, ...]) -> ExtentArray:
     where = f'{path}: tensor "{value.tag}"'
-    widened = value.tensor_type == _BFLOAT16
-    if widened and not bfloat16_as_float32:
-        raise CheckpointError(
-            f"{where} is bfloat16, which NumPy has not; save it as float32, or open it with bfloat16_as_float32=True"
-        )
-    dtype = np.dtype(np.float32) if widened else _DTYPES.get(value.tensor_type)
+    dtype = _DTYPES.get(value.tensor_type)
     if dtype is None:
         raise CheckpointError(f'{where} has type "{value.tensor_type}"; use one of {", ".join(_DTYPES)}')
     nbytes = sum(extent.nbytes for extent in extents)
-    itemsize = 2 if widened else dtype.itemsize
     # Old releases wrote the dims of a scalar as [0].
-    shape = () if value.dims == (0,) and nbytes == itemsize else value.dims
-    if prod(shape) * itemsize != nbytes:
+    shape = () if value.dims == (0,) and nbytes == dtype.itemsize else value.dims
+    if prod(shape) * dtype.itemsize != nbytes:
         raise CheckpointError(
-            f"{where} has {nbytes} bytes, but its {value.tensor_type} {shape} needs {prod(shape) * itemsize}: "
+            f"{where} has {nbytes} bytes, but its {value.tensor_type} {shape} needs {prod(shape) * dtype.itemsize}: "
             "it was cut short, or occurs twice; restore the file"
         )
-    return ExtentArray(TensorSpec(shape, dtype), extents, widened)
+    return ExtentArray(TensorSpec(shape, dtype), extents)
 
 
 def _text(path: Path, descriptor: int, name: str, extents: tuple[Extent, ...]) -> str:

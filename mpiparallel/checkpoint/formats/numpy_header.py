@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError
 
 LONGEST_HEADER = 10_000
@@ -22,8 +23,9 @@ _MAGIC = b"\x93NUMPY"
 _LENGTHS = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I"), (3, 0): struct.Struct("<I")}
 _KEYS = {"descr", "fortran_order", "shape"}
 _PLAIN_DTYPE = re.compile(r"[<>|=]?[?a-zA-Z][0-9]{0,2}")
-_DTYPES = frozenset("?bhilqBHILQefdFD")
+_DTYPES = frozenset("?bhilqBHILQeEfdFD")
 _MOST_DIMS = 32
+_OPAQUE = ("<V2", "|V2")
 
 
 class NumpyHeader(NamedTuple):
@@ -82,7 +84,8 @@ def _dtype(where: str, descr: Any) -> np.dtype[Any]:
     if not isinstance(descr, str) or not _PLAIN_DTYPE.fullmatch(descr):
         raise CheckpointError(f"{where} has dtype {str(descr)[:80]}, not that of plain numbers; convert it")
     try:
-        dtype = np.dtype(descr)
+        # NumPy writes two bytes without a meaning for what it does not know by itself.
+        dtype = np.dtype(bfloat16) if descr in _OPAQUE else np.dtype(descr)
     except TypeError as error:
         raise CheckpointError(f"{where} has dtype {descr}, which NumPy does not know; restore it") from error
     check_dtype(where, dtype)

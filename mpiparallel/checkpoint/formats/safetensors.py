@@ -21,17 +21,18 @@ from mpiparallel.checkpoint.files.durable_file import write_at
 from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError, reason
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
     **{f"{sign}{8 * size}": np.dtype(f"{sign.lower()}{size}") for sign in "IU" for size in (1, 2, 4, 8)},
     **{f"F{8 * size}": np.dtype(f"f{size}") for size in (2, 4, 8)},
+    "BF16": np.dtype(bfloat16),
     "C64": np.dtype(np.complex64),
 }
 _KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
 _NAMES = ", ".join(map(str, _KINDS))
-_BFLOAT16 = "BF16"
 _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
 _LONGEST_HEADER = 100_000_000
@@ -41,12 +42,11 @@ _MOST_DIMS = 32
 _MOST_BYTES = 1 << 62
 
 
-def open_safetensors(path: Path, bfloat16_as_float32: bool = False) -> ExtentFile:
+def open_safetensors(path: Path) -> ExtentFile:
     """Open a safetensors file; the texts of its ``__metadata__`` are its ``attributes``.
 
     Raises ``CheckpointError`` where it is none or breaks a rule of the format: the arrays follow one another in the
-    order of their offsets, without holes, up to the end. It does so too for float8 and smaller types, and for bfloat16,
-    which becomes float32 of the same value if that is asked for.
+    order of their offsets, without holes, up to the end. It does so too for float8 and smaller types.
     """
     try:
         descriptor = open_regular(path)
@@ -55,8 +55,7 @@ def open_safetensors(path: Path, bfloat16_as_float32: bool = False) -> ExtentFil
             length = os.fstat(descriptor).st_size - start
             attributes = _attributes(path, header.pop(_METADATA, {}))
             stored = {
-                check_name(path, name): _stored(path, name, entry, start, length, bfloat16_as_float32)
-                for name, entry in header.items()
+                check_name(path, name): _stored(path, name, entry, start, length) for name, entry in header.items()
             }
             _check_cover(path, stored, start, length)
             return ExtentFile(path, descriptor, stored, attributes)
@@ -148,28 +147,23 @@ def _attributes(path: Path, metadata: Any) -> dict[str, Attribute]:
     return {check_name(path, name): value for name, value in metadata.items()}
 
 
-def _stored(path: Path, name: str, entry: Any, start: int, length: int, bfloat16_as_float32: bool) -> ExtentArray:
+def _stored(path: Path, name: str, entry: Any, start: int, length: int) -> ExtentArray:
     where = f'{path}: array "{name}"'
     if not isinstance(entry, dict) or entry.keys() != _FIELDS:
         raise CheckpointError(f"{where}: its entry has not just {', '.join(sorted(_FIELDS))}; restore the file")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    widened = kind == _BFLOAT16
-    if widened and not bfloat16_as_float32:
-        raise CheckpointError(
-            f"{where} is bfloat16, which NumPy has not; save it as float32, or open it with bfloat16_as_float32=True"
-        )
-    dtype = np.dtype(np.float32) if widened else _DTYPES.get(kind) if isinstance(kind, str) else None
+    dtype = _DTYPES.get(kind) if isinstance(kind, str) else None
     if dtype is None:
         raise CheckpointError(f"{where} has dtype {str(kind)[:40]!r}; use one of {', '.join(_DTYPES)}")
     if not _are_sizes(shape, _MOST_DIMS) or not _are_sizes(offsets, 2) or len(offsets) != 2:
         raise CheckpointError(f"{where}: shape or data_offsets are no short lists of integers; restore the file")
-    nbytes = prod(shape) * (2 if widened else dtype.itemsize)
+    nbytes = prod(shape) * dtype.itemsize
     if not 0 <= offsets[0] <= offsets[1] <= length or offsets[1] - offsets[0] != nbytes:
         raise CheckpointError(
             f"{where} has {nbytes} bytes, but its offsets are {offsets} of {length}; the file was cut short or is "
             "damaged: restore it"
         )
-    return ExtentArray(TensorSpec(tuple(shape), dtype), (Extent(start + offsets[0], nbytes),), widened)
+    return ExtentArray(TensorSpec(tuple(shape), dtype), (Extent(start + offsets[0], nbytes),))
 
 
 def _are_sizes(numbers: Any, most: int) -> bool:

@@ -22,10 +22,27 @@ import xxhash
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import Attribute
 from mpiparallel.checkpoint.shard.block_digest import DIGEST_LENGTH, block_count
+from mpiparallel.dtype import dtype_text
 
 _DTYPES = {
     name: np.dtype(name)
-    for name in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+    for name in (
+        "|b1",
+        "|i1",
+        "|u1",
+        "<i2",
+        "<u2",
+        "<i4",
+        "<u4",
+        "<i8",
+        "<u8",
+        "<f2",
+        "bfloat16",
+        "<f4",
+        "<f8",
+        "<c8",
+        "<c16",
+    )
 }
 _ARRAY_FIELDS = {"name": str, "dtype": str, "shape": list, "dataset": str, "first": int, "offset": int, "blocks": str}
 MAX_DIMS = 32
@@ -162,7 +179,7 @@ def check_name(name: object) -> None:
 
 def check_info(info: TensorSpec) -> None:
     """Raise ``ValueError`` if no array of that shape and dtype can be stored."""
-    if info.dtype.str not in _DTYPES:
+    if dtype_text(info.dtype) not in _DTYPES:
         raise ValueError(f"has dtype {info.dtype}; use bool, integers, float or complex in little-endian byte order")
     if len(info.shape) > MAX_DIMS or min(info.shape, default=0) < 0:
         raise ValueError(f"has shape {info.shape!s:.200}; use at most {MAX_DIMS} dims")
@@ -187,7 +204,7 @@ def _described(name: str, info: TensorSpec, place: ArrayLocation) -> str:
     """Return the JSON of an array up to its digests."""
     shape = list(map(int, info.shape))
     return (
-        f'{{"name":{encode_basestring_ascii(name)},"dtype":"{info.dtype.str}","shape":{shape},"dataset":'
+        f'{{"name":{encode_basestring_ascii(name)},"dtype":"{dtype_text(info.dtype)}","shape":{shape},"dataset":'
         f'"{place.dataset}","first":{place.first},"offset":{place.offset},"blocks":"'
     )
 

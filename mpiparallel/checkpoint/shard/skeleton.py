@@ -15,8 +15,10 @@ import h5py
 import numpy as np
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.checkpoint.shard.element_type import hdf5_type
 from mpiparallel.checkpoint.shard.index import ArrayLocation
 from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
+from mpiparallel.dtype import dtype_text
 
 INDEX_DATASET = "%index"
 # Smaller arrays are fused: to make a dataset takes longer than to write them.
@@ -73,7 +75,7 @@ class _Datasets:
     def allocate(self, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
         """Make a dataset and return where its data belong; 0 where there are none."""
         if dtype not in self._types:
-            self._types[dtype] = h5py.h5t.py_create(dtype, logical=True)
+            self._types[dtype] = hdf5_type(dtype)
         space = h5py.h5s.create_simple(shape)
         dataset = h5py.h5d.create(self._file.id, key.encode(), self._types[dtype], space, self._creation)
         return int(dataset.get_offset() or 0)
@@ -88,7 +90,7 @@ def _fused(infos: Mapping[str, TensorSpec]) -> dict[str, dict[str, TensorSpec]]:
     fused: dict[str, dict[str, TensorSpec]] = {}
     for name, info in infos.items():
         if info.byte_count < FUSED_LENGTH:
-            fused.setdefault(f"%fused_{info.dtype.str[1:]}", {})[name] = info
+            fused.setdefault(f"%fused_{dtype_text(info.dtype).lstrip('<|')}", {})[name] = info
     return fused
 
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import Attribute
+from mpiparallel.checkpoint.shard.element_type import hdf5_type
 from mpiparallel.checkpoint.shard.skeleton import VERSION, dataset_name
 from mpiparallel.checkpoint.shard.sparse_image import SparseImage
+from mpiparallel.dtype import is_inexact, is_narrow
 from mpiparallel.layout.box import Box
 
 
@@ -46,19 +48,18 @@ def lay_out_virtual(tensors: Mapping[str, VirtualTensor], attributes: Mapping[st
             file.attrs[name] = value
         for name, tensor in tensors.items():
             key = dataset_name(name)
-            if tensor.value is not None:
-                file.create_dataset(key, data=tensor.value)
-                continue
-            kind = h5py.h5t.py_create(tensor.info.dtype, logical=True)
+            kind = hdf5_type(tensor.info.dtype)
             space = h5py.h5s.create_simple(tensor.info.shape)
-            h5py.h5d.create(file.id, key.encode(), kind, space, _creation(tensor))
+            dataset = h5py.h5d.create(file.id, key.encode(), kind, space, _creation(tensor))
+            if tensor.value is not None:
+                dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, _known(tensor.value))
     return image.content(0, image.seek(0, os.SEEK_END))
 
 
 def _creation(tensor: VirtualTensor) -> Any:
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    if tensor.info.dtype.kind in "fc":
-        creation.set_fill_value(np.array(np.nan, tensor.info.dtype))
+    if tensor.value is None and is_inexact(tensor.info.dtype):
+        creation.set_fill_value(_known(np.array(np.nan, tensor.info.dtype)))
     for piece in tensor.pieces:
         target = h5py.h5s.create_simple(tensor.info.shape)
         target.select_hyperslab(piece.box.start, piece.box.shape)
@@ -67,6 +68,11 @@ def _creation(tensor: VirtualTensor) -> Any:
             source.select_hyperslab((piece.first,), (piece.box.size,))
         creation.set_virtual(target, _literal(piece.file), _literal(piece.dataset), source)
     return creation
+
+
+def _known(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers in a dtype that h5py knows; HDF5 converts them to that of the dataset."""
+    return array.astype(np.float32) if is_narrow(array.dtype) else array
 
 
 def _literal(name: str) -> bytes:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.dtype import common_dtype, is_narrow
 from mpiparallel.graph.expression.universal_functions import universal_function
 
 REDUCTIONS = frozenset(("sum", "max"))
 """Functions of the elements along dims, which keep one element there."""
 
 _SINGLE = np.dtype(np.float32)
-_HALF = np.dtype(np.float16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def call(function: str, *operands: Term | float) -> Term:
     given = [one for one in operands if isinstance(one, Term)]
     values = given[1:] if function == "where" and isinstance(operands[0], Term) else given
     dtypes = {one.dtype for one in values}
-    dtype = values[0].dtype if len(dtypes) == 1 else np.result_type(*dtypes)
+    dtype = values[0].dtype if len(dtypes) == 1 else common_dtype(*dtypes)
     terms = tuple(one if isinstance(one, Term) else Term("constant", (), (), dtype, one) for one in operands)
     shape = _broadcast(one.shape for one in terms)
     row = universal_function(function)
@@ -102,8 +102,8 @@ def reduce(function: str, x: Term, dims: Iterable[int]) -> Term:
 
 
 def widened(term: Term) -> Term:
-    """Return the term in the dtype in which it is computed with: float16 is float32 there."""
-    return term.astype(_SINGLE) if term.dtype == _HALF else term
+    """Return the term in the dtype in which it is computed with: of 16 bits, float32."""
+    return term.astype(_SINGLE) if is_narrow(term.dtype) else term
 
 
 def walk(roots: Iterable[Term], known: Container[Term] = ()) -> list[Term]:

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, get_args, get_ty
 import numpy as np
 
 from mpiparallel.compatibility.remark import remark
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError
 
 Given = ParamSpec("Given")
@@ -41,10 +42,10 @@ def _flag(value: Any) -> Problem:
 
 def _floating(value: Any) -> Problem:
     try:
-        is_floating = value is not None and np.dtype(value).kind == "f"
+        is_fitting = value is not None and is_floating(np.dtype(value))
     except TypeError:
-        is_floating = False
-    return None if is_floating else "must be a floating-point dtype such as mpiparallel.float32"
+        is_fitting = False
+    return None if is_fitting else "must be a floating-point dtype such as mpiparallel.float32"
 
 
 def _function_or_none(value: Any) -> Problem:

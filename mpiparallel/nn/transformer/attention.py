@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
+from mpiparallel.dtype import common_dtype
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.activation import Softmax
@@ -161,5 +162,5 @@ def at_least(x: Tensor, dtype: Any) -> Tensor:
     >>> at_least(Tensor([1.0]), np.float64).dtype
     mpiparallel.float64
     """
-    wide = np.result_type(x.dtype, dtype)
+    wide = common_dtype(np.dtype(x.dtype), np.dtype(dtype))
     return x if wide == x.dtype else x.astype(wide)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.dtype import is_floating
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
@@ -85,4 +86,4 @@ class WithEvalCell(Cell):
 
 
 def _as_float32(x: Tensor) -> Tensor:
-    return x.astype(np.float32) if x.spec.dtype.kind == "f" else x
+    return x.astype(np.float32) if is_floating(x.spec.dtype) else x

@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_floating
 from mpiparallel.graph.broadcasting import sum_to
 from mpiparallel.graph.elementwise import Broadcasting, promote
 from mpiparallel.graph.execution.runtime import Runtime
@@ -52,7 +53,7 @@ class Select(Broadcasting):
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         condition, x, y = inputs
-        floats = condition.dtype.kind == "b" and x.dtype.kind == y.dtype.kind == "f"
+        floats = condition.dtype.kind == "b" and is_floating(x.dtype) and is_floating(y.dtype)
         return (call("where", *inputs),) if floats else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:

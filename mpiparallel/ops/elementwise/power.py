@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dtype import smallest_normal
 from mpiparallel.graph.broadcasting import sum_to
 from mpiparallel.graph.elementwise import Broadcasting
 from mpiparallel.graph.execution.runtime import Runtime
@@ -49,6 +50,6 @@ class Pow(Broadcasting):
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         x, y = inputs
         of_base = sum_to(gradients[0] * y * x ** (y - 1), x.shape)
-        positive = x.maximum(np.finfo(x.dtype).tiny)
+        positive = x.maximum(smallest_normal(x.dtype))
         of_exponent = sum_to(gradients[0] * outputs[0] * positive.log(), y.shape)
         return of_base, of_exponent

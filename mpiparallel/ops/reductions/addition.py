@@ -8,6 +8,7 @@ from typing import Any
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.elementwise import promote
 from mpiparallel.graph.equation import Equation
@@ -55,7 +56,7 @@ class AddN(Operator):
         return Equation.same(*(len(spec.shape) for spec in inputs))
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
-        if not all(one.dtype.kind == "f" for one in inputs):
+        if not all(is_floating(one.dtype) for one in inputs):
             return None
         total = inputs[0]
         for term in inputs[1:]:
@@ -123,7 +124,7 @@ class BiasAdd(Operator):
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         x, bias = inputs
         column = (*bias.shape, *(1,) * (len(x.shape) - 2))
-        return (x + bias.reshape(column),) if x.dtype.kind == bias.dtype.kind == "f" else None
+        return (x + bias.reshape(column),) if is_floating(x.dtype) and is_floating(bias.dtype) else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x, bias = inputs

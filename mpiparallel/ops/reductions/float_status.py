@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_inexact
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
@@ -38,7 +39,7 @@ class FloatStatus(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, x, target = runtime.array_module, inputs[0], outputs[0]
-        if x.dtype.kind not in "fc":
+        if not is_inexact(x.dtype):
             return lambda: target.fill(0)
         wide = np.result_type(x.dtype, np.float32)
 

@@ -11,6 +11,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
@@ -141,7 +142,7 @@ class Argmax(Ranking):
 
         def of_parts() -> None:
             equal = x == value
-            if x.dtype.kind == "f":
+            if is_floating(x.dtype):
                 equal |= xp.isnan(x) & xp.isnan(value)
             places = equal.argmax(axis=self.axis).reshape(kept)
             hit = xp.take_along_axis(equal, places, self.axis)

@@ -12,6 +12,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.compatibility.refusal import only
+from mpiparallel.dtype import is_floating, is_narrow
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
@@ -29,7 +30,7 @@ Tensors = Sequence[Tensor]
 def is_one_kernel(runtime: Runtime, x: Array) -> bool:
     """Return whether a sum of x is an expression's kernel, not a call of the array library."""
     is_compiled = runtime.backend.kernels is not None and x.dtype.kind == "f" and x.ndim > 0
-    return is_compiled or bool(x.dtype == np.float16)
+    return is_compiled or is_narrow(x.dtype)
 
 
 class DimReduction(Operator):
@@ -110,7 +111,7 @@ class ReduceSum(DimReduction):
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         x = inputs[0]
-        return (reduce("sum", x, self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
+        return (reduce("sum", x, self.dims(len(x.shape))),) if is_floating(x.dtype) else None
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         if is_one_kernel(runtime, inputs[0]):
@@ -146,7 +147,7 @@ class ReduceMean(DimReduction):
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         x = inputs[0]
         return (
-            (reduce("sum", x * (1.0 / max(self.count, 1)), self.dims(len(x.shape))),) if x.dtype.kind == "f" else None
+            (reduce("sum", x * (1.0 / max(self.count, 1)), self.dims(len(x.shape))),) if is_floating(x.dtype) else None
         )
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
@@ -210,7 +211,7 @@ class ReduceMax(ReduceExtremum):
     function = "maximum"
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
-        return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+        return -np.inf if is_floating(dtype) else False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
 @register
@@ -232,7 +233,7 @@ class ReduceMin(ReduceExtremum):
     function = "minimum"
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
-        return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+        return np.inf if is_floating(dtype) else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 @register

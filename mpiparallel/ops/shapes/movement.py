@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import common_dtype
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
@@ -120,7 +119,7 @@ class Concat(Operator):
             if [*spec.shape[:axis], *spec.shape[axis + 1 :]] != [*shape[:axis], *shape[axis + 1 :]]:
                 raise ShapeError(f"{spec.shape} cannot be concatenated with {inputs[0].shape} along dim {axis}")
         shape[axis] = sum(spec.shape[axis] for spec in inputs)
-        return (TensorSpec(tuple(shape), np.result_type(*(spec.dtype for spec in inputs))),)
+        return (TensorSpec(tuple(shape), common_dtype(*(spec.dtype for spec in inputs))),)
 
     def equation(self, *inputs: TensorSpec) -> Equation:
         rank = len(inputs[0].shape)
@@ -173,7 +172,7 @@ class Stack(Operator):
         for spec in inputs:
             if spec.shape != shape:
                 raise ShapeError(f"{spec.shape} cannot be stacked with {shape}; they must be equal")
-        dtype = np.result_type(*(spec.dtype for spec in inputs))
+        dtype = common_dtype(*(spec.dtype for spec in inputs))
         return (TensorSpec((*shape[:axis], len(inputs), *shape[axis:]), dtype),)
 
     def equation(self, *inputs: TensorSpec) -> Equation:

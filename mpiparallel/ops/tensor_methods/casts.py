@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.dtype import is_floating
 from mpiparallel.graph.own_operators import Cast
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_operations import attached
@@ -68,4 +69,4 @@ class TensorCasts(Tensor):
 
     def is_floating_point(self) -> Any:
         """Return whether the elements are floats."""
-        return self.dtype.kind == "f"
+        return is_floating(self.dtype)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, NonFiniteError
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint
@@ -213,7 +214,7 @@ def _find(parameters: CallbackParameters) -> _Findings:
 
 def _first_unsound(arrays: Sequence[np.ndarray[Any, Any]]) -> int:
     floats = ((index, np.asarray(array)) for index, array in enumerate(arrays))
-    return next((index for index, one in floats if one.dtype.kind == "f" and not np.isfinite(one).all()), -1)
+    return next((index for index, one in floats if is_floating(one.dtype) and not np.isfinite(one).all()), -1)
 
 
 def _communicator(parameters: CallbackParameters) -> Communicator | None:

@@ -13,6 +13,7 @@ from mpiparallel import errors
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.context.compiled_function import InputSignature
 from mpiparallel.context.settings import LoadedStrategies
+from mpiparallel.dtype import dtype_text
 from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
@@ -186,7 +187,7 @@ class _Table:
 
 
 def _spec_to_json(spec: TensorSpec) -> list[Any]:
-    return [spec.shape, spec.dtype.str]
+    return [spec.shape, dtype_text(spec.dtype)]
 
 
 def _spec_from_json(entry: Any) -> TensorSpec:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
@@ -119,7 +120,7 @@ def _slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
 
 def check_dtype(target: Parameter, dtype: np.dtype[Any], strict: bool) -> None:
     """Raise CheckpointError unless a parameter can take values of ``dtype``: its own, or of floats another float."""
-    floats = dtype.kind == target.dtype.kind == "f"
+    floats = is_floating(dtype) and is_floating(target.dtype)
     if dtype != target.dtype and (strict or not floats):
         raise CheckpointError(f"parameter {target.name!r}: the file holds {dtype}, the network {target.spec.dtype}")
 

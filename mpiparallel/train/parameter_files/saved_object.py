@@ -11,6 +11,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dtype import is_inexact
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
@@ -84,7 +85,7 @@ def _as_array(name: Any, data: Any) -> NDArray[Any]:
     if not isinstance(name, str):
         raise ConfigurationError(f"save_checkpoint: {name!r} is no name; give texts")
     array = np.asarray(data.asnumpy() if isinstance(data, Tensor) else data)
-    if array.dtype.kind not in "biufc":
+    if not (array.dtype.kind in "biu" or is_inexact(array.dtype)):
         raise ConfigurationError(f"save_checkpoint: {name!r} is a {type(data).__name__}; give a tensor or an array")
     return array
 

@@ -13,6 +13,7 @@ from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dtype import is_floating
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.box import Box
@@ -106,7 +107,7 @@ def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str
         shape = shape_of_one(layout, name in own)
         if shape is None or shape != ((1,) if name in own and not parameter.shape else parameter.shape):
             found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
-        elif dtype != wanted and (strict or not dtype.kind == wanted.kind == "f"):
+        elif dtype != wanted and (strict or not (is_floating(dtype) and is_floating(wanted))):
             found.append(f"{name!r} is {dtype} there, {wanted} here")
         elif name in own and parameter.layerwise_parallel and layout.devices.size != sharded.devices.size:
             found.append(
