@@ -1,4 +1,4 @@
-"""Mixed precision: which parts of a network compute in a float of 16 bits, and the step that trains it (MindSpore's ``amp``)."""
+"""Mixed precision: parts of a network compute in floats of 16 bits; the step that trains it (MindSpore's ``amp``)."""
 
 from __future__ import annotations
 

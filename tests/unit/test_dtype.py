@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -25,6 +26,7 @@ PRINTED = {
     "uint32": "UInt32",
     "uint64": "UInt64",
     "float16": "Float16",
+    "bfloat16": "BFloat16",
     "float32": "Float32",
     "float64": "Float64",
     "complex64": "Complex64",
@@ -38,14 +40,13 @@ KINDS = {
     "tensor_type": "Tensor",
     "string": "String",
     "type_none": "None",
-    "bfloat16": "BFloat16",
 }
 ALIASES = {"half": "float16", "single": "float32", "double": "float64", "long": "int64", "short": "int16"}
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_type_prints_as_mindspores_and_is_numpys(name: str) -> None:
-    one, numpys = getattr(mstype, name), np.dtype(getattr(np, name))
+    one, numpys = getattr(mstype, name), np.dtype(getattr(np, name, None) or getattr(ml_dtypes, name))
     assert str(one) == PRINTED[name]
     assert repr(one) == f"mpiparallel.{PRINTED[name].lower()}"
     assert np.zeros(2, one).dtype == numpys

@@ -29,7 +29,6 @@ from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError, reason
 
 _DTYPES: dict[str, np.dtype[Any]] = {
-    "BFloat16": np.dtype(bfloat16),
     **{
         kind: np.dtype(kind.lower())
         for kind in (
@@ -37,6 +36,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
             *("Float16", "Float32", "Float64", "Complex64", "Complex128"),
         )
     },
+    "BFloat16": np.dtype(bfloat16),
 }
 # MindSpore writes complex numbers too, but cannot load them again.
 _KINDS = {dtype: kind for kind, dtype in _DTYPES.items() if dtype.kind != "c"}

@@ -81,7 +81,7 @@ DIFFERENCES: Final[dict[str, str]] = {
     "mindspore.Tensor": "`print(x.dtype)` is MindSpore's; the type is also NumPy's dtype",
     "mindspore.Tensor.set_dtype": "returns a tensor of the type, and leaves this one",
     "mindspore.Tensor.transpose": "two numbers are exchanged, as in MindSpore 2; else the order of all dims",
-    "mindspore.bfloat16": "a name: neither NumPy nor CuPy computes in it, and using it says so",
+    "mindspore.bfloat16": "`asnumpy` gives an array of `ml_dtypes.bfloat16`",
     "mindspore.int_": "a name for all types of its kind; no type of an element",
     "mindspore.float_": "a name for all types of its kind; no type of an element",
     "mindspore.number": "a name for all types of its kind; no type of an element",

@@ -1,4 +1,4 @@
-"""Operators of float16 sum and exponentiate in float32 or more, and round once."""
+"""Operators of floats of 16 bits sum and exponentiate in float32 or more, and round once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.operator import Operator
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.losses.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
@@ -19,9 +20,9 @@ ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)
 LABELS = np.arange(64, dtype=np.int32)
 
 
-def numbers(operator: Operator, inputs: list[Any], dtype: Any) -> list[Any]:
-    """Return the outputs from inputs that are float16 numbers, held in ``dtype``."""
-    given = [one.astype(np.float16).astype(dtype) if one.dtype.kind == "f" else one for one in inputs]
+def numbers(operator: Operator, inputs: list[Any], narrow: Any, dtype: Any) -> list[Any]:
+    """Return the outputs from inputs that are numbers of ``narrow``, held in ``dtype``."""
+    given = [one.astype(narrow).astype(dtype) if one.dtype.kind == "f" else one for one in inputs]
     outputs = operator(*given)
     return [one.asnumpy() for one in (outputs if isinstance(outputs, tuple) else (outputs,))]
 
@@ -69,18 +70,36 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+BFLOAT16 = np.dtype(bfloat16)
+ROUNDING = {np.dtype(np.float16): 2e-3, BFLOAT16: 1.6e-2}
+"""Four units in the last place: of 11 bits, and of 8."""
+
+
+@pytest.mark.parametrize("narrow", ROUNDING, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_of_float16_an_operator_is_as_exact_as_rounding_its_float64_result_once(name: str) -> None:
+def test_of_16_bits_an_operator_is_as_exact_as_rounding_its_float64_result_once(name: str, narrow: Any) -> None:
     operator, inputs = CASES[name]
-    for found, wanted in zip(numbers(operator, inputs, np.float16), numbers(operator, inputs, np.float64), strict=True):
+    exact = numbers(operator, inputs, narrow, np.float64)
+    for found, wanted in zip(numbers(operator, inputs, narrow, narrow), exact, strict=True):
         assert np.isfinite(found).all()
-        assert found.dtype == (np.float64 if name == "BNTrainingReduce" else np.float16)
-        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3 * float(np.abs(wanted).max()))
+        assert found.dtype == (np.float64 if name == "BNTrainingReduce" else narrow)
+        close = ROUNDING[narrow]
+        np.testing.assert_allclose(
+            found.astype(np.float64), wanted, rtol=close, atol=close * float(np.abs(wanted).max())
+        )
+
+
+@pytest.mark.parametrize("narrow", ROUNDING, ids=str)
+def test_a_product_of_16_bits_is_summed_in_float32(narrow: Any) -> None:
+    """Added one by one in 16 bits, ones stop at 2,048 or at 256."""
+    ones = np.ones((3, 4096), narrow)
+    assert P.MatMul(transpose_b=True)(ones, ones).asnumpy().astype(np.float64).tolist() == [[4096.0] * 3] * 3
 
 
 @pytest.mark.parametrize(("reduce", "wanted"), [(summed, 4096 * 0.25 + 4096 * 0.5), (averaged, 0.375)])
-def test_many_small_numbers_of_float16_add_up(reduce: Any, wanted: float) -> None:
+@pytest.mark.parametrize("narrow", ROUNDING, ids=str)
+def test_many_small_numbers_of_16_bits_add_up(narrow: Any, reduce: Any, wanted: float) -> None:
     """Added one by one in float16 they stop at 512, where 0.25 is half a unit in the last place."""
-    column = np.tile(np.array([[0.25], [0.5]], np.float16), (4096, 3))
+    column = np.tile(np.array([[0.25], [0.5]], narrow), (4096, 3))
     assert reduce(column, 0).asnumpy().tolist() == [wanted] * 3
     assert float(reduce(column[:, :1], ())) == wanted

@@ -14,6 +14,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats import mindspore_checkpoint, mindspore_message
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError
 from tests.unit.train.parameter_files.mindspore_checkpoint import checkpoint_message, read_checkpoint
 
@@ -148,14 +149,16 @@ def test_a_scalar_of_an_old_release_has_dims_0(path):
     assert_equal(read_all(path), {"lr": np.array(0.5, np.float32), "none": np.empty(0, np.float32)})
 
 
-def test_bfloat16_is_refused_unless_float32_is_asked_for(path):
+def test_bfloat16_is_read_and_written_by_its_bits(path):
     exact = np.array([1.5, -2.0, 3e38, 0.0, np.inf], np.float32)
     halves = (exact.view(np.uint32) >> 16).astype(np.uint16)
     path.write_bytes(message(("w", (5,), "BFloat16", halves.tobytes())))
-    with pytest.raises(CheckpointError, match="bfloat16_as_float32=True"):
-        open_mindspore_checkpoint(path)
-    read = read_all(path, bfloat16_as_float32=True)["w"]
-    np.testing.assert_array_equal(read.view(np.uint32), halves.astype(np.uint32) << 16)
+    read = read_all(path)["w"]
+    assert read.dtype == np.dtype(bfloat16)
+    np.testing.assert_array_equal(read.astype(np.float32).view(np.uint32), halves.astype(np.uint32) << 16)
+    content = path.read_bytes()
+    write(path, {"w": read}, crc=False)
+    assert path.read_bytes() == content
 
 
 VALUE = ("w", (2,), "Int8", b"ab")

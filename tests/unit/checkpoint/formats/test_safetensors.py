@@ -10,6 +10,7 @@ import pytest
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError
 
 KINDS = {
@@ -97,12 +98,12 @@ def test_arrays_may_lie_in_any_order_and_a_header_may_end_in_spaces(path):
     assert {name: array.tolist() for name, array in read_all(path).items()} == {"b": [2, 3], "a": [1], "e": []}
 
 
-def test_bfloat16_is_refused_unless_float32_is_asked_for(path):
+def test_bfloat16_is_read_by_its_bits(path):
     halves = np.array([0x3FC0, 0xC000, 0x7F80], np.uint16)
     path.write_bytes(file_of({"w": entry("BF16", (3,), (0, 6))}, halves.tobytes()))
-    with pytest.raises(CheckpointError, match="bfloat16_as_float32=True"):
-        open_safetensors(path)
-    np.testing.assert_array_equal(read_all(path, bfloat16_as_float32=True)["w"], np.float32([1.5, -2, np.inf]))
+    read = read_all(path)["w"]
+    assert read.dtype == np.dtype(bfloat16)
+    np.testing.assert_array_equal(read.astype(np.float32), np.float32([1.5, -2, np.inf]))
 
 
 TWO = b"\1\2"

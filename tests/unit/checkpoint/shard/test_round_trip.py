@@ -19,6 +19,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import ShardFile, open_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard, write_shard
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError
 
 DTYPES = [np.dtype(char) for char in "?bhilqBHILQefdFD"]
@@ -60,6 +61,18 @@ def test_what_is_written_is_read_and_h5py_reads_the_same(
     shard = written(path, arrays)
     assert_same(arrays, path, shard.digest)
     assert path.stat().st_size == shard.size
+
+
+def test_bfloat16_keeps_its_bits_and_is_a_float_of_16_bits_to_hdf5(tmp_path: Path) -> None:
+    exact = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
+    arrays = {"large": exact.astype(bfloat16), "few": exact[:5].astype(bfloat16), "scalar": exact[0].astype(bfloat16)}
+    shard = written(tmp_path / "narrow.h5", arrays)
+    with open_shard(tmp_path / "narrow.h5", shard.digest) as file:
+        file.verify()
+        for name, array in arrays.items():
+            found = read_array(file, name)
+            assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
+            np.testing.assert_array_equal(seen_by_h5py(file)[name], array.astype(np.float32))
 
 
 def large_arrays() -> dict[str, NDArray[Any]]:
