@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from mpiparallel.dtype import bfloat16
+from mpiparallel.graph.execution.random_stream import drawing_at
 from mpiparallel.graph.operator import Operator
+from mpiparallel.graph.parameter import Parameter
+from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations as P
 from mpiparallel.ops.losses.softmax_and_log import LogSoftmaxGrad, SoftmaxGrad
 from mpiparallel.ops.normalization.batch_norm_steps import BNTrainingReduceGrad, BNTrainingUpdateGrad
 from mpiparallel.ops.normalization.batch_statistics import BNTrainingReduce
 from mpiparallel.ops.normalization.layer_normalization import LayerNormGrad
+from mpiparallel.testing.operator_case import OperatorCase
+from tests.conformance.cases.operator_cases import CASES as CASES_OF_ALL
 from tests.conformance.cases.operator_inputs import floats, positive, probabilities
 
 ROWS, CHANNELS = (64, 300), (16, 3, 20, 20)
@@ -103,3 +108,27 @@ def test_many_small_numbers_of_16_bits_add_up(narrow: Any, reduce: Any, wanted: 
     column = np.tile(np.array([[0.25], [0.5]], narrow), (4096, 3))
     assert reduce(column, 0).asnumpy().tolist() == [wanted] * 3
     assert float(reduce(column[:, :1], ())) == wanted
+
+
+def of_table(case: OperatorCase, narrow: Any, dtype: Any) -> list[Any]:
+    """Return what an operator of the table makes of numbers of ``narrow``, held in ``dtype``."""
+    operator = case.build()
+    with np.errstate(over="ignore"):
+        arrays = [
+            one.astype(narrow).astype(dtype) if one.dtype.kind == "f" else one for one in map(np.asarray, case.inputs)
+        ]
+    tensors = [Parameter(one, f"p{at}") if at in operator.updates else Tensor(one) for at, one in enumerate(arrays)]
+    with drawing_at(0):
+        outputs = case.apply(operator, tensors)
+    return [one.asnumpy() for one in outputs or [tensors[at] for at in operator.updates]]
+
+
+@pytest.mark.parametrize("narrow", ROUNDING, ids=str)
+@pytest.mark.parametrize("case", CASES_OF_ALL, ids=lambda case: case.name)
+def test_every_operator_of_16_bits_is_within_their_rounding_of_float64(case: OperatorCase, narrow: Any) -> None:
+    for found, wanted in zip(of_table(case, narrow, narrow), of_table(case, narrow, np.float64), strict=True):
+        if wanted.dtype.kind != "f":
+            np.testing.assert_array_equal(found, wanted)
+            continue
+        largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-3))
+        np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=0, atol=ROUNDING[narrow] * largest)
