@@ -67,6 +67,10 @@ class CheckpointFiles(NamedTuple):
         """Return whether no shard is lost or cut short."""
         return all(file_size(folder / file) == size for file, size in self.shards)
 
+    def is_lost(self, folder: Path) -> bool:
+        """Return whether no shard is there."""
+        return not any((folder / file).exists() for file, _ in self.shards)
+
 
 def catalogue(folder: str | Path, prefix: str | None = None) -> list[Catalogued]:
     """Return the committed checkpoints in ``folder``, the oldest first, those without a sound manifest before all.

@@ -70,9 +70,7 @@ def existing_file(path: str | Path) -> Path:
         for beside in (wanted.with_suffix(suffix) for suffix in suffixes):
             if beside.is_file():
                 # One line for all files of a job.
-                remark(
-                    f"where a {wanted.suffix} file is named that is not there, the {beside.suffix} file is read that is"
-                )
+                remark(f"{wanted.suffix} files that are not there are read from {beside.suffix} files of their names")
                 return beside
     return wanted
 

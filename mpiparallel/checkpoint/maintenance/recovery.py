@@ -75,8 +75,11 @@ def recover(folder: str | Path, name: str | None = None, progress: Progress | No
     for rank in plans:
         _check_place(root / _entry(manifest, rank).file)
     rebuilt, renewed = [], []
+    checks = list(found.checks)
     for rank, plan in plans.items():
-        entry = _rebuild(root, manifest, rank, plan, found.checks)
+        entry = _rebuild(root, manifest, rank, plan, checks)
+        # From here on others may be rebuilt from the new file.
+        checks[rank] = ShardCheck(rank, (), frozenset(entry.arrays), entry.digest, entry.size)
         if entry != manifest.shards[rank]:
             manifest = _renewed(root, manifest, rank, entry)
             renewed.append(rank)

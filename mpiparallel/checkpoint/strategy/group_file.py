@@ -73,7 +73,7 @@ def write_group_info(path: str | Path, groups: Sequence[tuple[int, ...]], restor
 def read_group_info(path: str | Path) -> GroupRecord:
     """Return what the group file ``path`` says. Raises ``StrategyFileError`` if it cannot be read or is damaged."""
     source = Path(path)
-    message = read_message(node_strategy.ParallelGroupMap, source, _NOUN)
+    message = read_message(node_strategy.ParallelGroupMap, source, _NOUN, "GROUP_INFO_FILE")
     groups: dict[str, tuple[int, ...]] = {}
     for item in message.parallel_group_item:
         with about(str(source)):

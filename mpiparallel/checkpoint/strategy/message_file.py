@@ -23,20 +23,26 @@ def path_of(name: Any, argument: str, noun: str) -> Path:
     return Path(name)
 
 
-def read_content(path: Path, noun: str) -> bytes:
-    """Return the bytes of ``path``. Raises ``StrategyFileError``, which asks for a ``noun``, if it cannot be read."""
+def read_content(path: Path, noun: str, setting: str) -> bytes:
+    """Return the bytes of ``path``.
+
+    Raises ``StrategyFileError`` if it cannot be read, which asks for a ``noun``, written where ``setting`` says.
+    """
     try:
         return read_regular(Path(os.path.realpath(path)), _MOST_BYTES)
     except (CheckpointError, OSError, ValueError) as error:  # ValueError: a path with a NUL
-        raise StrategyFileError(f"{path}: cannot be read ({reason(error)}); give the path of a {noun}") from error
+        raise StrategyFileError(
+            f"{path}: cannot be read ({reason(error)}); give the path of a {noun}, which training writes where "
+            f"{setting} says"
+        ) from None
 
 
-def read_message(message_class: Any, path: Path, noun: str) -> Any:
-    """Return the message in ``path``, which should be a ``noun``.
+def read_message(message_class: Any, path: Path, noun: str, setting: str) -> Any:
+    """Return the message in ``path``, which should be a ``noun``, and is written where ``setting`` says.
 
     Raises ``StrategyFileError`` if the file cannot be read, is damaged, or says more than the schema does.
     """
-    content = read_content(path, noun)
+    content = read_content(path, noun, setting)
     message = message_class()
     try:
         message.ParseFromString(content)

@@ -91,7 +91,7 @@ def restore_parameter_group_info(group_info_file_name: str | Path) -> dict[str, 
     {'w': [1, 3]}
     """
     source = replica_group_file(group_info_file_name)
-    text = read_content(source, "file of replica groups, which training writes where GROUP_INFO_FILE says")
+    text = read_content(source, "file of replica groups", "GROUP_INFO_FILE")
     with about(str(source)):
         try:
             content = json.loads(text)

@@ -22,6 +22,7 @@ from mpiparallel.checkpoint.strategy.strategy_record import (
 from mpiparallel.errors import StrategyFileError
 
 _NOUN = "strategy file"
+_SETTING = "strategy_ckpt_save_file"
 
 
 def write_strategy(path: str | Path, record: StrategyRecord) -> None:
@@ -39,10 +40,10 @@ def read_strategy(path: str | Path) -> StrategyRecord:
     """Return what the strategy file ``path`` says. Raises ``StrategyFileError`` if it cannot be read or is damaged."""
     source = Path(path)
     if source.suffix == ".json":
-        content = read_content(source, _NOUN)
+        content = read_content(source, _NOUN, _SETTING)
         with about(str(source)):
             return strategy_json.decode(content)
-    message = read_message(node_strategy.ParallelStrategyMap, source, _NOUN)
+    message = read_message(node_strategy.ParallelStrategyMap, source, _NOUN, _SETTING)
     with about(str(source)):
         return _record(message)
 

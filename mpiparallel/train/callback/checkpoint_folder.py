@@ -23,6 +23,7 @@ from mpiparallel.train.object_collectives import all_gather_object, broadcast_ob
 from mpiparallel.train.persistence.rank_folders import DEFAULT_FOLDER, folder_of, rank_folders
 
 _SECONDS_A_MINUTE = 60.0
+_LOST_SUFFIX = ".lost"
 
 
 class CheckpointFolder:
@@ -96,7 +97,8 @@ class CheckpointFolder:
             self._claims.popitem()[1].release()
 
     def take_unused(self, communicator: Communicator) -> None:
-        """Take the lowest number with which no rank finds anything of the prefix."""
+        """Take the lowest number with which no rank finds anything of the prefix but manifests without a shard."""
+        self._set_lost_aside(communicator)
         number = np.zeros((), np.int64)
         own = self.folders[communicator.rank] if self.folders else f"rank_{communicator.rank}"
         names = [*_names(self.path), *_names(self.path / own)]
@@ -113,12 +115,36 @@ class CheckpointFolder:
                 f"one are called {self.prefix}-<epoch>_<step>"
             )
 
+    def _set_lost_aside(self, communicator: Communicator) -> None:
+        """Rename the manifests of the prefix whose shards are all gone, as a script leaves them that empties folders.
+
+        Raises CheckpointError on all ranks if the folder cannot be read, or a manifest not renamed.
+        """
+        with failing_together(communicator, CheckpointError):
+            if communicator.rank != 0 or not self.path.is_dir():
+                return
+            found = committed(self.path, None, {})
+            lost = [one for one in found if self._number_of(one.prefix) is not None and one.is_lost(self.path)]
+            for one in lost:
+                manifest = self.path / f"{one.name}{MANIFEST_SUFFIX}"
+                manifest.replace(f"{manifest}{_LOST_SUFFIX}")
+        if lost:
+            remark(
+                f"ModelCheckpoint: {self.path} has {len(lost)} manifests of checkpoints {self._prefix!r} without a "
+                f"shard; they are called *{MANIFEST_SUFFIX}{_LOST_SUFFIX} now, and their names are used again"
+            )
+
+    def _number_of(self, prefix: str) -> int | None:
+        """Return the number of a prefix of this training or an earlier one; None for those of others."""
+        match = re.fullmatch(rf"{re.escape(self._prefix)}(?:_([1-9][0-9]*))?", prefix)
+        return None if match is None else int(match.group(1) or 0)
+
     def take_resumed(self, folder: Path, prefix: str) -> bool:
         """Go on under the prefix of a checkpoint if it is one of this folder's; return whether it is."""
-        match = re.fullmatch(rf"{re.escape(self._prefix)}(?:_([1-9][0-9]*))?", prefix)
-        if match is None or folder.resolve() != self.path.resolve():
+        number = self._number_of(prefix)
+        if number is None or folder.resolve() != self.path.resolve():
             return False
-        self.number = int(match.group(1) or 0)
+        self.number = number
         return True
 
     def step_of(self, name: str) -> int | None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 from mpiparallel.checkpoint.catalogue import manifest_of_shard
 from mpiparallel.checkpoint.files.regular_file import from_root
+from mpiparallel.checkpoint.formats.registry import FORMATS
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.errors import CheckpointError
 
+_SUFFIXES: Final = frozenset(format_.suffix for format_ in FORMATS.values())
+_SHOWN: Final = 3
+
 
 def refuse_missing_shard(path: Path) -> None:
-    """Raise CheckpointError, which names the replicas, where ``path`` is a missing shard that a manifest names."""
+    """Raise CheckpointError where ``path`` is missing: for a shard that a manifest names it says who holds the same.
+
+    For another name it says which files like it the folder has; nothing is raised where there is none.
+    """
     if path.exists():
         return
     for shard in (path.with_suffix(f".{format_}") for format_ in SHARD_FORMATS):
@@ -28,6 +37,10 @@ def refuse_missing_shard(path: Path) -> None:
             raise CheckpointError(
                 f"{shard}: is missing, the shard of rank {rank}; {_mend(manifest, rank, held, folder)}"
             )
+    beside = [file.name for file in path.parent.glob("*") if file.suffix in _SUFFIXES]
+    if beside:
+        nearest = ", ".join(get_close_matches(path.name, beside, _SHOWN, cutoff=0))
+        raise CheckpointError(f"{path}: is not there; name one that is, such as {nearest}")
 
 
 def _mend(manifest: Manifest, rank: int, held: Iterable[int], folder: Path) -> str:

@@ -78,6 +78,15 @@ def test_one_shard_of_every_set_of_replicas_may_be_lost_at_once(tmp_path: Path) 
     assert [(rebuilt.rank, *rebuilt.sources) for rebuilt in found.rebuilt] == [(0, 4), (2, 6), (5, 1), (7, 3)]
 
 
+def test_a_replica_that_was_copied_by_hand_serves_for_others_too(tmp_path: Path) -> None:
+    save(tmp_path)
+    committed = contents(tmp_path)
+    shutil.copy(shard(tmp_path, TWIN[0]), shard(tmp_path, 0))
+    shard(tmp_path, TWIN[0]).unlink()
+    assert [rebuilt.rank for rebuilt in recover(tmp_path).rebuilt] == [0, TWIN[0]]
+    assert contents(tmp_path) == committed
+
+
 def test_of_a_damaged_file_what_is_whole_is_kept(tmp_path: Path) -> None:
     save(tmp_path)
     committed = contents(tmp_path)

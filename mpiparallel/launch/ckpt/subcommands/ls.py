@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mpiparallel.checkpoint.catalogue import Catalogued, catalogue, uncommitted
+from mpiparallel.checkpoint.catalogue import Catalogued, catalogue, root_of, uncommitted
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.launch.ckpt.answer import answer, moment, several, table
 from mpiparallel.launch.plan.report import amount
@@ -18,7 +18,7 @@ _HEAD = ("checkpoint", "epoch", "step", "ranks", "tensors", "on disk", "saved", 
 
 def execute(arguments: argparse.Namespace) -> int:
     """List the checkpoints of a folder; return 0."""
-    folder: Path = arguments.folder
+    folder = root_of(arguments.folder)
     entries = catalogue(folder)
     sound = [_described(folder, entry.manifest) for entry in entries if entry.manifest is not None]
     told = {

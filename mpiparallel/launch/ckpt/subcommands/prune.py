@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from mpiparallel.checkpoint.catalogue import root_of
 from mpiparallel.checkpoint.maintenance.pruning import Pruned, prune
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.ckpt.answer import answer, several
@@ -14,7 +15,7 @@ from mpiparallel.launch.plan.report import amount
 
 def execute(arguments: argparse.Namespace) -> int:
     """Delete old checkpoints and leftovers; return 0."""
-    folder: Path = arguments.folder
+    folder = root_of(arguments.folder)
     if arguments.keep is None and not arguments.leftovers:
         raise ConfigurationError(f"prune {folder}: say what to delete: --keep N, --leftovers, or both")
     done = prune(folder, arguments.keep, arguments.prefix, arguments.leftovers, dry_run=arguments.dry_run)

@@ -17,7 +17,7 @@ def test_the_file_of_another_format_is_read_and_that_is_said_once(tmp_path, form
     other = "ckpt" if format != "ckpt" else "h5"
     for _ in range(2):
         np.testing.assert_array_equal(load_checkpoint(tmp_path / f"net.{other}")["w"].asnumpy(), np.arange(3.0))
-    line = f"where a .{other} file is named that is not there, the .{format} file is read that is"
+    line = f".{other} files that are not there are read from .{format} files of their names"
     assert remarks() == [line]
 
 
@@ -26,6 +26,13 @@ def test_what_is_there_is_read_whatever_lies_beside_it(tmp_path, remarks) -> Non
     save_checkpoint({"w": np.ones(3)}, tmp_path / "net.ckpt")
     assert load_checkpoint(tmp_path / "net.ckpt")["w"].asnumpy().tolist() == [1.0] * 3
     assert remarks() == []
+
+
+def test_for_a_name_that_is_not_there_those_like_it_are_told(tmp_path) -> None:
+    for name in ("CKP-3_32.h5", "CKP-4_32.h5", "other.npz"):
+        save_checkpoint({"w": np.ones(3)}, tmp_path / name)
+    with pytest.raises(CheckpointError, match=r"CKP-4_30\.ckpt: is not there; .* such as CKP-4_32\.h5, CKP-3_32\.h5"):
+        load_checkpoint(tmp_path / "CKP-4_30.ckpt")
 
 
 def test_a_file_of_no_format_is_missing_by_its_own_name(tmp_path) -> None:

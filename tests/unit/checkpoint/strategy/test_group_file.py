@@ -116,6 +116,11 @@ def test_what_cannot_be_read_is_refused(name: Any) -> None:
         restore_group_info_list(name)
 
 
+def test_who_names_a_file_that_is_not_there_is_told_what_writes_it() -> None:
+    with pytest.raises(StrategyFileError, match=r"missing.*which training writes where GROUP_INFO_FILE says"):
+        restore_group_info_list("missing.pb")
+
+
 @pytest.mark.parametrize("ranks", [(), (0, 0), (-1, 2), (2**31,)])
 def test_ranks_that_cannot_be_are_refused(tmp_path: Path, ranks: tuple[int, ...]) -> None:
     with pytest.raises(StrategyFileError, match=r"group \[.*(names a rank twice|has no rank)"):

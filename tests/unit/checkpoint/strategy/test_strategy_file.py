@@ -253,6 +253,11 @@ def test_what_cannot_be_read_is_refused(name: Any) -> None:
     assert isinstance(caught.value, MpiParallelError)
 
 
+def test_who_names_a_file_that_is_not_there_is_told_what_writes_it() -> None:
+    with pytest.raises(StrategyFileError, match=r"missing.*which training writes where strategy_ckpt_save_file says"):
+        build_searched_strategy("missing.ckpt")
+
+
 def test_what_cannot_be_written_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "strategy.ckpt").mkdir()
     with pytest.raises(StrategyFileError, match="cannot be written"):

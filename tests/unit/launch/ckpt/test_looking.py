@@ -44,6 +44,10 @@ def test_ls_lists_what_was_committed_and_what_was_not(run: Run, parsed: Parsed) 
     assert "mpiparallel ckpt prune saved --leftovers" in out
 
 
+def test_ls_of_a_rank_s_own_folder_lists_those_of_all(run: Run) -> None:
+    assert run("ls", "saved/rank_3")[1].splitlines()[1:] == run("ls", "saved")[1].splitlines()[1:]
+
+
 def test_ls_of_an_empty_folder_says_so(run: Run, parsed: Parsed) -> None:
     Path("empty").mkdir()
     assert run("ls", "empty")[:2] == (0, "empty: no checkpoint was completed here\n")

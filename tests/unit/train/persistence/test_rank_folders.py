@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -130,6 +132,25 @@ def test_a_shard_that_no_manifest_names_is_found_in_a_folder_of_a_ranks_own(tmp_
 def test_a_second_training_takes_another_prefix(tmp_path) -> None:
     for _ in range(2):
         run_world(2, train, tmp_path, 1)
+    assert committed(tmp_path) == ["dense-1_3", "dense_1-1_3"]
+
+
+def test_a_training_in_folders_that_a_script_has_emptied_takes_the_names_of_the_one_before(tmp_path, remarks) -> None:
+    for epochs in (2, 1):
+        for folder in tmp_path.glob("ckpt_*"):
+            shutil.rmtree(folder)
+        run_world(2, train, tmp_path, epochs, CheckpointConfig(3))
+    assert committed(tmp_path) == ["dense-1_3"]
+    assert [names_in(tmp_path / f"ckpt_{rank}") for rank in range(2)] == [["dense-1_3.h5"]] * 2
+    aside = {path.name for path in tmp_path.glob("*.lost")}
+    assert aside == {"dense-1_3.manifest.json.lost", "dense-2_3.manifest.json.lost"}
+    assert sum("without a shard" in line for line in remarks()) == 1
+
+
+def test_a_checkpoint_of_which_one_shard_is_left_keeps_its_name(tmp_path) -> None:
+    run_world(2, train, tmp_path, 1)
+    shutil.rmtree(tmp_path / "ckpt_0")
+    run_world(2, train, tmp_path, 1)
     assert committed(tmp_path) == ["dense-1_3", "dense_1-1_3"]
 
 
