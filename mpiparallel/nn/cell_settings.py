@@ -112,6 +112,11 @@ class CellSettings:
             parameter.comm_fusion = fusion_type
         return self
 
+    def infer_param_pipeline_stage(self) -> list[Parameter]:
+        """Return the parameters that require a gradient, of all stages: the optimizer of every rank takes them all."""
+        remark("infer_param_pipeline_stage: returns the parameters of all stages; each stage updates its own of them")
+        return [parameter for parameter in self.get_parameters() if parameter.requires_grad]
+
     def set_boost(self: Self, boost_type: str) -> Self:
         """Return the cell: MindSpore's network rewriting has no counterpart here."""
         return self._unchanged("set_boost", boost_type, "networks are run as they are written")

@@ -47,7 +47,7 @@ NAMES: Final[dict[str, str]] = {
     "LogSoftmax MSELoss MaxPool2d Mish Momentum NLLLoss PReLU PipelineCell ReLU6 SGD SequentialCell SiLU "
     "SmoothL1Loss SoftmaxCrossEntropyWithLogits TrainOneStepCell TrainOneStepWithLossScaleCell "
     "WithLossCell",
-    "mindspore.nn.Cell": "apply recompute set_comm_fusion shard to_float",
+    "mindspore.nn.Cell": "apply infer_param_pipeline_stage recompute set_comm_fusion shard to_float",
     "mindspore.nn.layer.basic": "Dense",
     "mindspore.nn.loss": "SoftmaxCrossEntropyWithLogits",
     "mindspore.nn.optim.adam": "Adam",
@@ -104,6 +104,7 @@ DIFFERENCES: Final[dict[str, str]] = {
     "mindspore.nn.Conv2d": "first values are `normal`, as up to MindSpore 2.0",
     "mindspore.nn.Dense": "first values are `normal` and `zeros`, as up to MindSpore 2.0",
     "mindspore.nn.PipelineCell": "the loss is the mean of those of the micro-batches; no `segment_config`",
+    "mindspore.nn.Cell.infer_param_pipeline_stage": "the parameters of all stages: an optimizer takes them all",
     "mindspore.nn.Cell.shard": "lays inputs and outputs out; no `parameter_plan`; returns the cell",
     "mindspore.nn.Cell.recompute": "collectives run again with what is recomputed",
     "mindspore.ops.Primitive": "the base of operators; one of your own says `infer`, `equation` and `kernel`",

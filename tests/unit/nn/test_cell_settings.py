@@ -112,6 +112,15 @@ def test_parameters_know_their_places_and_are_filled_on_demand() -> None:
     assert {one.comm_fusion for one in network.get_parameters()} == {3}
 
 
+def test_the_parameters_of_all_stages_are_trained_by_one_optimizer(remarks: Any) -> None:
+    network = nn.SequentialCell(nn.Dense(2, 3), nn.Dense(3, 1))
+    network[0].pipeline_stage, network[1].pipeline_stage = 0, 1
+    network[1].bias.requires_grad = False
+    found = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 2).infer_param_pipeline_stage()
+    assert [one.name for one in found] == [one.name for one in network.trainable_params()]
+    assert sum("infer_param_pipeline_stage" in line for line in remarks()) == 1
+
+
 @pytest.mark.parametrize("first", [np.arange(4.0), initializer("normal", (4,))], ids=["array", "initializer"])
 def test_a_clone_has_the_values_of_its_own(first: Any) -> None:
     weight = ms.Parameter(first, "w", layerwise_parallel=True)
