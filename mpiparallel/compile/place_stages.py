@@ -107,10 +107,10 @@ def _schedule_of(graph: Graph, configuration: ParallelConfiguration) -> Schedule
     count, name, number = configuration.pipeline_stages, configuration.pipeline_schedule, micro_batches(graph)
     order = stages_in_order(graph)
     if set(order) != set(range(count)):
-        said = ", ".join(map(str, dict.fromkeys(order))) or "none"
+        said = f"the cells of the network are in stages {', '.join(map(str, dict.fromkeys(order)))}"
         raise ConfigurationError(
-            f"pipeline_stages {count}: cells of the network are in the stages {said}; set pipeline_stage of its cells "
-            f"so that each from 0 to {count - 1} has one"
+            f"pipeline_stages {count}: {said if order else 'no cell of the network is in a stage'}; set pipeline_stage "
+            f"of its cells so that each from 0 to {count - 1} has one"
         )
     chunks = SCHEDULES[name].chunks or 1 + sum(later < earlier for earlier, later in pairwise(order))
     if graph.cotangents:

@@ -15,7 +15,7 @@ _OTHER_SCRIPT = "the script for several hosts is the other one"
 _SLICES = "no fault: here a checkpoint has each rank's slices unless whole weights are asked for"
 _NO_DATA_PATH = "data_path is missing; the script of the text exports DATA_PATH"
 _NO_IMPORTS = "its imports are missing"
-_NO_PIPELINE = "pipelines have not come yet: the same without them"
+_NO_PIPELINE = "stages have no checkpoints and strategy files yet: the same without them"
 _SHOWN = "the text shows losses, which nothing prints"
 _COPY = "param_dict[param.name] = Parameter(param.asnumpy().copy(), name=param.name)"
 _ONE_OBJECT = "the parameter is one object, which holds the values of the last rank in the end: a copy for each rank"
@@ -139,8 +139,6 @@ CORRECTIONS = [
     ),
     Correction(f"{HYBRID}/stage_2", "if __name__", None, "in the function, so it was never run"),
     Correction(f"{HYBRID}/stage_2", "...", "train(net, opt, input, label)", "a place for the reader's code"),
-    Correction(f"{RECOVERY}/train_and_save", "save_ckpt_steps", "save_checkpoint_steps", "it has no such argument"),
-    Correction(f"{RECOVERY}/train_and_save", "keep_ckpt_max", "keep_checkpoint_max", "it has no such argument"),
     Correction(f"{RECOVERY}/train_and_save", "[ckpoint_cb]", "[ckpoint_cb, LossMonitor()]", _SHOWN),
     Correction(f"{RECOVERY}/restore_group_info_list", "//", "#", "a comment of another language"),
     Correction(

@@ -91,7 +91,6 @@ _TRAIN, _ACCUMULATE, _SLICE, _STAGED = (
     f"resnet50_distributed_training{kind}.py" for kind in ("", "_grad_accu", "_dataset_slice", "_pipeline")
 )
 _SMALL = ("= 224", "= 64")
-_FEW = ("batch_size=32", "batch_size=4")
 _RESNETS = (
     Run(RESNET, "bash run.sh {images} 2", _logs("device", 2), changed=((_TRAIN, *_SMALL),)),
     Run(RESNET, "bash run.sh {images} 2", _logs("device", 2), changed=((_TRAIN, *_DATA_PARALLEL), (_TRAIN, *_SMALL))),
@@ -116,7 +115,16 @@ _RESNETS = (
         ),
     ),
     Run(RESNET, "bash run_gpu.sh {images}", ("device/train.log",), refusal=GPU),
-    Run(RESNET, _cluster("{images}"), _CLUSTER_LOGS, changed=((_TRAIN, *_FEW), (_TRAIN, *_SMALL))),
+    Run(
+        RESNET,
+        _cluster("{images}"),
+        _CLUSTER_LOGS,
+        changed=(
+            (_TRAIN, "batch_size=32", "batch_size=4"),
+            (_TRAIN, "epoch_size=10", "epoch_size=6"),
+            (_TRAIN, *_SMALL),
+        ),
+    ),
     Run(
         RESNET,
         "bash run_dataset_slice.sh {images} 8",

@@ -180,11 +180,13 @@ def test_four_ranks_predict_what_one_does(reader: Reader, work: Path) -> None:
 
 
 @listings("train_pipeline", "run_train_pipeline")
-def test_pipelines_say_that_they_have_not_come(reader: Reader, work: Path) -> None:
+def test_stages_say_that_they_have_no_strategy_files_yet(reader: Reader, work: Path) -> None:
     reader.types("train_8p_pipeline.py", NETWORK, reader.listing("train_pipeline"))
     reader.types("run_train_8p_pipeline.sh", script("train_8p_pipeline.py", 8, "pipeline", ""))
     start = reader.listing("run_train_pipeline").replace("../output", str(work.parent / "output"))
-    assert re.search(r"Error: .*pipeline", reader.commands(start, 8, fails=True))
+    assert re.search(
+        r"Error: pipeline_stages 2: strategy and group files of the stages", reader.commands(start, 8, fails=True)
+    )
 
 
 @listings("merge_pipeline", "run_merge_pipeline")

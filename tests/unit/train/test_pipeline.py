@@ -136,7 +136,7 @@ def train_with(communicator, case: Case, callbacks, settings) -> None:
 @pytest.mark.parametrize(
     ("ranks", "case", "callbacks", "settings", "message"),
     [
-        (3, replace(MASKED, stages=(0, 0, 0, 2, 2, 2)), (), {}, r"3: cells of the network are in the stages 0, 2; set"),
+        (3, replace(MASKED, stages=(0, 0, 0, 2, 2, 2)), (), {}, r"3: the cells of the network are in stages 0, 2; set"),
         (
             2,
             replace(MASKED, stages=(0, 1, 0, 1, 1, 1)),
@@ -188,6 +188,18 @@ def test_parallel_modes_without_one_batch_have_no_stages() -> None:
         run_world(2, job, "data_parallel", None)
     with pytest.raises(ConfigurationError, match="set full_batch=True and feed all ranks the same batch"):
         run_world(2, job, "semi_auto_parallel", False)
+
+
+def test_a_network_of_which_no_cell_is_in_a_stage_is_refused() -> None:
+    def train(communicator) -> None:
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True, pipeline_stages=2)
+        network = nn.PipelineCell(nn.WithLossCell(nn.Dense(2, 1), nn.MSELoss()), 2)
+        nn.TrainOneStepCell(network, nn.SGD(network.trainable_params()))(
+            Tensor(np.ones((4, 2), np.float32)), Tensor(np.ones((4, 1), np.float32))
+        )
+
+    with pytest.raises(ConfigurationError, match="2: no cell of the network is in a stage; set pipeline_stage"):
+        run_world(2, train)
 
 
 def test_a_micro_batch_that_needs_later_ones_is_refused() -> None:
