@@ -27,11 +27,12 @@ from mpiparallel.train.parameter_files.loading_into_network import load_param_in
 from mpiparallel.train.parameter_files.missing_shard import refuse_missing_shard
 from mpiparallel.train.parameter_files.saved_draws import draws_so_far
 from mpiparallel.train.parameter_files.saved_object import appended_array, arrays_of
-from mpiparallel.train.parameter_files.saved_slice import SavedSlice
+from mpiparallel.train.parameter_files.saved_slice import SavedSlice, SliceOfRank
 from mpiparallel.train.persistence.background_write import BackgroundWrite
 
 _DEFAULT_FORMAT: Final = "ckpt"
 _SHARD_ATTRIBUTES: Final = ("prefix", "epoch", "step", "rank")
+_RANKS: Final = "ranks"
 
 Choice = Callable[[str], bool]
 Appended = Mapping[str, Any]
@@ -214,6 +215,9 @@ def _parameter(file: ArrayFile, name: str, committed: tuple[Path, Manifest, int]
     array = read_array(file, name)
     if committed and name in committed[1].tensors and committed[1].tensors[name].layout.global_shape != array.shape:
         return SavedSlice(array, name, *committed)
+    rank, ranks = file.attributes.get("rank"), file.attributes.get(_RANKS)
+    if committed is None and isinstance(rank, int) and isinstance(ranks, int):
+        return SliceOfRank(array, name, rank, ranks)
     return Parameter(array, name, requires_grad=False)
 
 
@@ -284,7 +288,7 @@ def _appended(file: ArrayFile) -> dict[str, Any]:
     """Return what else a file tells, numbers as parameters; not what each shard of a training says of itself."""
     told = dict(file.attributes)
     if told.keys() >= set(_SHARD_ATTRIBUTES):
-        told = {name: value for name, value in told.items() if name not in _SHARD_ATTRIBUTES}
+        told = {name: value for name, value in told.items() if name not in (*_SHARD_ATTRIBUTES, _RANKS)}
     return {
         name: value if isinstance(value, str) else Parameter(np.asarray(value), name, requires_grad=False)
         for name, value in told.items()

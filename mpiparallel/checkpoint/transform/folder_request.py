@@ -82,7 +82,7 @@ def convert(
     if clear:
         _remove(paths.values())
     for rank, path in paths.items():
-        _write(source, rank, boxes[rank], path)
+        _write(source, rank, target.rank_count, boxes[rank], path)
     replicated = tuple(sorted(source.unnamed)) if source.rank_count > 1 else ()
     return TransformReport(paths, {**replaced, **source.state.replaced}, replicated, target.omitted(shared))
 
@@ -95,10 +95,12 @@ def _remove(paths: Iterable[Path]) -> None:
             raise CheckpointError(f"{path}: is in the way and cannot be deleted ({error}); move it away") from error
 
 
-def _write(source: SourceState, rank: int, boxes: Mapping[str, Box], path: Path) -> None:
+def _write(source: SourceState, rank: int, ranks: int, boxes: Mapping[str, Box], path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(f"{path.parent}: cannot be made ({error}); choose a writable folder") from error
     attributes = source.attributes(rank) if path.suffix == source.suffix else {}
+    if "rank" in attributes:
+        attributes["ranks"] = ranks
     write_file(path, infos_of_boxes(source.state, boxes), read_slices(source.state, boxes), attributes)

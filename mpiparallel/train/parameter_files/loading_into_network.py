@@ -17,7 +17,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.parameter_files.saved_draws import DRAWS, draws_in, go_on_from
-from mpiparallel.train.parameter_files.saved_slice import SavedSlice
+from mpiparallel.train.parameter_files.saved_slice import SavedSlice, SliceOfRank
 
 
 def load_param_into_net(
@@ -107,6 +107,8 @@ def _slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
     if array.size == 1 and target.shape in ((), (1,)) and array.ndim < 2:
         # MindSpore's files have numbers as (1,) or as ().
         array = array.reshape(target.shape)
+    if isinstance(source, SliceOfRank) and array.shape != target.shape:
+        source.check_rank(target)
     if array.shape == target.box.shape:
         return array.astype(target.dtype, copy=False)
     if array.shape == target.shape:

@@ -38,7 +38,7 @@ def refuse_missing_shard(path: Path) -> None:
                 f"{shard}: is missing, the shard of rank {rank}; {_mend(manifest, rank, held, folder)}"
             )
     beside = [file.name for file in path.parent.glob("*") if file.suffix in _SUFFIXES]
-    if beside:
+    if beside and path.suffix in _SUFFIXES:
         nearest = ", ".join(get_close_matches(path.name, beside, _SHOWN, cutoff=0))
         raise CheckpointError(f"{path}: is not there; name one that is, such as {nearest}")
 

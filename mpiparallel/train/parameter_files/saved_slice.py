@@ -10,8 +10,34 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.box import Box
+
+
+class SliceOfRank(Parameter):
+    """The slice that a converted file has for ``rank`` of ``ranks``, as a parameter."""
+
+    def __init__(self, values: NDArray[Any], name: str, rank: int, ranks: int) -> None:
+        super().__init__(values, name, requires_grad=False)
+        self._origin: tuple[int, int] | None = (rank, ranks)
+
+    def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
+        """Overwrite the values, which then are of no file any more."""
+        self._origin = None
+        return super().set_data(data, slice_shape)
+
+    def check_rank(self, target: Parameter) -> None:
+        """Raise CheckpointError where as many ranks hold ``target``, and the file is of one that holds another part."""
+        if self._origin is None or target.layout is None:
+            return
+        rank, ranks = self._origin
+        has_same_ranks = ranks == target.layout.devices.size and rank in target.layout.devices
+        if has_same_ranks and target.layout.box(rank) != target.box:
+            raise CheckpointError(
+                f"parameter {target.name!r}: the file is of rank {rank}, which holds another part than rank "
+                f"{target.rank}; give each rank the file of its own number"
+            )
 
 
 class SavedSlice(Parameter):

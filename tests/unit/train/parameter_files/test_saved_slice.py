@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor, load_checkpoint, load_param_into_net
+from mpiparallel import Tensor, context, load_checkpoint, load_param_into_net, transform_checkpoints
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig
@@ -49,6 +49,38 @@ def test_each_rank_takes_its_part_where_the_network_is_cut_otherwise(shard, cut)
     (whole,) = run_world(1, loaded_alone, path)
     for box, part in run_world(3, loaded_by, path, cut):
         np.testing.assert_array_equal(part, whole[box.within(type(box).whole(whole.shape))])
+
+
+@pytest.fixture
+def converted(shard, tmp_path):
+    """The files that each rank gets by the strategy of the network itself."""
+    run_world(RANKS, written_strategy, tmp_path / "strategy.ckpt")
+    root = shard[0].parents[1]
+    transform_checkpoints(root, tmp_path / "converted", "net", None, tmp_path / "strategy.ckpt")
+    return [tmp_path / "converted" / f"rank_{rank}" / f"net{rank}.h5" for rank in range(RANKS)]
+
+
+def written_strategy(communicator, path):
+    model = make_model()
+    context.set_auto_parallel_context(strategy_ckpt_save_file=str(path))
+    model.build(make_dataset())
+
+
+def loaded_from(communicator, path):
+    model = make_model()
+    model.build(make_dataset())
+    load_param_into_net(model.train_network, load_checkpoint(path))
+    return model.train_network.parameters_dict()["weight"].asnumpy().copy()
+
+
+def test_a_converted_file_of_another_rank_is_refused(shard, converted) -> None:
+    def own(communicator):
+        return loaded_from(communicator, converted[communicator.rank])
+
+    for found, held in zip(run_world(RANKS, own), shard[1], strict=True):
+        np.testing.assert_array_equal(found, held)
+    with pytest.raises(CheckpointError, match="the file is of rank 0, which holds another part than rank"):
+        run_world(RANKS, loaded_from, converted[0])
 
 
 def test_values_that_were_overwritten_are_no_slice_any_more(shard) -> None:
