@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -17,11 +17,22 @@ class _World(NamedTuple):
 
 
 _world: ContextVar[_World | None] = ContextVar("mpiparallel world", default=None)
+_observer: ContextVar[Callable[[], None] | None] = ContextVar("observer of the mpiparallel world", default=None)
+
+
+@contextmanager
+def observed(tell: Callable[[], None]) -> Iterator[None]:
+    """Call ``tell`` whenever somebody looks at the world within a ``with`` block."""
+    token = _observer.set(tell)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
 
 
 def initialised() -> bool:
     """Tell whether this context has a world."""
-    return _world.get() is not None
+    return _seen() is not None
 
 
 def current() -> Communicator:
@@ -53,8 +64,15 @@ def use(communicator: Communicator) -> Iterator[Communicator]:
         _world.reset(token)
 
 
+def _seen() -> _World | None:
+    tell = _observer.get()
+    if tell is not None:
+        tell()
+    return _world.get()
+
+
 def _get() -> _World:
-    world = _world.get()
+    world = _seen()
     if world is None:
         raise CommunicationError(
             "there is no world of ranks here: call mpiparallel.communication.init() first; "

@@ -22,6 +22,7 @@ from mpiparallel.graph.graph import Graph
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.fed_pieces import global_shapes
+from mpiparallel.parallel.observed_configuration import ObservedConfiguration
 
 Specs = tuple[TensorSpec, ...]
 
@@ -61,21 +62,30 @@ class _Placed:
 
 @dataclass
 class _Trace:
+    """A trace, what it has read of the configuration that it was made for, and its placements."""
+
     traced: Traced
+    reads: Mapping[str, object]
     placed: list[_Placed] = field(default_factory=list)
+
+    def fits(self, configuration: ParallelConfiguration) -> bool:
+        """Return whether it would be the same for a configuration."""
+        seen = _as_traced(configuration)
+        return self.traced.holds and all(getattr(seen, name) == value for name, value in self.reads.items())
 
 
 class Compilation:
     """The graphs and programs of ``function``, by what it is called on and by the configuration.
 
-    It is traced ``within`` a context for the configuration, so that it sees this one. In auto parallel its strategies
-    are ``found`` for a graph, the configuration and the layouts in which ranks hold parameters.
+    It is traced ``within`` a context for the configuration, so that it sees this one; a trace serves all configurations
+    in which what it has read of its own is the same, such as those for other ranks. In auto parallel its strategies are
+    ``found`` for a graph, the configuration and the layouts in which ranks hold parameters.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        within: Callable[[ParallelConfiguration], AbstractContextManager[None]],
+        within: Callable[[ObservedConfiguration], AbstractContextManager[None]],
         found: Callable[[Graph, ParallelConfiguration, Mapping[str, Layout]], Strategies],
     ) -> None:
         self._function = function
@@ -117,12 +127,15 @@ class Compilation:
         return found
 
     def _traced(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> _Trace:
-        known = self._traces.setdefault((specs, inputs, _as_traced(configuration)), [])
+        whole = global_specs(specs, configuration)
+        known = self._traces.setdefault((whole, inputs), [])
         known[:] = [trace for trace in known if not trace.traced.holds or trace.traced.is_current]
-        found = next((trace for trace in known if trace.traced.holds), None)
+        found = next((trace for trace in known if trace.fits(configuration)), None)
         if found is None:
-            with self._within(configuration):
-                found = _Trace(trace_function(self._function, global_specs(specs, configuration), inputs))
+            observed = ObservedConfiguration.of(configuration)
+            with self._within(observed):
+                traced = trace_function(self._function, whole, inputs)
+            found = _Trace(traced, {name: getattr(_as_traced(configuration), name) for name in observed.read})
             known.append(found)
         return found
 

@@ -19,6 +19,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.random_stream import put_random_stream, random_stream
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.observed_configuration import ObservedConfiguration
 
 LoadedStrategies = tuple[str, tuple[tuple[str, Strategy], ...], int]
 
@@ -76,11 +77,14 @@ class Settings:
 
 
 _SETTINGS: ContextVar[Settings] = ContextVar("settings")
-_TRACED_FOR: ContextVar[ParallelConfiguration | None] = ContextVar("traced_for", default=None)
+_TRACED_FOR: ContextVar[ObservedConfiguration | None] = ContextVar("traced_for", default=None)
 
 
 def all_settings() -> Settings:
     """Return what the user has set, and how many random draws have been made since."""
+    traced_for = _TRACED_FOR.get()
+    if traced_for is not None:
+        traced_for.read_all()
     stream = random_stream()
     return replace(_SETTINGS.get(Settings()), seed=stream.seed, draws=stream.place)
 
@@ -299,11 +303,15 @@ def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, 
 
 
 @contextmanager
-def tracing_for(configuration: ParallelConfiguration) -> Iterator[None]:
-    """Make a configuration the current one while a function is traced for it; it may be for other ranks."""
+def tracing_for(configuration: ObservedConfiguration) -> Iterator[None]:
+    """Make a configuration the current one while a function is traced for it; it may be for other ranks.
+
+    Where the function looks at other settings or at the world, all of the configuration has been read.
+    """
     token = _TRACED_FOR.set(configuration)
     try:
-        yield
+        with world.observed(configuration.read_all):
+            yield
     finally:
         _TRACED_FOR.reset(token)
 

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from mpiparallel import Model, context, nn
+from mpiparallel.communication import get_group_size
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from tests.conformance.compile_counts import CompileCounts
-from tests.conformance.trainings.moving_product import SEMI_AUTO, At, make_model, rows
+from tests.conformance.trainings.moving_product import SEMI_AUTO, At, Product, make_model, rows
 
 RANKS = 4
 
@@ -62,9 +65,47 @@ def cut_otherwise(communicator, folder) -> None:
     model.train(1, rows(), moves, dataset_sink_mode=False)
 
 
+def move_to_two_and_back(communicator, folder, model=None) -> None:
+    model = model or make_model()
+    moves = [At(step, partial(model.reshard, ranks=ranks)) for step, ranks in ((2, 2), (3, 4))]
+    model.train(2, rows(), moves, dataset_sink_mode=False)
+
+
+class Counted(nn.Cell):
+    """A network that asks how many ranks there are while it is traced."""
+
+    def __init__(self, asked):
+        super().__init__()
+        self.asked, self.network = asked, Product()
+
+    def construct(self, x, y):
+        return self.network(x, y) / self.asked()
+
+
+def looks_at(asked, communicator, folder) -> None:
+    context.set_auto_parallel_context(**SEMI_AUTO, device_num=RANKS)
+    network = Counted(asked)
+    model = Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9))
+    move_to_two_and_back(communicator, folder, model)
+
+
+looks_at_settings = partial(looks_at, partial(context.get_auto_parallel_context, "device_num"))
+looks_at_the_world = partial(looks_at, get_group_size)
+
+
 @pytest.mark.parametrize(
     ("job", "traces", "placements"),
-    [(train, 1, 1), (build_and_train, 1, 1), (evaluate, 2, 2), (save, 1, 1), (resume, 1, 1), (cut_otherwise, 2, 2)],
+    [
+        (train, 1, 1),
+        (build_and_train, 1, 1),
+        (evaluate, 2, 2),
+        (save, 1, 1),
+        (resume, 1, 1),
+        (cut_otherwise, 2, 2),
+        (move_to_two_and_back, 1, 2),
+        (looks_at_settings, 2, 2),
+        (looks_at_the_world, 2, 2),
+    ],
 )
 def test_a_graph_is_traced_once_and_placed_once_by_the_same_strategies(
     job, traces, placements, tmp_path, monkeypatch
