@@ -78,7 +78,8 @@ class StrategyPolicy(Policy):
         for name, layout in layouts.items():
             self._store(self._sharded.graph.parameters[name], layout)
         for node in batch_parallel:
-            new = {value for value in node.inputs if value in stands_for} - self._sharded.layouts.keys()
+            # A difference with all that is laid out would be as long as that.
+            new = {value for value in node.inputs if value in stands_for and value not in self._sharded.layouts}
             if new and not self._weights.issuperset(node.outputs):
                 placement = place_by_batch(operands_of(node), self._devices)
                 for value, layout in zip(node.inputs, placement.inputs, strict=True):
@@ -278,8 +279,6 @@ class StrategyPolicy(Policy):
                 self._sharded.stored[value.name] = self._sharded.layouts[value] = layout
         for value in node.inputs:
             self._own(value)
-        inputs = tuple(
-            layout if value.spec.shape == first.spec.shape else Layout.replicated(value.spec.shape, layout.devices)
-            for value in node.inputs
-        )
-        return OperatorPlacement(inputs, ())
+        shapes = [value.spec.shape for value in node.inputs]
+        taken = {shape: Layout.replicated(shape, layout.devices) for shape in set(shapes)} | {first.spec.shape: layout}
+        return OperatorPlacement(tuple(taken[shape] for shape in shapes), ())

@@ -36,6 +36,13 @@ class ShardingRule:
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
 
+    def extents(self) -> dict[str, int]:
+        """Return the number of elements of each label."""
+        found: dict[str, int] = {}
+        for labels, shape in zip(self.equation.inputs + self.equation.outputs, self.inputs + self.outputs, strict=True):
+            found.update((label, extent) for label, extent in zip(labels, shape, strict=True) if label is not None)
+        return found
+
 
 @dataclass(frozen=True)
 class Operands:
@@ -58,13 +65,6 @@ class Operands:
     def outputs(self) -> tuple[Shape, ...]:
         """The global shapes of its outputs."""
         return self.rule.outputs
-
-    def extents(self) -> dict[str, int]:
-        """Return the number of elements of each label."""
-        found: dict[str, int] = {}
-        for labels, shape in zip(self.equation.inputs + self.equation.outputs, self.inputs + self.outputs, strict=True):
-            found.update((label, extent) for label, extent in zip(labels, shape, strict=True) if label is not None)
-        return found
 
 
 def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> OperatorPlacement:
@@ -142,11 +142,16 @@ def _check_cut(operands: Operands, label: str | None, cut: int, place: str) -> N
 
 def place_by_batch(operands: Operands, devices: DeviceMatrix) -> OperatorPlacement:
     """Return the placement with the batch cut into gcd(batch, devices) parts, all else whole: MindSpore's default."""
-    batch = operands.equation.batch
+    return _placed_by_batch(operands.rule, devices)
+
+
+@lru_cache(_PLACEMENTS_KEPT)
+def _placed_by_batch(rule: ShardingRule, devices: DeviceMatrix) -> OperatorPlacement:
+    batch = rule.equation.batch
     cuts: dict[str, int] = {}
-    if batch is not None and batch not in operands.equation.whole:
-        cuts[batch] = gcd(operands.extents()[batch], devices.size) or 1
-    return _place(operands, cuts, devices, None)
+    if batch is not None and batch not in rule.equation.whole:
+        cuts[batch] = gcd(rule.extents()[batch], devices.size) or 1
+    return _placed_by_cuts(rule, tuple(cuts.items()), devices, None)
 
 
 def axis_order(equation: Equation, cuts: Mapping[str, int]) -> list[str | None]:

@@ -48,7 +48,7 @@ def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, .
 
 def _options(node: Node, devices: int) -> tuple[Strategy, ...]:
     try:
-        equation, extents = node.equation, operands_of(node).extents()
+        equation, extents = node.equation, operands_of(node).rule.extents()
     except (NotImplementedError, StrategyError):
         return ()
     return tuple(
