@@ -65,18 +65,17 @@ def pairs_of(command: ReshardCommand) -> dict[str, LayoutPair]:
     on all ranks, it is that of the first.
     """
     pairs: dict[str, LayoutPair] = {}
-    # Thousands of tensors have few layouts.
-    known: dict[tuple[object, ...], LayoutPair] = {}
+    # Thousands of tensors move alike.
+    known: dict[int, LayoutPair] = {}
     for name, one in command.tensors.items():
         if one.source.partial and one.target.partial:
             for source, takers in _heirs(command.living, command.after).items():
                 kept = whole_on(one.spec.shape, 1).on_ranks([source])
                 pairs[own_name(name, source)] = kept, whole_on(one.spec.shape, len(takers)).on_ranks(takers)
             continue
-        alike = one.source, one.target, one.spec.shape
-        if alike not in known:
-            known[alike] = _on_the_job(one, command)
-        pairs[name] = known[alike]
+        if id(one) not in known:
+            known[id(one)] = _on_the_job(one, command)
+        pairs[name] = known[id(one)]
     return pairs
 
 

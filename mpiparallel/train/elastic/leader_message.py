@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from mpiparallel.context.settings import LoadedStrategies
 from mpiparallel.dtype import dtype_text
 from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy
+from mpiparallel.layout.interned import Interned
 from mpiparallel.layout.layout import Layout
 from mpiparallel.layout.layout_json import layout_from_json, layout_to_json
 
 
 @dataclass(frozen=True)
-class MovedParameter:
+class MovedParameter(metaclass=Interned):
     """One parameter: what it is, and its layouts before and after by the ranks of those who train."""
 
     spec: TensorSpec
@@ -132,14 +133,14 @@ def decode(content: bytes) -> LeaderMessage:
 
 
 def _command_to_json(command: ReshardCommand) -> dict[str, Any]:
-    layouts = _Table()
-    tensors = {
-        name: [_spec_to_json(one.spec), layouts.place(one.source), layouts.place(one.target)]
-        for name, one in sorted(command.tensors.items())
-    }
+    layouts = _Table(layout_to_json)
+    moves = _Table[MovedParameter](
+        lambda one: [_spec_to_json(one.spec), layouts.place(one.source), layouts.place(one.target)]
+    )
     return {
         **vars(command),
-        "tensors": tensors,
+        "tensors": {name: moves.place(one) for name, one in sorted(command.tensors.items())},
+        "moves": moves.entries,
         "layouts": layouts.entries,
         "signature": None
         if command.signature is None
@@ -149,10 +150,11 @@ def _command_to_json(command: ReshardCommand) -> dict[str, Any]:
 
 def _command_from_json(found: dict[str, Any]) -> ReshardCommand:
     layouts = [layout_from_json(entry) for entry in found.pop("layouts")]
-    tensors = {
-        name: MovedParameter(_spec_from_json(spec), layouts[source], layouts[target])
-        for name, (spec, source, target) in found["tensors"].items()
-    }
+    moves = [
+        MovedParameter(_spec_from_json(spec), layouts[source], layouts[target])
+        for spec, source, target in found.pop("moves")
+    ]
+    tensors = {name: moves[place] for name, place in found["tensors"].items()}
     path, strategies, made_for = found["strategies"]
     signature = found["signature"]
     known = {
@@ -171,19 +173,28 @@ def _command_from_json(found: dict[str, Any]) -> ReshardCommand:
     return ReshardCommand(**{**found, **known})
 
 
-class _Table:
-    """Distinct layouts in a list: many tensors have equal ones."""
+_Entry = TypeVar("_Entry")
 
-    def __init__(self) -> None:
+
+class _Table(Generic[_Entry]):
+    """Distinct values as JSON in a list: many tensors have equal ones. They are held elsewhere meanwhile."""
+
+    def __init__(self, to_json: Callable[[_Entry], Any]) -> None:
         self.entries: list[Any] = []
-        self._places: dict[Layout, int] = {}
+        self._to_json = to_json
+        self._places: dict[_Entry, int] = {}
+        # Objects are compared faster than what they say.
+        self._seen: dict[int, int] = {}
 
-    def place(self, layout: Layout) -> int:
-        """Return where a layout is in the list."""
-        if layout not in self._places:
-            self._places[layout] = len(self.entries)
-            self.entries.append(layout_to_json(layout))
-        return self._places[layout]
+    def place(self, one: _Entry) -> int:
+        """Return where a value is in the list."""
+        place = self._seen.get(id(one))
+        if place is None:
+            place = self._places.setdefault(one, len(self._places))
+            if place == len(self.entries):
+                self.entries.append(self._to_json(one))
+            self._seen[id(one)] = place
+        return place
 
 
 def _spec_to_json(spec: TensorSpec) -> list[Any]:

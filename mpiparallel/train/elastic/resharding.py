@@ -64,6 +64,7 @@ class Resharding:
         self._attends = False
         self._is_over = False
 
+    @collector_paused()
     def ask(self, request: ReshardRequest, progress: TrainingProgress) -> ReshardReport:
         """Agree with all who train on a command, tell the spares, and carry it out; spares only listen.
 
