@@ -6,6 +6,7 @@ It is written last. Shards that no manifest names are not a checkpoint, however 
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,8 @@ from mpiparallel.layout.layout_json import integers, layout_from_json, layout_to
 MANIFEST_SUFFIX: Final = ".manifest.json"
 _FORMAT: Final = "mpiparallel checkpoint 2"
 _MOST_BYTES: Final = 1 << 30
+_PLAIN_MARSHAL: Final = 2
+"""A format of ``marshal`` in which equal JSON values are equal bytes; later ones mark what is held more than once."""
 _UNSOUND: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
 _DIGESTS = re.compile("(?:[0-9a-f]{16},)*")
 _DIGEST = re.compile("[0-9a-f]{32}")
@@ -161,6 +164,8 @@ def saved_layout_from_json(entry: Mapping[str, Any]) -> Layout:
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:
+    entries = {id(entry): entry for entry in manifest.tensors.values()}
+    told = {key: {"dtype": one.dtype, **saved_layout_to_json(one.layout)} for key, one in entries.items()}
     return {
         "format": _FORMAT,
         "prefix": manifest.prefix,
@@ -170,10 +175,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "rank_count": manifest.rank_count,
         "training": dict(manifest.training),
         "files": dict(manifest.files),
-        "tensors": {
-            name: {"dtype": entry.dtype, **saved_layout_to_json(entry.layout)}
-            for name, entry in manifest.tensors.items()
-        },
+        "tensors": {name: told[id(entry)] for name, entry in manifest.tensors.items()},
         "shards": [_shard_to_json(shard) for shard in manifest.shards],
     }
 
@@ -200,10 +202,10 @@ def _checked(text: bytes) -> dict[str, Any]:
 
 
 def _from_json(content: Mapping[str, Any]) -> Manifest:
-    tensors, known = {}, dict[str, TensorEntry]()
+    tensors, known = {}, dict[bytes, TensorEntry]()
     for name, entry in content["tensors"].items():
         # Most tensors share few layouts: each is read once, and remembers what was asked of it.
-        said = repr(entry)
+        said = marshal.dumps(entry, _PLAIN_MARSHAL)
         if said not in known:
             known[said] = TensorEntry(saved_layout_from_json(entry), dtype_text(np.dtype(_text(entry["dtype"]))))
         tensors[name] = known[said]
@@ -249,9 +251,12 @@ def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, Ten
     digests = ",".join([*arrays.values(), ""])
     if not _DIGESTS.fullmatch(digests) or digests.count(",") != len(arrays):
         raise ValueError(f'shard "{entry["file"]}" has arrays whose digests are none')
-    for tensor in {id(tensors.get(tensor)): tensor for tensor in arrays}.values():
-        if tensor not in tensors or rank not in tensors[tensor].layout.devices:
-            raise ValueError(f'shard "{entry["file"]}" has "{tensor}", of which rank {rank} holds nothing')
+    # Tensors share few entries, so that these are looked at once each.
+    entries = {id(one): one for one in map(tensors.get, arrays)}
+    foreign = {key for key, one in entries.items() if one is None or rank not in one.layout.devices}
+    if foreign:
+        tensor = next(tensor for tensor in arrays if id(tensors.get(tensor)) in foreign)
+        raise ValueError(f'shard "{entry["file"]}" has "{tensor}", of which rank {rank} holds nothing')
     return ShardEntry(entry["file"], size, _hex(entry["digest"]), arrays)
 
 

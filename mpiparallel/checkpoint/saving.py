@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.catalogue import commit_time
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, commit_time
 from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.files.durable_file import clear_partial
 from mpiparallel.checkpoint.files.regular_file import read_regular
@@ -74,7 +74,7 @@ class ShardSave:
 
     ``write`` calls no collective, so a thread may run it while the ranks train on. Making one, and ``commit``, are
     collective. Arguments and errors are those of ``save_shards``; an error of ``write`` is raised by ``commit``, on
-    all ranks.
+    all ranks. ``files`` is what rank 0 has committed.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class ShardSave:
         self._written: WrittenShard | None = None
         self._codes: dict[str, int] = {}
         self._problem: Exception | None = None
+        self.files: CheckpointFiles | None = None
         with failing_together(communicator, CheckpointError):
             self.name = checkpoint_name(prefix, epoch, step)
             self._file = places.file(self.name, communicator.rank)
@@ -142,17 +143,19 @@ class ShardSave:
                 clear_partial(self._folder)
                 self._check_new()
                 written.check_in(self._folder, self.name)
-                self._manifest(written).write(self._folder)
+                manifest = self._manifest(written)
+                manifest.write(self._folder)
+                self.files = CheckpointFiles.of(manifest)
         if self._communicator.rank == 0:
             self._warn_of(written.unequal())
-        return self._manifest_path
+        return self.manifest_path
 
     def abandon(self) -> None:
         """Delete what this rank has written, for it will not be committed; needs no other rank.
 
         Where another save has committed a checkpoint of that name meanwhile, it stays.
         """
-        if self._written is not None and not self._manifest_path.exists():
+        if self._written is not None and not self.manifest_path.exists():
             with suppress(OSError):
                 self.path.unlink()
 
@@ -162,11 +165,12 @@ class ShardSave:
         return replica is None or self._layouts[name].replica(self._communicator.rank) == replica
 
     @property
-    def _manifest_path(self) -> Path:
+    def manifest_path(self) -> Path:
+        """The file that makes it a checkpoint."""
         return self._folder / f"{self.name}{MANIFEST_SUFFIX}"
 
     def _check_new(self) -> None:
-        if self._manifest_path.is_file():
+        if self.manifest_path.is_file():
             raise CheckpointError(
                 f"{self._folder}: checkpoint {self.name} is complete already; use another folder or prefix, or delete "
                 "that"
@@ -175,7 +179,7 @@ class ShardSave:
     def _fingerprints(self) -> NDArray[np.uint64]:
         described = {
             "prefix, epoch or step": self._identity,
-            "layout of a tensor": [(name, saved_layout_to_json(layout)) for name, layout in self._layouts.items()],
+            "layout of a tensor": _told(self._layouts),
             "training": self._training,
             "remove_redundancy": bool(self._writers),
             "places of shards": [self._places.format, *self._places.folders],
@@ -229,6 +233,13 @@ class ShardSave:
                 "what will be loaded. Ranks have drifted apart: look for a step that they do not do alike",
                 stacklevel=4,
             )
+
+
+def _told(layouts: Mapping[str, Layout]) -> list[Any]:
+    """Return layouts as JSON values: those that differ, and which of them each tensor has."""
+    distinct: dict[Layout, int] = {}
+    which = [(name, distinct.setdefault(layout.canonical, len(distinct))) for name, layout in layouts.items()]
+    return [[saved_layout_to_json(layout) for layout in distinct], which]
 
 
 def file_digest(path: Path) -> str:

@@ -63,7 +63,15 @@ def info_of(array: NDArray[Any]) -> TensorSpec:
 
 def infos_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, TensorSpec]:
     """Return shape and dtype of each array."""
-    return {name: info_of(array) for name, array in arrays.items()}
+    # Most arrays are of few shapes, and what is alike is worked out once.
+    known: dict[tuple[tuple[int, ...], np.dtype[Any]], TensorSpec] = {}
+    found = {}
+    for name, array in arrays.items():
+        alike = array.shape, array.dtype
+        if alike not in known:
+            known[alike] = info_of(array)
+        found[name] = known[alike]
+    return found
 
 
 def read_array(file: ArrayFile, name: str) -> NDArray[Any]:

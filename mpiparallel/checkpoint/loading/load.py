@@ -61,11 +61,14 @@ def load_state(
 
 
 def _infos_wanted(state: StoredState, layouts: Mapping[str, Layout], rank: int) -> dict[str, TensorSpec]:
-    return {
-        name: TensorSpec(layout.local_shape(rank), state.tensors[name].dtype)
-        for name, layout in layouts.items()
+    # What tensors that are alike have in common is worked out once.
+    alike = {name: (layout, state.tensors[name].dtype) for name, layout in layouts.items()}
+    known = {
+        (layout, dtype): TensorSpec(layout.local_shape(rank), dtype)
+        for layout, dtype in set(alike.values())
         if rank in layout.devices
     }
+    return {name: known[one] for name, one in alike.items() if one in known}
 
 
 def _fits(array: Array, wanted: TensorSpec | None) -> bool:

@@ -56,6 +56,7 @@ class Reading(NamedTuple):
 
 
 Wave = list[Reading]
+_Costed = tuple[ReadPiece, int, int]
 
 
 class ReadingPlan:
@@ -75,7 +76,7 @@ class ReadingPlan:
     ) -> None:
         self._rank, self._size, self._wave_bytes = rank, size, wave_bytes
         self._loads = [0] * size
-        self._known: dict[Any, list[ReadPiece]] = {}
+        self._known: dict[Any, list[_Costed]] = {}
         self.waves: list[Wave] = []
         self.shown_bytes = 0
         self._fill_waves(stored, targets)
@@ -84,10 +85,7 @@ class ReadingPlan:
         wave: Wave = []
         shown, delivered = [0] * self._size, 0
         for name in sorted(targets):
-            tensor = stored[name]
-            for piece in self._pieces(tensor, targets[name]):
-                nbytes = piece.box.size * tensor.dtype.itemsize
-                arriving = nbytes * targets[name].replica_count
+            for piece, nbytes, arriving in self._pieces(stored[name], targets[name]):
                 if wave and delivered + arriving > self._wave_bytes * self._size:
                     self._close(wave, shown)
                     wave, shown, delivered = [], [0] * self._size, 0
@@ -107,11 +105,15 @@ class ReadingPlan:
         self.waves.append(wave)
         self.shown_bytes = max(self.shown_bytes, *shown)
 
-    def _pieces(self, tensor: StoredTensor, target: Layout) -> list[ReadPiece]:
-        key = (tensor.layout, target, tensor.dtype.itemsize)
-        if key not in self._known:
-            self._known[key] = list(self._cut(tensor, target))
-        return self._known[key]
+    def _pieces(self, tensor: StoredTensor, target: Layout) -> list[_Costed]:
+        """Return the pieces of a tensor, with their bytes, and those that arrive on all ranks together."""
+        # Many tensors share few layouts, and objects are compared faster than what they say.
+        key = (id(tensor.layout), id(target), tensor.dtype.itemsize)
+        found = self._known.get(key)
+        if found is None:
+            sizes = ((piece, piece.box.size * tensor.dtype.itemsize) for piece in self._cut(tensor, target))
+            found = self._known[key] = [(piece, nbytes, nbytes * target.replica_count) for piece, nbytes in sizes]
+        return found
 
     def _cut(self, tensor: StoredTensor, target: Layout) -> Iterator[ReadPiece]:
         """Yield the pieces in which the slices of a tensor are read, none of them empty."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from json.encoder import encode_basestring_ascii
 from math import prod
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import xxhash
@@ -90,8 +91,9 @@ class IndexDraft:
         attributes_text = json.dumps(attributes, separators=(",", ":"))
         self._start = f'{{"format":"{_FORMAT}","attributes":{attributes_text},"skeleton":"'
         self._arrays = {name: _described(name, info, places[name]) for name, info in infos.items()}
-        content = self.encode({name: bytes(_table_length(info)) for name, info in infos.items()}, bytes(16))
-        self.length = len(content)
+        content = self.encode(dict.fromkeys(infos, b""), bytes(16))
+        # Two digits a byte.
+        self.length = len(content) + 2 * sum(map(_table_length, infos.values()))
         if self.length > MAX_INDEX_LENGTH or _item_count(content) > _MAX_INDEX_ITEMS:
             raise ValueError(f"{len(infos)} arrays and {len(attributes)} attributes are too many for one file")
 
@@ -117,14 +119,13 @@ class Index(NamedTuple):
             described = json.loads(content)
         except RecursionError as error:
             raise ValueError("is nested too deeply") from error
-        found, attributes, skeleton, entries = _fields(
-            described, "the file", {"format": str, "attributes": dict, "skeleton": str, "arrays": list}
-        )
+        fields = {"format": str, "attributes": dict, "skeleton": str, "arrays": list}
+        (found,), (attributes,), (skeleton,), (entries,) = _columns([described], "the file", fields)
         if found != _FORMAT:
             raise ValueError(f'is of format "{found[:40]}", not "{_FORMAT}"')
         for name, value in attributes.items():
             check_attribute(name, value)
-        arrays = dict(_stored(entries))
+        arrays = _stored(entries)
         if len(arrays) != len(entries):
             raise ValueError("names an array twice")
         return cls(attributes, arrays, bytes.fromhex(skeleton))
@@ -213,35 +214,50 @@ def _table_length(info: TensorSpec) -> int:
     return block_count(info.byte_count) * DIGEST_LENGTH
 
 
-def _stored(entries: Iterable[object]) -> Iterator[tuple[str, StoredArray]]:
-    """Yield name and place of each array, once it is sure that its entry is sound."""
-    known: dict[tuple[Any, ...], tuple[TensorSpec, int]] = {}
-    for entry in entries:
-        name, dtype, shape, dataset, first, offset, blocks = _fields(entry, "an array", _ARRAY_FIELDS)
+def _stored(entries: Sequence[object]) -> dict[str, StoredArray]:
+    """Return the place of each array by its name, once it is sure that all entries are sound.
+
+    There may be tens of thousands, so they are looked at field by field: what all have of one kind at once.
+    """
+    names, dtypes, shapes, datasets, firsts, offsets, blocks = _columns(entries, "an array", _ARRAY_FIELDS)
+    for name in names:
         check_name(name)
-        if dtype not in _DTYPES or any(type(extent) is not int for extent in shape):
-            raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
-        # Most arrays are of few shapes.
-        alike = (dtype, *shape)
-        if alike not in known:
-            info = TensorSpec(tuple(shape), _DTYPES[dtype])
-            check_info(info)
-            known[alike] = info, _table_length(info)
-        info, table_length = known[alike]
-        table = bytes.fromhex(blocks)
-        if len(table) != table_length:
-            raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.byte_count} bytes')
-        if first < 0 or offset < 0 or not dataset.isprintable():
-            raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
-        yield name, StoredArray(info, ArrayLocation(dataset, first, offset), table)
+    infos = _infos(names, dtypes, shapes)
+    tables = list(map(bytes.fromhex, blocks))
+    lengths = {info: _table_length(info) for info in set(infos)}
+    if list(map(len, tables)) != [lengths[info] for info in infos]:
+        rows = zip(names, infos, tables, strict=True)
+        name, info, table = next(row for row in rows if len(row[2]) != lengths[row[1]])
+        raise ValueError(f'says that array "{name}" has {len(table)} bytes of digests for {info.byte_count} bytes')
+    if min((*firsts, *offsets), default=0) < 0 or not all(dataset.isprintable() for dataset in set(datasets)):
+        places = zip(names, firsts, datasets, offsets, strict=True)
+        name, first, dataset, offset = next(row for row in places if min(row[1::2]) < 0 or not row[2].isprintable())
+        raise ValueError(f'says that array "{name}" is element {first} of {dataset!r:.80}, at byte {offset}')
+    found = map(StoredArray, infos, map(ArrayLocation, datasets, firsts, offsets), tables)
+    return dict(zip(names, found, strict=True))
 
 
-def _fields(described: object, what: str, kinds: Mapping[str, type]) -> list[Any]:
-    """Return the values that ``described`` has under the names in ``kinds``, once it is sure that they are these."""
-    if not isinstance(described, dict) or described.keys() != kinds.keys():
-        raise ValueError(f"does not say {', '.join(kinds)} of {what}")
-    values = [described[name] for name in kinds]
-    if [*map(type, values)] != [*kinds.values()]:
-        name, kind = next((name, kind) for name, kind in kinds.items() if type(described[name]) is not kind)
-        raise ValueError(f"gives {what} {name} that is no {kind.__name__}")
-    return values
+def _infos(names: Sequence[str], dtypes: Sequence[str], shapes: Sequence[list[Any]]) -> list[TensorSpec]:
+    """Return shape and dtype of each array; those that are alike are one."""
+    if not _DTYPES.keys() >= set(dtypes) or not {int} >= set(map(type, chain.from_iterable(shapes))):
+        rows = zip(names, dtypes, shapes, strict=True)
+        name, dtype, shape = next(row for row in rows if row[1] not in _DTYPES or {int} < {int, *map(type, row[2])})
+        raise ValueError(f'says that array "{name}" has dtype {dtype!r:.40} and shape {shape!r:.80}')
+    alike = list(zip(dtypes, map(tuple, shapes), strict=True))
+    known = {(dtype, shape): TensorSpec(shape, _DTYPES[dtype]) for dtype, shape in set(alike)}
+    for info in known.values():
+        check_info(info)
+    return [known[one] for one in alike]
+
+
+def _columns(described: Sequence[object], what: str, kinds: Mapping[str, type]) -> list[Sequence[Any]]:
+    """Return what all of ``described`` have under each name in ``kinds``, once it is sure that it is of these."""
+    for one in described:
+        if type(one) is not dict or one.keys() != kinds.keys():
+            raise ValueError(f"does not say {', '.join(kinds)} of {what}")
+    rows: Iterable[Sequence[Any]] = map(itemgetter(*kinds), cast(Sequence[dict[str, Any]], described))
+    columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [()] * len(kinds)
+    for (name, kind), column in zip(kinds.items(), columns, strict=True):
+        if not {kind} >= set(map(type, column)):
+            raise ValueError(f"gives {what} {name} that is no {kind.__name__}")
+    return columns

@@ -85,7 +85,7 @@ class ModelCheckpoint(Callback):
         self._committed_step = -1
         self._last_time = time.monotonic()
         self._asynchronous = AsynchronousSave()
-        self._pending: tuple[Path, Communicator] | None = None
+        self._pending: tuple[Path, Communicator, ShardSave] | None = None
         self._lost: frozenset[str] = frozenset()
         self._copies: list[Path] = []
         self.last_checkpoint: Path | None = None
@@ -219,10 +219,11 @@ class ModelCheckpoint(Callback):
             path = self._folder.path / self._places.file(name, 0) if self._config.integrated_save else save.path
             if self._config.async_save:
                 self._asynchronous.start(save, state.arrays)
-                self._pending = path, communicator
+                self._pending = path, communicator, save
                 return
             save.write(state.arrays)
-            self._committed(save.commit(), path, communicator)
+            save.commit()
+            self._committed(save, path, communicator)
         except (CheckpointError, ReshardError) as error:
             self._fail(error, parameters)
 
@@ -266,15 +267,18 @@ class ModelCheckpoint(Callback):
         """Commit what a thread writes, or has written, if there is any."""
         if self._pending is None:
             return
-        (path, communicator), self._pending = self._pending, None
+        (path, communicator, save), self._pending = self._pending, None
         try:
-            self._committed(self._asynchronous.commit(communicator), path, communicator)
+            self._asynchronous.commit(communicator)
+            self._committed(save, path, communicator)
         except CheckpointError as error:
             self._fail(error, parameters)
 
-    def _committed(self, manifest: Path, path: Path, communicator: Communicator) -> None:
+    def _committed(self, save: ShardSave, path: Path, communicator: Communicator) -> None:
         self._copies = []
+        manifest = save.manifest_path
         self.last_checkpoint, self.last_manifest, self._committed_step = path, manifest, self._last_step
+        self._folder.take_committed(save.files)
         minutes = self._config.keep_checkpoint_per_n_minutes
         try:
             self._folder.prune(int(self._config.keep_checkpoint_max), minutes, self._lost, communicator)

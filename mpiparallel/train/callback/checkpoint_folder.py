@@ -177,6 +177,11 @@ class CheckpointFolder:
                 for name in doomed:
                     self._known.pop(name, None)
 
+    def take_committed(self, files: CheckpointFiles | None) -> None:
+        """Know what this rank has committed here without reading it again."""
+        if files is not None:
+            self._known[files.name] = files
+
     def _files_of(self, name: str) -> CheckpointFiles:
         """Return a checkpoint by its files, as far as its manifest can be read, now or before."""
         if name not in self._known:

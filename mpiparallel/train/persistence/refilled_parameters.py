@@ -32,7 +32,10 @@ def _number_throughout(array: Any) -> NDArray[Any] | None:
     if not isinstance(array, np.ndarray) or not array.size or not array.flags.c_contiguous or array.dtype.hasobject:
         return None
     flat = array.reshape(-1)
-    alike = flat[:1].tobytes() * min(flat.size, _PORTION)
+    first = flat[:1].tobytes()
+    if first != flat[-1:].tobytes():
+        return None
+    alike = first * min(flat.size, _PORTION)
     for start in range(0, flat.size, _PORTION):
         portion = flat[start : start + _PORTION].tobytes()
         if portion != alike[: len(portion)]:

@@ -91,13 +91,13 @@ def resume(
     """
     without_stages("Model.resume")
     lost: dict[str, str] = {}
-    for name, problem in _names(folder, prefix, communicator):
+    for name, problem, read in _candidates(folder, prefix, communicator):
         if problem:
             lost[name] = problem
             _say(f"{folder / name} cannot be read: {problem}", communicator)
             continue
         with _in_own_words(), failing_together(communicator, CheckpointError):
-            manifest = Manifest.load(folder / f"{name}{MANIFEST_SUFFIX}")
+            manifest = read or Manifest.load(folder / f"{name}{MANIFEST_SUFFIX}")
             record, differences, missing = _checked(manifest, folder, sharded, facts, strict)
         try:
             arrays, replaced = _read(folder, manifest, record, sharded, communicator)
@@ -135,17 +135,22 @@ def _in_own_words() -> Iterator[None]:
         raise CheckpointError(str(error.__cause__)) from error
 
 
-def _names(folder: Path, prefix: str | None, communicator: Communicator) -> Iterator[tuple[str, str]]:
+def _candidates(
+    folder: Path, prefix: str | None, communicator: Communicator
+) -> Iterator[tuple[str, str, Manifest | None]]:
     """Yield the names of the checkpoints as rank 0 finds them, the newest first, and what is wrong with its manifest.
 
-    Those with a damaged manifest come before all: they do not say how old they are.
+    Those with a damaged manifest come before all: they do not say how old they are. Rank 0 has read the others.
     """
     found: list[tuple[str, str]] = []
+    read: dict[str, Manifest | None] = {}
     with failing_together(communicator, CheckpointError):
         if communicator.rank == 0 and folder.exists():
-            entries = reversed(catalogue(folder, prefix))
+            entries = catalogue(folder, prefix)[::-1]
+            read = {entry.name: entry.manifest for entry in entries}
             found = [(entry.name, entry.problem) for entry in sorted(entries, key=lambda entry: not entry.problem)]
-    yield from broadcast_object(found, communicator)
+    for name, problem in broadcast_object(found, communicator):
+        yield name, problem, read.pop(name, None)
 
 
 def _checked(
