@@ -72,6 +72,19 @@ def test_the_newest_checkpoints_are_kept_whole_and_a_second_run_gets_a_prefix_of
     assert all(shards(tmp_path, rank) == [f"{name}.h5" for name in names] for rank in range(RANKS))
 
 
+def resumed(communicator, folder) -> None:
+    assert make_model().resume(folder, make_dataset()) is not None
+
+
+def test_a_save_reads_no_manifest_and_a_resume_reads_one_once_on_each_rank(tmp_path, monkeypatch) -> None:
+    read, load = [], Manifest.load
+    monkeypatch.setattr(Manifest, "load", lambda path: read.append(path) or load(path))
+    run_world(RANKS, train_and_save, tmp_path, 2, CheckpointConfig(0, keep_checkpoint_max=1))
+    assert read == []
+    run_world(RANKS, resumed, tmp_path)
+    assert len(read) == RANKS
+
+
 def test_a_checkpoint_that_lacks_a_file_does_not_push_out_one_that_can_be_loaded(tmp_path) -> None:
     lose = At(2, lambda: (tmp_path / "rank_1" / "dense-1_2.h5").unlink(missing_ok=True))
     run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(1, keep_checkpoint_max=2), lose)
