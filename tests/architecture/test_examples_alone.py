@@ -12,11 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-import mpiparallel
+from tests.conformance.package_trees import trees
 
-PACKAGE = Path(mpiparallel.__file__).parent
 # Importing this one starts MPI.
 STARTS_MPI = "mpiparallel.communication.mpi"
 OPERATORS, TENSORS = "mpiparallel.ops", "mpiparallel.graph.tensor"
@@ -37,15 +35,6 @@ sys.exit(", ".join(failed) or None)
 """
 
 
-def name_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
-
-
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield what runs when a module is imported, without what is there for types only."""
     for node in body:
@@ -60,12 +49,12 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def imports_of(name: str) -> frozenset[str]:
     """Return the modules of the package that importing a module imports first, the folders around it included."""
     found = {name.rpartition(".")[0]} - {""}
-    for node in statements(TREES[name].body):
+    for node in statements(trees()[name].body):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             found.update({str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)})
-    return frozenset(one for one in found if one in TREES)
+    return frozenset(one for one in found if one in trees())
 
 
 def loaded_with(name: str) -> set[str]:
@@ -82,13 +71,13 @@ def loaded_with(name: str) -> set[str]:
 
 def has_examples(name: str) -> bool:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return any(">>> " in (ast.get_docstring(one) or "") for one in ast.walk(TREES[name]) if isinstance(one, kinds))
+    return any(">>> " in (ast.get_docstring(one) or "") for one in ast.walk(trees()[name]) if isinstance(one, kinds))
 
 
 def test_examples_below_the_operators_work_in_a_process_of_their_own() -> None:
     alone = [
         name
-        for name in TREES
+        for name in trees()
         if has_examples(name)
         and TENSORS in loaded_with(name)
         and OPERATORS not in loaded_with(name)
@@ -100,7 +89,7 @@ def test_examples_below_the_operators_work_in_a_process_of_their_own() -> None:
 
 
 def test_what_a_tensor_does_is_there_wherever_the_operators_are() -> None:
-    attaching = {name for name in TREES if name.startswith("mpiparallel.ops.tensor_")}
+    attaching = {name for name in trees() if name.startswith("mpiparallel.ops.tensor_")}
     assert attaching - {
         "mpiparallel.ops.tensor_methods.arguments",
         "mpiparallel.ops.functions.bounds_and_comparisons",
@@ -111,7 +100,7 @@ def test_only_the_door_to_all_operators_reads_the_registry() -> None:
     registry = "mpiparallel.graph.registry"
     imported = {
         (name, alias.name)
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in (registry, registry.rpartition(".")[0])
         for alias in node.names

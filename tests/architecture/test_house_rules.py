@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-import mpiparallel
+from tests.conformance.package_trees import FILES, trees
 
-PACKAGE = Path(mpiparallel.__file__).parent
 LONGEST = 400
-SOURCES = {
-    str(path.relative_to(PACKAGE.parent)): path.read_text(encoding="utf-8")
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if not path.stem.endswith("_pb2")
-}
-TREES = {name: ast.parse(source, name) for name, source in SOURCES.items()}
+WRITTEN = [name for name in FILES if not name.endswith("_pb2")]
+"""All modules but those that the compiler of protobuf has written."""
 
 
 def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
-    """Yield ``file:line`` and the node, for each node of these kinds."""
-    for name, tree in TREES.items():
-        for node in ast.walk(tree):
+    """Yield the file with the line, and the node, for each node of these kinds."""
+    for name in WRITTEN:
+        for node in ast.walk(trees()[name]):
             if isinstance(node, kinds):
-                yield f"{name}:{getattr(node, 'lineno', 1)}", node
+                yield f"{FILES[name]}:{getattr(node, 'lineno', 1)}", node
 
 
 def test_nothing_is_checked_by_assert_which_python_may_leave_out() -> None:
@@ -40,9 +34,9 @@ def test_each_import_says_what_and_from_where_in_full() -> None:
 
 
 def test_each_file_opens_with_what_it_is() -> None:
-    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [name for name in WRITTEN if not ast.get_docstring(trees()[name])] == []
 
 
 def test_no_file_is_too_long_to_be_one_thought() -> None:
-    lengths = {name: len(source.splitlines()) for name, source in SOURCES.items()}
+    lengths = {name: len(FILES[name].read_text(encoding="utf-8").splitlines()) for name in WRITTEN}
     assert {name: length for name, length in lengths.items() if length > LONGEST} == {}

@@ -5,30 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
-import mpiparallel
-
-PACKAGE = Path(mpiparallel.__file__).parent
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+from tests.conformance.package_trees import trees
 
 
 def imported_by(module: str) -> Iterator[str]:
     """Yield the package's modules that a module imports anywhere: at its top, in a function, or for types."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(trees()[module]):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in MODULES)
-        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            yield from (alias.name for alias in node.names if alias.name in trees())
+        elif isinstance(node, ast.ImportFrom) and node.module in trees():
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield inner if inner in MODULES else node.module
+                yield inner if inner in trees() else node.module
 
 
 def cycle_in(imports: dict[str, set[str]]) -> list[str]:
@@ -40,4 +29,4 @@ def cycle_in(imports: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    assert cycle_in({module: set(imported_by(module)) for module in MODULES}) == []
+    assert cycle_in({module: set(imported_by(module)) for module in trees()}) == []
