@@ -2,7 +2,7 @@
 
 Each change is tried by all tests that reach its line, as one run of the tests under coverage.py has found. At the end
 it lists what no test noticed. Some of that has no effect that a user could see; for the rest a test is missing. A
-changed package may do anything, so run this where nothing else runs.
+changed package may do anything, so it runs in namespaces of its own (``enclosure.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome
 
 from tests.mutants.drawing import drawn
+from tests.mutants.enclosure import enclose
 from tests.mutants.reach import Reach, measure
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tests", nargs="*", default=[], help="the files or folders of tests")
     parser.add_argument("--marked", default="not mpi", help="the markers of the tests, as pytest's -m has it")
     options = parser.parse_args(arguments)
+    enclose(ROOT / "build" / "mutants", ["-m", "tests.mutants", *(sys.argv[1:] if arguments is None else arguments)])
     tree = copied(ROOT / "build" / "mutants" / "tree")
     os.chdir(tree)
     os.environ["PYTHONPATH"] = str(tree)
