@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from math import prod
+from random import Random
 
 import numpy as np
 
@@ -198,13 +199,20 @@ def batches(case: OperatorCase, strategies: Sequence[Strategy]) -> Iterator[Sequ
         yield strategies[start : start + together]
 
 
-def check_strategies_of(case: OperatorCase, rank_counts: Sequence[int], rtol: float, atol: float) -> None:
-    """Raise AssertionError where a strategy gives other outputs or gradients than one rank does, on any rank."""
+def check_strategies_of(
+    case: OperatorCase, rank_counts: Sequence[int], rtol: float, atol: float, most: int | None = None
+) -> None:
+    """Raise AssertionError where a strategy gives other outputs or gradients than one rank does, on any rank.
+
+    Where there are more than ``most`` on a number of ranks, so many of them are drawn, by the case's name.
+    """
     expected = run_case(alone(), case, None)
     for ranks in rank_counts:
         strategies = list(strategies_of(case, ranks))
         if not strategies:
             raise AssertionError(f"{case.name}: no strategy is legal on {ranks} ranks")
+        if most is not None and len(strategies) > most:
+            strategies = Random(f"{case.name} on {ranks}").sample(strategies, most)
         # What has parameters is not for several ranks: each places its own.
         shared = None if case.build().updates else list(_laid_out(case, strategies, ranks))
         of_ranks = run_world(ranks, _run_all, case, strategies, shared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ CLASSES_WITH_METHODS = ("Model", "Tensor", "Parameter", "dataset.Dataset", "nn.C
 _GENERAL = {"args", "kwargs"}
 
 
+@cache
 def ours() -> dict[str, Callable[..., Any]]:
     """Return each public callable of this package by its first name in it, methods of some classes included."""
     found = {
@@ -43,6 +45,7 @@ def ours() -> dict[str, Callable[..., Any]]:
     return {name: value for name, value in found.items() if once.setdefault(id(value), name) == name}
 
 
+@cache
 def at(package: str, name: str) -> Any:
     """Return what stands at ``name`` in a package; None where nothing does."""
     parts = name.split(".")

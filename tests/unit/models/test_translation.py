@@ -86,25 +86,30 @@ def one_rank_losses(dtype):
     return run_world(1, losses_of_cut, np.dtype(dtype), (1, 1), False)[0]
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-5)])
+CUTS = {
+    "batch": (2, (2, 1), True),
+    "heads": (2, (1, 2), False),
+    "batch 8 uneven over 3": (3, (3, 1), True),
+    "4 heads uneven over 3": (3, (1, 3), False),
+    "4 heads uneven over 3 of 6": (6, (2, 3), True),
+    "batch and heads": (8, (2, 4), True),
+    "half of the ranks repeat": (8, (2, 2), True),
+}
+# In float64 a wrong cut is seen at the ninth digit; two cuts show that float32 goes the same way.
+IN_FLOAT32 = ("4 heads uneven over 3", "batch and heads")
+
+
 @pytest.mark.parametrize(
-    ("ranks", "cut", "optimizer_parallel"),
-    [
-        (2, (2, 1), True),
-        (2, (1, 2), False),
-        pytest.param(3, (3, 1), True, id="batch 8 uneven over 3"),
-        pytest.param(3, (1, 3), False, id="4 heads uneven over 3"),
-        pytest.param(6, (2, 3), True, id="4 heads uneven over 3 of 6"),
-        (8, (2, 4), True),
-        pytest.param(8, (2, 2), True, id="half of the ranks repeat"),
-    ],
+    ("cut", "dtype"), [*((cut, "float64") for cut in CUTS), *((cut, "float32") for cut in IN_FLOAT32)]
 )
-def test_losses_are_those_of_one_rank(ranks, cut, optimizer_parallel, dtype, tolerance) -> None:
+def test_losses_are_those_of_one_rank(cut, dtype) -> None:
+    ranks, parts, optimizer_parallel = CUTS[cut]
     expected = one_rank_losses(dtype)
     assert expected[-1] < expected[0]
     beside_computation = ranks == 8
-    for found in run_world(ranks, losses_of_cut, np.dtype(dtype), cut, optimizer_parallel, overlaps=beside_computation):
-        np.testing.assert_allclose(found, expected, rtol=tolerance)
+    arguments = np.dtype(dtype), parts, optimizer_parallel
+    for found in run_world(ranks, losses_of_cut, *arguments, overlaps=beside_computation):
+        np.testing.assert_allclose(found, expected, rtol={"float64": 1e-9, "float32": 2e-5}[dtype])
 
 
 def losses_with_a_move(_communicator, dtype, cut, target_cut):

@@ -18,8 +18,8 @@ from tests.conformance.resharding.reshard_claims import (
 from tests.conformance.scratch_meter import measured_scratch
 from tests.reliability.counts import count
 
-# Six ways: 720 moves, over 2,000 in make soak.
-CASES_OF_EACH = count(340, 120)
+# Six ways: 360 moves, over 2,000 in make soak.
+CASES_OF_EACH = count(340, 60)
 every_case = settings(max_examples=CASES_OF_EACH)
 
 

@@ -40,7 +40,7 @@ def sound_files(suffix, folder):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "full", "few"), [(".ckpt", 60_000, 6000), (".safetensors", 20_000, 2000), (".npz", 20_000, 2000)]
+    ("suffix", "full", "few"), [(".ckpt", 60_000, 2000), (".safetensors", 20_000, 1000), (".npz", 20_000, 1000)]
 )
 def test_a_damaged_file_is_read_or_refused_in_bounded_memory(suffix, full, few, tmp_path):
     path, read, refused = tmp_path / f"one{suffix}", 0, 0
@@ -49,6 +49,8 @@ def test_a_damaged_file_is_read_or_refused_in_bounded_memory(suffix, full, few, 
     tracemalloc.start()
     try:
         for content in mutations(contents, tries):
+            # A file that is overwritten waits for the disk.
+            path.unlink(missing_ok=True)
             path.write_bytes(content)
             try:
                 with open_file(path) as file:

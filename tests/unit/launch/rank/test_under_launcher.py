@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,9 @@ def test_options_reach_the_rank_as_they_would_by_the_launcher(tmp_path: Path) ->
     ],
 )
 def test_what_a_started_rank_cannot_follow_is_refused_once_a_host(tmp_path, options, words) -> None:
-    said = [run(tmp_path, TELLING, number, *options) for number in (0, 1)]
+    # The second waits, so that the first has spoken before mpirun ends it.
+    with ThreadPoolExecutor(2) as both:
+        said = list(both.map(lambda number: run(tmp_path, TELLING, number, *options), (0, 1)))
     assert [ended.returncode for ended in said] == [2, 2]
     assert not list(tmp_path.glob("device*"))
     (line,) = said[0].stderr.splitlines()
