@@ -130,7 +130,7 @@ OWN: list[tuple[Both, Any]] = [
     (lambda x: x[:1].unbind()[0], X[0]),
     (lambda x: x.index_select(2, [3, 0]), X[..., [3, 0]]),
     (lambda x: x.gather(np.array([1, 1]), 1), X[:, [1, 1]]),
-    (lambda x: x[Tensor([1, -2])], X[[1, -2]]),
+    (lambda x: x[Tensor([1, 0, -1])], X[[1, 0, -1]]),
     (lambda x: x.add(1).sub(2).mul(3).div(x), (X - 1) * 3 / X),
     (lambda x: x.where(x > 1, np.nan).isnan(), X <= 1),
     (lambda x: x.neg().abs().reciprocal().rsqrt(), np.sqrt(X)),

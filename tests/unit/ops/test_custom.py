@@ -134,6 +134,11 @@ def test_what_does_not_fit_is_said_by_the_name_of_the_function(
         call()
 
 
+def test_the_checks_take_floats_as_float64() -> None:
+    check_gradient(ops.Exp(), X.astype(np.float32))
+    check_gradient(ops.Select(), X > 0, X.astype(np.float16), X)
+
+
 def test_a_wrong_gradient_and_a_wrong_rule_are_found() -> None:
     with pytest.raises(AssertionError, match="gradient of input 0"):
         check_gradient(ops.Custom(np.sin, bprop=lambda x, out, dout: dout), X)

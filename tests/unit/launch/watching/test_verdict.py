@@ -82,6 +82,13 @@ KILLED = "prterun noticed that process rank 2 with PID 7 on node n0 exited on\ns
             15,
             "rank 2 of 4 left with exit code 15 after its script had ended",
         ),
+        # Who of two was first is not known.
+        (
+            "0c1 1c1 2c1 3c1",
+            MpirunResult(9, "[mpiexec@n0] Exit codes: [n0] 9,768,3840,9"),
+            137,
+            "all 4 ranks completed, but mpirun then ended with exit code 137",
+        ),
         ("0c1 1c1 2c1", MpirunResult(0), 1, "rank 3 of 4 did not complete"),
         ("2d3 0d4 1d4 3d4", MpirunResult(137, KILLED), 137, "rank 2 of 4 died first: killed by SIGKILL"),
         ("2d3 0d4 1d4 3d4", MpirunResult(0), 1, "rank 2 of 4 died first: it was killed, or left by os._exit"),
