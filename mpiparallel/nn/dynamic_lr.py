@@ -72,7 +72,7 @@ def exponential_decay_lr(
     decay_epoch : int
         In how many epochs.
     is_stair : bool
-        Whether it changes only once in so many epochs.
+        Whether it changes in jumps, once every ``decay_epoch`` epochs.
 
     Returns
     -------

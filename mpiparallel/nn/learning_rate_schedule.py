@@ -107,7 +107,7 @@ class ExponentialDecayLR(_Decay):
     decay_steps : int
         In how many steps.
     is_stair : bool
-        Whether it changes only once in so many steps.
+        Whether it changes in jumps, once every ``decay_steps`` steps.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class InverseDecayLR(_Decay):
     decay_steps : int
         In how many steps.
     is_stair : bool
-        Whether it changes only once in so many steps.
+        Whether it changes in jumps, once every ``decay_steps`` steps.
 
     Examples
     --------

@@ -69,9 +69,9 @@ def prune(
 
 
 def beyond(folder: Path, checkpoints: Sequence[CheckpointFiles], keep: int) -> list[CheckpointFiles]:
-    """Return the checkpoints, the oldest first, that are older than the newest ``keep`` of their prefix.
+    """Return the checkpoints, the oldest first, that are older than the newest ``keep`` whole ones of their prefix.
 
-    One that is not whole stays as long as it is newer than those, and does not count.
+    A checkpoint that is not whole does not count; it goes when it is older than those that are kept.
     """
     kept: Counter[str] = Counter()
     condemned = []
@@ -84,9 +84,9 @@ def beyond(folder: Path, checkpoints: Sequence[CheckpointFiles], keep: int) -> l
 
 
 def too_close(folder: Path, checkpoints: Sequence[CheckpointFiles], seconds: float) -> list[CheckpointFiles]:
-    """Return those, the oldest first, that came less than ``seconds`` after the last whole one that stays.
+    """Return the checkpoints to delete, the oldest first, so that those kept are at least ``seconds`` apart.
 
-    The newest is not among them.
+    Each checkpoint is compared with the last whole one before it that is kept. The newest is always kept.
     """
     condemned, last = [], -math.inf
     for one in checkpoints[:-1]:

@@ -23,7 +23,7 @@ SECONDS = 600.0
 _LOOK_SECONDS = 0.5
 _SUSPICIOUS_SECONDS = 1.0
 _CONFIRMING_LOOKS = 3
-# Beyond so many ranks their files are read less often.
+# With more ranks than this their files are read less often.
 _MANY = 64
 _GIL_GRACE_SECONDS = 2.0
 _LONGEST_FAILING_SECONDS = 60.0

@@ -15,7 +15,7 @@ _CONFIRMING_LOOKS = 4
 _LOOKS_AFTER_DEATHS = 12
 # The watchdogs of the ranks come first.
 _GRACE_SECONDS = 5.0
-# In so many looks for each limit of a watchdog, for there may be many files to read.
+# How often the files are read within one limit of a watchdog; there may be many files.
 _LOOKS_PER_LIMIT = 20
 
 

@@ -81,12 +81,12 @@ class TrainOneStepCell(Cell):
     optimizer : Optimizer
         Of the parameters of ``network``.
     sens : float, optional
-        The gradients are those of so many times the loss, which an optimizer with ``loss_scale=sens`` takes back.
+        The loss is multiplied by it before it is differentiated. An optimizer with ``loss_scale=sens`` divides the
+        gradients by it again.
     return_grad : bool
         False.
     accumulation_steps : int
-        Only every so manieth call updates, along the mean of the gradients of these calls; ranks sum gradients then
-        only.
+        How many calls make one update, by the mean of their gradients. Ranks sum the gradients once an update.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from mpiparallel.reshard.forecast.part_overlaps import Integers
 # Entries are merged when they are as many; a quarter of a gigabyte of them.
 _ENTRIES = 1 << 24
 _MOST_PAIRS = 1 << 27
-# Up to so many pairs a table of all is the quickest sum: 128 MiB.
+# Up to this number of pairs (128 MiB) a table of all pairs is the quickest sum.
 _TABLE_PAIRS = 1 << 24
 
 

@@ -164,7 +164,7 @@ class _Count:
             for number, (assignment, weights) in enumerate(self._assigned)
             for tensor, weight in weights.items()
         )
-        # Givers come again after so many turns: then they give the same takers the bytes of both tensors.
+        # After this number of turns the givers repeat: then they give the same takers the bytes of both tensors.
         alike: dict[tuple[int, bytes], int] = {}
         for _, tensor, number in order:
             assignment, weights = self._assigned[number]

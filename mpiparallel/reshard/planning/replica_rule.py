@@ -18,7 +18,7 @@ from mpiparallel.reshard.planning.frame import Frame, Parts
 from mpiparallel.reshard.planning.tensor_move import Takers, TensorMove
 
 STARTS: Final = 64
-"""How many places rounds start from: a taker has messages from at most so many givers for what it takes each time."""
+"""From how many places the rounds start: a taker has at most this number of givers for each group of tensors."""
 
 
 class _Share(NamedTuple):

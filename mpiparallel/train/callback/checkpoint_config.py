@@ -30,7 +30,7 @@ class CheckpointConfig:
     keep_checkpoint_max : int
         How many are kept, the newest always.
     keep_checkpoint_per_n_minutes : int
-        Where it is set, one is kept instead of each so many minutes, and the newest.
+        Keep one checkpoint for each interval of so many minutes, and the newest, instead of ``keep_checkpoint_max``.
     integrated_save : bool
         Whether rank 0 gathers whole tensors and writes the only file, for programs of one device; it must have memory
         for all of them, and of what is each rank's own, such as moving averages of its own batches, there is rank 0's.

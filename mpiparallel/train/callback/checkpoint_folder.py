@@ -199,7 +199,7 @@ class CheckpointFolder:
                 remove_files(path for path in uncommitted(self.path) if _is_of(self.prefix, path.name))
 
     def prune(self, most: int, minutes: float, spared: Iterable[str], communicator: Communicator) -> None:
-        """Delete all but the newest ``most`` of the prefix, or with ``minutes`` all but one for each so many.
+        """Delete all but the newest ``most`` of the prefix; with ``minutes``, all but one for each interval of these.
 
         The newest is never deleted; ``spared``, and those that lack a file, do not count, and stay as long as one that
         is older. All ranks call it together.

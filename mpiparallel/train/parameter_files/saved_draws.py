@@ -34,5 +34,5 @@ def draws_in(parameters: Mapping[str, Any]) -> int | None:
 
 
 def go_on_from(draws: int) -> None:
-    """Let what is drawn next be what comes after so many draws, of the seed that is set."""
+    """Set the place in the random stream: the next draw is the one after ``draws`` of the seed that is set."""
     take_settings(replace(all_settings(), draws=draws))

@@ -63,6 +63,11 @@ class Losses(Callback):
         with self._path.open("a") as file:
             file.write(f"{parameters.cur_step_num} {loss!r} {time.time()!r}\n")
 
+    def resharded(self, run_context: Any) -> None:
+        """Say so where a survivor is taken for a rank that joins."""
+        if run_context.original_args().joins:
+            print("a survivor joins", flush=True)
+
 
 def train(kind: str, callbacks: list[Any], folder: str | None = None, rank: int = 0, ranks: int = 1) -> Model:
     """Train to the end, and return the model."""

@@ -74,6 +74,7 @@ def test_survivors_have_the_losses_of_a_training_that_nobody_left(
     assert code == 0, output
     assert [int(count) for count, *_ in found] == counts, output
     assert source in output, output
+    assert "a survivor joins" not in output
     dead = {int(fault.partition(":")[0]) for fault in chaos.replace("kill@", "").split(",")}
     ended = [int(number) for number in re.findall(rf"number (\d) ends as rank . of . after {STEPS} steps", output)]
     assert len(ended) == counts[-1], output

@@ -13,7 +13,7 @@ from mpiparallel.ops.images.convolution.columns import run_all
 from mpiparallel.ops.images.window import WindowsOfImage
 
 _LEFT_OUT = 3
-"""Only where less than one part in so many of the window lies in the image the rest is left out."""
+"""The rest of the window is left out where less than one part in this number of it lies in the image."""
 
 
 @dataclass(frozen=True)
