@@ -94,7 +94,9 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
         # Before groups are made, which only their members wait for. Batches of one's own may come in new shapes alone.
         communicator.start_step_check(fingerprint)()
     backend = make_backend(configuration)
-    _place_parameters(sharded, configuration.rank, backend, communicator if configuration.parameter_broadcast else None)
+    if communicator is not None and configuration.parameter_broadcast:
+        _broadcast_parameters(staged, sharded, communicator)
+    _place_parameters(sharded, configuration.rank, backend)
     _leave_to_others(staged, sharded)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
     draws = any(node.operator.is_random for node in sharded.graph.nodes)
@@ -102,19 +104,31 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
     return CompiledGraph(sharded, local, Program(local, runtime), runtime, fingerprint, communicator, draws, alike)
 
 
-def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend, broadcasting: Communicator | None) -> None:
-    """Place the parameters; with a communicator, those that operators use whole start from the values of rank 0."""
-    for name, value in sharded.graph.parameters.items():
+def _broadcast_parameters(staged: StagedGraph, own: ShardedGraph, communicator: Communicator) -> None:
+    """Let the parameters that operators use whole, in whichever stage, start from the values of rank 0."""
+    cut = {name for stage in staged.stages for name in stage.graph.parameters if not _is_used_whole(stage, name)}
+    for name, value in {name: one for stage in staged.stages for name, one in stage.graph.parameters.items()}.items():
         parameter = value.parameter
-        if parameter is None:
+        if parameter is None or parameter.layout is not None or parameter.is_elsewhere or name in cut:
             continue
-        used = sharded.used.get(name, sharded.stored[name])
-        if broadcasting is not None and parameter.layout is None and used.replica_count == used.devices.size:
-            # Whole, though a rank may keep a shard: shards of different values would make one that no rank had.
-            whole = np.array(parameter.asnumpy(), order="C")
-            broadcasting.broadcast(whole, 0)
+        # Whole, though a rank may keep a shard: shards of different values would make one that no rank had.
+        whole = np.empty(parameter.shape, parameter.dtype)
+        if communicator.rank == 0:
+            whole[...] = parameter.asnumpy()
+        communicator.broadcast(whole, 0)
+        if name in own.graph.parameters:
             parameter.set_data(whole)
-        parameter.place(sharded.stored[name], rank, backend)
+
+
+def _is_used_whole(stage: ShardedGraph, name: str) -> bool:
+    used = stage.used.get(name, stage.stored[name])
+    return used.replica_count == used.devices.size
+
+
+def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend) -> None:
+    for name, value in sharded.graph.parameters.items():
+        if value.parameter is not None:
+            value.parameter.place(sharded.stored[name], rank, backend)
 
 
 def _leave_to_others(staged: StagedGraph, own: ShardedGraph) -> None:

@@ -51,7 +51,7 @@ def place_stages(
             f"{_MOST_CROSSINGS}; take fewer micro-batches"
         )
     placed: list[ShardedGraph] = []
-    own = replace(configuration, device_num=configuration.device_num // count)
+    own = replace(configuration, device_num=configuration.stage_device_num, pipeline_stages=1)
     for stage, one in enumerate(stages.graphs):
         devices = _devices(stage, own.device_num)
         arriving = {
@@ -80,21 +80,11 @@ def _check_configuration(configuration: ParallelConfiguration) -> None:
             f"pipeline_stages {count}: parallel_mode {configuration.mode!r} has no stages; take 'semi_auto_parallel', "
             "in which operators without a strategy are batch parallel"
         )
-    if not configuration.full_batch:
-        raise ConfigurationError(
-            f"pipeline_stages {count}: each rank is to be fed a piece of the batch, which stages do not offer yet; set "
-            "full_batch=True and feed all ranks the same batch"
-        )
     if configuration.strategy_save_file or configuration.strategy_load_file or configuration.group_info_file:
         raise ConfigurationError(
             f"pipeline_stages {count}: strategy and group files of the stages of a pipeline are neither written nor "
             "read yet; leave strategy_ckpt_save_file, strategy_ckpt_load_file, group_ckpt_save_file and "
             "GROUP_INFO_FILE out"
-        )
-    if configuration.parameter_broadcast:
-        raise ConfigurationError(
-            f"pipeline_stages {count}: parameter_broadcast=True is not offered with stages; leave it out: first values "
-            "are the same on all ranks by seed and name"
         )
 
 

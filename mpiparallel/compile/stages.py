@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mpiparallel.compile.homes import find_homes
 from mpiparallel.compile.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
@@ -41,10 +42,10 @@ class Stages:
 def cut_into_stages(graph: Graph, works: Mapping[Node, Work], schedule: Schedule) -> Stages:
     """Return the graphs of the stages; they share nodes and values with the whole graph.
 
-    A node without work is run by the stage that all it depends on is from, if that is one, else by each stage that
-    needs what it gives: so masks and learning rates are computed wherever they are used, and of what depends on
-    several stages, such as a norm of all gradients, only what those give is brought together. Outputs of the graph are
-    needed on all stages. A parameter is updated where it is used, a counter everywhere.
+    A node without work is run by each stage that needs what it gives and can run it, as `find_homes` says: so masks and
+    learning rates are computed wherever they are used, and of what depends on several stages, such as a norm of all
+    gradients, only what those give is brought together. Outputs of the graph are needed on all stages. A parameter is
+    updated wherever it is.
 
     Raises ConfigurationError where a micro-batch needs what is computed of a later one.
     """
@@ -71,7 +72,7 @@ class _Cutter:
             {(one.kind, one.micro_batch, one.chunk): index for index, one in enumerate(actions)}
             for actions in schedule.actions
         ]
-        self._owners = self._find_owners()
+        self._homes = find_homes(graph, works, schedule.placement)
         self._first_use: list[dict[Value, _Moment]] = [{} for _ in schedule.actions]
         self._done: list[dict[Node, _Moment]] = [{} for _ in schedule.actions]
         self._crossings: list[Crossing] = []
@@ -82,9 +83,8 @@ class _Cutter:
             self._done[stage][Node(EndSends(), "EndSends", ())] = self._last(stage, end + 1)
             for value in self._graph.outputs:
                 self._use(stage, value, self._last(stage, end))
-        holders = self._holders()
         for place, node in reversed([*enumerate(self._graph.nodes)]):
-            for stage in self._runners(node, holders):
+            for stage in self._runners(node):
                 moment = self._done[stage][node] = self._moment(stage, node, place)
                 for value in node.inputs:
                     self._use(stage, value, moment)
@@ -95,39 +95,18 @@ class _Cutter:
     def _last(self, stage: int, place: int) -> _Moment:
         return _Moment(len(self._schedule.actions[stage]) - 1, _COMPUTING, place)
 
-    def _find_owners(self) -> dict[Node, int]:
-        """Return the stage of each node that is run by one alone."""
-        depends: dict[Node, frozenset[int]] = {}
-        for node in self._graph.nodes:
-            work = self._works.get(node)
-            if work is not None:
-                depends[node] = frozenset([self._schedule.placement.stages[work.part]])
-            else:
-                depends[node] = frozenset().union(*(depends[value.node] for value in node.inputs if value.node))
-        return {node: next(iter(stages)) for node, stages in depends.items() if len(stages) == 1}
-
-    def _holders(self) -> dict[Value, set[int]]:
-        """Return by which stages each parameter is used for the network."""
-        holders: dict[Value, set[int]] = {}
-        for node in self._works:
-            for value in node.inputs:
-                if value.parameter is not None:
-                    holders.setdefault(value, set()).add(self._owners[node])
-        return holders
-
-    def _runners(self, node: Node, holders: Mapping[Value, set[int]]) -> set[int]:
+    def _runners(self, node: Node) -> frozenset[int]:
         """Return the stages that run a node; where others need what it gives, have that sent there."""
+        homes = self._homes[node]
         takers = {stage for stage, used in enumerate(self._first_use) if any(one in used for one in node.outputs)}
-        owner = self._owners.get(node)
-        updated = [node.inputs[index] for index in node.operator.updates]
-        if owner is None:
-            held = {stage for value in updated for stage in holders.get(value, ())}
-            return takers | (held or set(range(self._schedule.stages)) if updated else held)
-        for stage in sorted(takers - {owner}):
+        source, outside = min(homes), takers - homes
+        for stage in sorted(outside):
             for value in node.outputs:
                 if value in self._first_use[stage]:
-                    self._cross(value, node, owner, stage)
-        return {owner} if takers or updated else set()
+                    self._cross(value, node, source, stage)
+        if node.operator.updates or (takers and node.operator.meets_all):
+            return homes
+        return homes & takers | ({source} if outside else set())
 
     def _moment(self, stage: int, node: Node, place: int) -> _Moment:
         work = self._works.get(node)

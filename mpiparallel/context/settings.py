@@ -336,7 +336,7 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         rank = 0 if alone or communicator is None else communicator.rank
     optimizer = parallel["parallel_optimizer_config"]
     device_id = settings.general["device_id"]
-    full_batch, input_cuts = _fed(parallel, device_num)
+    full_batch, input_cuts = _fed(parallel, device_num // parallel["pipeline_stages"])
     return ParallelConfiguration(
         mode=parallel["parallel_mode"],
         device_num=device_num,
@@ -380,8 +380,8 @@ def _fed(parallel: dict[str, Any], device_num: int) -> tuple[bool, tuple[tuple[i
     for cuts in strategy:
         if prod(cuts) not in (1, device_num):
             raise ConfigurationError(
-                f"dataset_strategy {strategy!r}: {cuts} makes {prod(cuts)} pieces, but there are {device_num} devices; "
-                f"cut an input in {device_num}, for a piece each, or in 1, for the whole on each"
+                f"dataset_strategy {strategy!r}: {cuts} makes {prod(cuts)} pieces, but {device_num} devices share a "
+                f"batch; cut an input in {device_num}, for a piece each, or in 1, for the whole on each"
             )
     whole = all(prod(cuts) == 1 for cuts in strategy)
     rows = all(cuts[:1] == (device_num,) for cuts in strategy)

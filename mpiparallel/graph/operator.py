@@ -70,6 +70,9 @@ class Operator(OperatorSettings):
     keeps_layouts: ClassVar[bool] = False
     """Whether it takes each input where it is, and leaves output ``i`` where input ``i`` is."""
 
+    meets_all: ClassVar[bool] = False
+    """Whether all ranks of the job run it together, those of other stages of a pipeline too."""
+
     keeps_dtypes: ClassVar[bool] = False
     """Whether it takes each input in the type that it has, whatever the precision of the network around it."""
 

@@ -121,6 +121,11 @@ class Parameter(ParameterSettings, Tensor):
         """Give the slice back, because other ranks hold the parameter now; until it is moved here it has no values."""
         self.layout, self._array, self._initial = None, None, _Absent(whose)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether only other ranks hold it now."""
+        return self._array is None and isinstance(self._initial, _Absent)
+
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
         """Overwrite the values with a tensor or an array and return the parameter.
 

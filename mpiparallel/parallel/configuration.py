@@ -87,8 +87,13 @@ class ParallelConfiguration:
     pipeline_schedule: str = "zb_h1"
 
     @property
+    def stage_device_num(self) -> int:
+        """How many devices each stage of a pipeline has."""
+        return self.device_num // self.pipeline_stages
+
+    @property
     def batch_pieces(self) -> int:
-        """How many ranks together are fed the rows of a batch."""
+        """How many ranks together are fed the rows of a batch; each stage is fed all of it."""
         if self.input_cuts:
             return self.input_cuts[0][0]
-        return 1 if self.full_batch else self.device_num
+        return 1 if self.full_batch else self.stage_device_num

@@ -1,4 +1,4 @@
-"""What each rank is fed of a batch: the whole of it, or a piece of each input."""
+"""What each rank is fed of a batch: the whole of it, or a piece of each input; each stage of a pipeline all pieces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fed_cuts(place: int, shape: Shape, configuration: ParallelConfiguration) -> 
     if configuration.full_batch or not shape:
         return (1,) * len(shape)
     if not configuration.input_cuts:
-        return (configuration.device_num, *(1,) * (len(shape) - 1))
+        return (configuration.stage_device_num, *(1,) * (len(shape) - 1))
     if place >= len(configuration.input_cuts) or len(configuration.input_cuts[place]) != len(shape):
         raise ConfigurationError(
             f"dataset_strategy {configuration.input_cuts!r}: input {place} of the network has shape {shape}; give the "

@@ -55,5 +55,5 @@ def put_back_updates(nodes: list[Node]) -> None:
     trace = active_trace()
     if trace is not None:
         for node in nodes:
-            node.notes = replace(node.notes, guards=trace.notes.guards)
+            node.notes = replace(node.notes, guards=trace.notes.guards, micro_batch=None)
         trace.graph.nodes.extend(nodes)

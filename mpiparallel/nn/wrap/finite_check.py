@@ -8,7 +8,6 @@ import numpy as np
 
 from mpiparallel import ops
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.context.without_stages import without_stages
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.reductions.float_status import AgreedMaximum
@@ -31,7 +30,6 @@ class FiniteCheck:
 
     def judge(self, loss: Tensor, gradients: Sequence[Tensor]) -> None:
         """Find the verdict on a step."""
-        without_stages("A check for numbers that are not finite (LossGuard, a scale of the loss)")
         self.judges = True
         found = ops.Concat()([ops.FloatStatus()(one) for one in (loss, *gradients)])
         count = current_configuration().device_num

@@ -58,6 +58,8 @@ class AgreedMaximum(AllReduce):
     Each rank gives its own, even where the layouts say that all hold the same: what is decided by it is decided alike.
     """
 
+    meets_all = True
+
     def __init__(self, group: tuple[int, ...]) -> None:
         super().__init__("max", group)
 

@@ -205,7 +205,8 @@ def _find(parameters: CallbackParameters) -> _Findings:
     arrays = [array for batch in parameters.cur_batches for array in batch]
     network = parameters.train_network
     # After an update they would tell nothing new.
-    weights = [weight.asnumpy() for weight in network.finite_check.weights] if network.skips_unsound else []
+    looked_at = network.finite_check.weights if network.skips_unsound else ()
+    weights = [np.empty(0) if weight.is_elsewhere else weight.asnumpy() for weight in looked_at]
     per_batch = max(len(parameters.cur_batches[0]), 1) if parameters.cur_batches else 1
     found = _first_unsound(arrays)
     loss = not np.isfinite(parameters.net_outputs.asnumpy()).all()

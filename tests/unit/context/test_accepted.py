@@ -92,7 +92,7 @@ def test_a_dataset_strategy_for_other_devices_is_refused(strategy) -> None:
     context.set_auto_parallel_context(
         parallel_mode="semi_auto_parallel", device_num=8, global_rank=0, dataset_strategy=strategy
     )
-    with pytest.raises(ConfigurationError, match=r"makes [24] pieces, but there are 8 devices; cut an input in 8"):
+    with pytest.raises(ConfigurationError, match=r"makes [24] pieces, but 8 devices share a batch; cut an input in 8"):
         current_configuration()
 
 

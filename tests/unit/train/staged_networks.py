@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,7 @@ class Block(nn.Cell):
             self.into.shard(((1, 1), (1, cut)))
             self.out.shard(((1, cut), (cut, 1)))
         self.dropout = nn.Dropout(p=dropout)
-        self.norm = nn.BatchNorm1d(WIDTH) if normed else None
+        self.norm = nn.BatchNorm1d(WIDTH, dtype=np.float64) if normed else None
 
     def construct(self, x):
         y = self.out(self.dropout(ops.tanh(self.into(x, self.first))), self.second)
@@ -109,32 +109,31 @@ class Losses(Callback):
 
 
 class Clipped(nn.TrainOneStepCell):
-    def __init__(self, network, optimizer, norm: float) -> None:
-        super().__init__(network, optimizer)
+    def __init__(self, network, optimizer, norm: float, accumulation_steps: int) -> None:
+        super().__init__(network, optimizer, accumulation_steps=accumulation_steps)
         self.norm = norm
 
     def prepared(self, gradients):
         return tuple(ops.clip_by_global_norm(gradients, self.norm))
 
 
-def rows(count: int = ROWS * STEPS, batch: int = ROWS):
+def columns(count: int = ROWS * STEPS) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     draw = np.random.default_rng(1)
     words, labels = draw.integers(0, WORDS, (count, 3)), draw.normal(size=(count, WORDS))
-    return NumpySlicesDataset((words.astype(np.int32), labels), ["words", "labels"], shuffle=False).batch(batch)
+    return words.astype(np.int32), labels
 
 
-def make_model(case: Case) -> tuple[Model, Network]:
-    """Return the model of a case; of ``micro_size`` 0 it takes batches as a whole."""
+def rows(count: int = ROWS * STEPS, batch: int = ROWS):
+    return NumpySlicesDataset(columns(count), ["words", "labels"], shuffle=False).batch(batch)
+
+
+def make_model(case: Case, **options: Any) -> tuple[Model, Network]:
+    """Return the model of a case, made with ``options``; of ``micro_size`` 0 it takes batches as a whole."""
     numbered = [stage for stage in case.stages if stage is not None]
     if case.settings or max(numbered):
         stages = 1 + max(numbered)
-        context.set_auto_parallel_context(
-            parallel_mode="semi_auto_parallel",
-            full_batch=True,
-            pipeline_stages=stages,
-            pipeline_config=dict(case.schedule),
-            **case.settings,
-        )
+        settings = {"full_batch": True, "pipeline_config": dict(case.schedule), **case.settings}
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", pipeline_stages=stages, **settings)
     context.set_seed(7)
     network = Network(case)
     optimizer = nn.Adam(network.trainable_params(), 0.02, weight_decay=0.01)
@@ -145,8 +144,8 @@ def make_model(case: Case) -> tuple[Model, Network]:
     if case.micro_size:
         trained = nn.PipelineCell(trained, case.micro_size)
     if case.clip:
-        return Model(Clipped(trained, optimizer, case.clip)), network
-    return Model(trained, loss, optimizer, accumulation_steps=case.accumulation), network
+        return Model(Clipped(trained, optimizer, case.clip, case.accumulation)), network
+    return Model(trained, loss, optimizer, accumulation_steps=case.accumulation, **options), network
 
 
 def trained(communicator, case: Case):
@@ -154,6 +153,25 @@ def trained(communicator, case: Case):
     model, network = make_model(case)
     losses = Losses()
     model.train(1, rows(ROWS * STEPS * case.accumulation), callbacks=[losses], dataset_sink_mode=False)
-    optimizer = model.train_network.optimizer
-    held = {one.name: one for one in (*network.get_parameters(), *optimizer.get_parameters()) if one.layout is not None}
-    return losses.found, {name: (one.box, one.asnumpy().copy()) for name, one in held.items()}
+    return losses.found, held_boxes(model, network)
+
+
+def held_boxes(model: Model, network: nn.Cell) -> dict[str, Any]:
+    """Return what this rank holds of each parameter and optimizer state, by name."""
+    held = (*network.get_parameters(), *model.train_network.optimizer.get_parameters())
+    return {one.name: (one.box, one.asnumpy().copy()) for one in held if one.layout is not None}
+
+
+def same_as(wanted: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> None:
+    """Hold the parts of all ranks to the values of one device, and copies to each other, to the bit."""
+    seen: dict[str, list[tuple[tuple[int, ...], bytes]]] = {}
+    for of_rank in held:
+        for name, (box, values) in of_rank.items():
+            whole = wanted[name][1]
+            part = whole[box.within(type(box).whole(whole.shape))]
+            np.testing.assert_allclose(values, part, rtol=0, atol=1e-9, err_msg=name)
+            seen.setdefault(name, []).append((box.start, values.tobytes()))
+    assert seen.keys() == wanted.keys()
+    for copies in seen.values():
+        # On whatever ranks and stages a part is held, it is the same to the bit.
+        assert len(set(copies)) == len({start for start, _ in copies})
