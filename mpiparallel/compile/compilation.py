@@ -12,9 +12,9 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.bind import CompiledGraph, bind
 from mpiparallel.compile.place import held_layouts
-from mpiparallel.compile.place_stages import place_stages
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.compile.staging.place_stages import place_stages
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function

@@ -9,9 +9,9 @@ from itertools import pairwise
 from mpiparallel.compile.place import place
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
-from mpiparallel.compile.stages import Crossing, cut_into_stages
+from mpiparallel.compile.staging.stages import Crossing, cut_into_stages
+from mpiparallel.compile.staging.work import micro_batches, stages_in_order, works_of
 from mpiparallel.compile.strategies import Strategies
-from mpiparallel.compile.work import micro_batches, stages_in_order, works_of
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.layout.device_matrix import DeviceMatrix

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mpiparallel.compile.homes import find_homes
-from mpiparallel.compile.work import Work
+from mpiparallel.compile.staging.homes import find_homes
+from mpiparallel.compile.staging.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.parallel.border import Arrive, EndSends, Receive, Send

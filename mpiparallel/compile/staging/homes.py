@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpiparallel.compile.work import Work
+from mpiparallel.compile.staging.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.parallel.pipeline.placement import Placement
