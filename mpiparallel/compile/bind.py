@@ -99,7 +99,7 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
     _place_parameters(sharded, configuration.rank, backend)
     _leave_to_others(staged, sharded)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
-    draws = any(node.operator.is_random for node in sharded.graph.nodes)
+    draws = any(node.operator.is_random for stage in staged.stages for node in stage.graph.nodes)
     alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
     return CompiledGraph(sharded, local, Program(local, runtime), runtime, fingerprint, communicator, draws, alike)
 

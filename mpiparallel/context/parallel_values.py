@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 from mpiparallel.context.accepted import OPTIMIZER
@@ -68,6 +69,7 @@ def check_parallel_values(settings: dict[str, Any]) -> None:
         )
     _check_kinds(settings, where)
     _check_pipeline(settings.get("pipeline_config"), f"{where}: pipeline_config")
+    _check_stage_ranks(settings.get("pipeline_stages"), where)
     _check_dataset_strategy(settings.get("dataset_strategy", "data_parallel"), where)
     optimizer = settings.get("parallel_optimizer_config", {})
     if not isinstance(optimizer, dict):
@@ -101,13 +103,40 @@ def _check_pipeline(config: Any, where: str) -> None:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
+def _check_stage_ranks(stages: Any, where: str) -> None:
+    if not isinstance(stages, (list, tuple)):
+        return
+    counted = all(type(one) is int and one > 0 for one in stages)
+    listed = all(isinstance(one, (list, tuple)) and one and all(type(rank) is int for rank in one) for one in stages)
+    ranks = [rank for one in stages for rank in one] if listed else []
+    if not stages or not (counted or listed) or sorted(ranks) != list(range(len(ranks))):
+        raise ConfigurationError(
+            f"{where}: pipeline_stages {stages!r} is neither a number of stages, nor how many ranks each has, like "
+            "[1, 3], nor the ranks of each, like [[0, 2], [1, 3]], in which each rank from 0 on stands once"
+        )
+
+
+def stage_ranks(stages: Any) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """Return how many stages there are, and the ranks of each where these are not equally many consecutive ones.
+
+    Within a stage they ascend, as the blocks of its collectives do.
+    """
+    if isinstance(stages, int):
+        return stages, ()
+    if isinstance(stages[0], int):
+        ends = list(accumulate(stages))
+        return len(stages), tuple(tuple(range(end - count, end)) for count, end in zip(stages, ends, strict=True))
+    return len(stages), tuple(tuple(sorted(ranks)) for ranks in stages)
+
+
 def pipeline_schedule(config: Mapping[str, Any]) -> str:
-    """Return the schedule that a ``pipeline_config`` asks for: ZB-H1 where it names none.
+    """Return the schedule that a ``pipeline_config`` asks for, empty where it names none.
 
     Raises ScheduleError for an unknown one.
     """
     interleave = config.get("pipeline_interleave", False)
-    return schedule_name(config.get("pipeline_scheduler", "1f1b" if interleave else "zb_h1"), interleave)
+    name = config.get("pipeline_scheduler", "1f1b" if interleave else "")
+    return schedule_name(name, interleave) if name else ""
 
 
 def _check_dataset_strategy(strategy: Any, where: str) -> None:
@@ -130,7 +159,8 @@ def _check_kinds(settings: dict[str, Any], where: str) -> None:
         if not isinstance(settings.get(name, ""), str):
             raise ConfigurationError(f"{where}: {name} {settings[name]!r} must be a path as text, or '' for none")
     for name, least in {"device_num": 1, "pipeline_stages": 1, "grad_accumulation_step": 1, "global_rank": 0}.items():
-        _check_whole(settings, name, least, where)
+        if name != "pipeline_stages" or not isinstance(settings.get(name), (list, tuple)):
+            _check_whole(settings, name, least, where)
     search = settings.get("auto_parallel_search_mode", _SEARCH_MODES[0])
     if search not in _SEARCH_MODES:
         near = (difflib.get_close_matches(str(search).lower(), _SEARCH_MODES, 1) or _SEARCH_MODES)[0]

@@ -14,7 +14,13 @@ from mpiparallel.communication import world
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
 from mpiparallel.context.device_target import GPU, device_of_target, remark_eager_mode
-from mpiparallel.context.parallel_values import check_names, check_parallel_values, in_one_way, pipeline_schedule
+from mpiparallel.context.parallel_values import (
+    check_names,
+    check_parallel_values,
+    in_one_way,
+    pipeline_schedule,
+    stage_ranks,
+)
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.random_stream import put_random_stream, random_stream
 from mpiparallel.graph.operator import Strategy
@@ -336,7 +342,8 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         rank = 0 if alone or communicator is None else communicator.rank
     optimizer = parallel["parallel_optimizer_config"]
     device_id = settings.general["device_id"]
-    full_batch, input_cuts = _fed(parallel, device_num // parallel["pipeline_stages"])
+    stages, ranks_of_stages = stage_ranks(parallel["pipeline_stages"])
+    full_batch, input_cuts = _fed(parallel, len(ranks_of_stages[0]) if ranks_of_stages else device_num // stages)
     return ParallelConfiguration(
         mode=parallel["parallel_mode"],
         device_num=device_num,
@@ -361,7 +368,8 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         search_mode=parallel["auto_parallel_search_mode"],
         search_machine=parallel["search_machine"],
         search_timeout=inf if parallel["search_timeout"] is None else float(parallel["search_timeout"]),
-        pipeline_stages=parallel["pipeline_stages"],
+        pipeline_stages=stages,
+        stage_ranks=ranks_of_stages,
         pipeline_schedule=pipeline_schedule(parallel["pipeline_config"] or {}),
     )
 

@@ -68,7 +68,8 @@ class TranslationNetwork(nn.Cell):
     """An encoder-decoder Transformer that returns the mean cross entropy over the target tokens that are not padding.
 
     The batch is cut by ``parallel_config.data_parallel``; attention heads, feed-forward layers and the vocabulary of
-    the output by ``model_parallel``. Source: the MindSpore tutorial "Distributed Parallel Training Transformer Model".
+    the output by ``model_parallel``; of ``pipeline_stage`` stages the first has the embeddings. Source: the
+    MindSpore tutorial "Distributed Parallel Training Transformer Model".
     """
 
     def __init__(self, config: TranslationConfig, parallel_config: TransformerOpParallelConfig) -> None:
@@ -97,6 +98,14 @@ class TranslationNetwork(nn.Cell):
         self.loss = CrossEntropyLoss(parallel_config.dp_mp_config)
         self.not_equal = ops.NotEqual().shard(((batch, 1), ()))
         self.dtype = config.dtype
+        last = parallel_config.pipeline_stage - 1
+        for cell, stage in (
+            (self.source_embedding, 0),
+            (self.target_embedding, 0),
+            (self.head, last),
+            (self.loss, last),
+        ):
+            cell.pipeline_stage = stage
 
     def construct(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -55,8 +56,9 @@ class ParallelConfiguration:
     memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
     ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
     are found in auto parallel, ``search_timeout`` in how many seconds at most; ``search_machine`` is the
-    cluster file of a machine to price steps for, where it is not the measured one. ``pipeline_stages`` have equally
-    many of the devices, and work by ``pipeline_schedule``, a name of ``pipeline.SCHEDULES``.
+    cluster file of a machine to price steps for, where it is not the measured one. ``pipeline_stages`` work by
+    ``pipeline_schedule``, a name of ``pipeline.SCHEDULES``, or where it is empty by the one that suits them;
+    ``stage_ranks`` are the ranks of each, where these are not equally many consecutive ones.
     """
 
     mode: str = ParallelMode.STAND_ALONE
@@ -84,12 +86,21 @@ class ParallelConfiguration:
     search_timeout: float = inf
     search_machine: str = ""
     pipeline_stages: int = 1
-    pipeline_schedule: str = "zb_h1"
+    stage_ranks: tuple[tuple[int, ...], ...] = ()
+    pipeline_schedule: str = ""
+
+    @property
+    def ranks_of_stages(self) -> tuple[Sequence[int], ...]:
+        """The ranks of each stage of a pipeline."""
+        count = self.device_num // self.pipeline_stages
+        return self.stage_ranks or tuple(
+            range(stage * count, (stage + 1) * count) for stage in range(self.pipeline_stages)
+        )
 
     @property
     def stage_device_num(self) -> int:
-        """How many devices each stage of a pipeline has."""
-        return self.device_num // self.pipeline_stages
+        """How many devices each stage of a pipeline has, or the first where they have not equally many."""
+        return len(self.ranks_of_stages[0])
 
     @property
     def batch_pieces(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -34,10 +34,10 @@ def place_stages(
 ) -> StagedGraph:
     """Return the graph of each stage with its layouts; one graph on all ranks where there are no stages.
 
-    So is what has neither stages nor parameters, such as a metric. Stages have equally many consecutive ranks. ``held``
-    are the layouts in which this rank's stage holds parameters already; ``strategies`` are of a graph without stages,
-    for which None means those that the program and the loaded file give. Raises ConfigurationError for stages that
-    cannot be, ScheduleError for a schedule that cannot.
+    So is what has neither stages nor parameters, such as a metric. ``held`` are the layouts in which this rank's stage
+    holds parameters already; ``strategies`` are of a graph without stages, for which None means those that the program
+    and the loaded file give. Raises ConfigurationError for stages that cannot be, ScheduleError for a schedule that
+    cannot.
     """
     count = configuration.pipeline_stages
     if count == 1 or not (stages_in_order(graph) or graph.parameters):
@@ -51,9 +51,9 @@ def place_stages(
             f"{_MOST_CROSSINGS}; take fewer micro-batches"
         )
     placed: list[ShardedGraph] = []
-    own = replace(configuration, device_num=configuration.stage_device_num, pipeline_stages=1)
-    for stage, one in enumerate(stages.graphs):
-        devices = _devices(stage, own.device_num)
+    for stage, (ranks, one) in enumerate(zip(configuration.ranks_of_stages, stages.graphs, strict=True)):
+        devices = DeviceMatrix((len(ranks),) if len(ranks) > 1 else (), ranks=tuple(ranks))
+        own = replace(configuration, device_num=len(ranks), pipeline_stages=1, stage_ranks=())
         arriving = {
             crossing.receive: _moved(crossing, placed, devices)
             for crossing in stages.crossings
@@ -64,6 +64,7 @@ def place_stages(
             name: layout for name, layout in held.items() if set(layout.devices.members) == set(devices.members)
         }
         placed.append(place(one, own, held=of_stage, devices=devices, arriving=arriving, leaving=leaving))
+    _check_shared(placed)
     for tag, crossing in enumerate(stages.crossings):
         _join(tag, crossing, placed[crossing.source], placed[crossing.target])
     return StagedGraph(tuple(placed), schedule)
@@ -71,9 +72,21 @@ def place_stages(
 
 def _check_configuration(configuration: ParallelConfiguration) -> None:
     count, devices = configuration.pipeline_stages, configuration.device_num
-    if devices % count:
+    listed = sum(map(len, configuration.stage_ranks))
+    if configuration.stage_ranks and listed != devices:
         raise ConfigurationError(
-            f"pipeline_stages {count}: {devices} devices cannot be shared out evenly; start a multiple of {count} ranks"
+            f"pipeline_stages: the {count} stages have {listed} ranks together, and there are {devices}; start "
+            f"{listed}, or give each rank a stage"
+        )
+    if not configuration.stage_ranks and devices % count:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: {devices} devices cannot be shared out evenly; start a multiple of {count} "
+            "ranks, or say how many each stage has, like [1, 2]"
+        )
+    if not configuration.full_batch and len({len(ranks) for ranks in configuration.ranks_of_stages}) > 1:
+        raise ConfigurationError(
+            f"pipeline_stages {count}: stages of unequal size take unequal pieces of a batch; set full_batch=True and "
+            "feed all ranks the same batch"
         )
     if configuration.mode != ParallelMode.SEMI_AUTO_PARALLEL:
         raise ConfigurationError(
@@ -88,20 +101,37 @@ def _check_configuration(configuration: ParallelConfiguration) -> None:
         )
 
 
-def _devices(stage: int, count: int) -> DeviceMatrix:
-    return DeviceMatrix((count,) if count > 1 else (), first_rank=stage * count)
+def _check_shared(placed: Sequence[ShardedGraph]) -> None:
+    """Raise ConfigurationError where stages that use one parameter cut it differently: it is saved in one way."""
+    first: dict[str, int] = {}
+    for stage, sharded in enumerate(placed):
+        for name in sharded.used:
+            other = first.setdefault(name, stage)
+            cuts = [placed[one].used[name].cuts for one in (other, stage)]
+            if cuts[0] != cuts[1]:
+                users = [_user(placed[one], name) for one in (other, stage)]
+                raise ConfigurationError(
+                    f"{users[1]}: stage {stage} cuts the parameter {name!r} into {cuts[1]} parts, and {users[0]} in "
+                    f"stage {other} into {cuts[0]}; give both strategies that cut it alike"
+                )
+
+
+def _user(sharded: ShardedGraph, name: str) -> str:
+    value = sharded.graph.parameters[name]
+    return next(node.name for node in sharded.graph.nodes if value in node.inputs)
 
 
 def _schedule_of(graph: Graph, configuration: ParallelConfiguration) -> Schedule:
     """Return the schedule for a graph: the one that was asked for, forward alone where there is no gradient."""
-    count, name, number = configuration.pipeline_stages, configuration.pipeline_schedule, micro_batches(graph)
-    order = stages_in_order(graph)
+    count, number, order = configuration.pipeline_stages, micro_batches(graph), stages_in_order(graph)
     if set(order) != set(range(count)):
         said = f"the cells of the network are in stages {', '.join(map(str, dict.fromkeys(order)))}"
         raise ConfigurationError(
             f"pipeline_stages {count}: {said if order else 'no cell of the network is in a stage'}; set pipeline_stage "
             f"of its cells so that each from 0 to {count - 1} has one"
         )
+    is_v = count > 1 and order == [*range(count), *reversed(range(count - 1))]
+    name = configuration.pipeline_schedule or ("zb_v" if is_v else "zb_h1")
     chunks = SCHEDULES[name].chunks or 1 + sum(later < earlier for earlier, later in pairwise(order))
     if graph.cotangents:
         chosen = make_schedule(name, count, number, chunks)
@@ -120,7 +150,10 @@ def _moved(crossing: Crossing, placed: list[ShardedGraph], devices: DeviceMatrix
     """Return the layout that a value would have if it stayed as its stage has it; whole where that is not known."""
     if crossing.source < len(placed):
         source = placed[crossing.source].layouts[crossing.value]
-        return source.on_ranks(devices.members)
+        if source.devices.size == devices.size:
+            return source.on_ranks(devices.members)
+        if source.tensor_map and source.tensor_map[0] and devices.size > 1:
+            return Layout(source.global_shape, devices, ((0,), *((),) * (len(source.tensor_map) - 1)))
     return Layout.replicated(crossing.value.spec.shape, devices)
 
 

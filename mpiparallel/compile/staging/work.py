@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from mpiparallel.errors import ConfigurationError
@@ -24,7 +25,8 @@ def stages_in_order(graph: Graph) -> list[int]:
     found: list[int] = []
     for node in graph.nodes:
         stage = node.notes.stage
-        if stage is not None and _is_of_network(node) and node.notes.micro_batch in (None, 0) and [stage] != found[-1:]:
+        is_passed = _is_of_network(node) and not _is_recomputed(node) and node.notes.micro_batch in (None, 0)
+        if stage is not None and is_passed and [stage] != found[-1:]:
             found.append(stage)
     return found
 
@@ -43,8 +45,9 @@ def micro_batches(graph: Graph) -> int:
 def works_of(graph: Graph, placement: Placement) -> dict[Node, Work]:
     """Return the work of each node that has one.
 
-    A node is where the user has put its cell, else where its last input is. Those without are made of inputs,
-    constants and parameters alone, or of all micro-batches together, as the update is.
+    A node is where the user has put its cell, else where its last input is. A stage with two parts in a row, as the
+    last of a V, has half of its computing in each. Nodes without work are made of inputs, constants and parameters
+    alone, or of all micro-batches together, as the update is.
 
     Raises ConfigurationError for a stage that is used before one that comes earlier, and for a trained parameter
     that is used in no stage.
@@ -56,6 +59,15 @@ def _is_of_network(node: Node) -> bool:
     return node.notes.origin is None and node.notes.like is None
 
 
+def _is_recomputed(node: Node) -> bool:
+    return node.notes.segment is not None and node.notes.segment.recomputed
+
+
+def _operations(node: Node) -> int:
+    cost = node.operator.cost([value.spec for value in node.inputs], [value.spec for value in node.outputs])
+    return cost.operations
+
+
 class _Finder:
     def __init__(self, graph: Graph, placement: Placement) -> None:
         self._graph = graph
@@ -63,6 +75,7 @@ class _Finder:
         self._works: dict[Node, Work] = {}
         self._is_whole = all(node.notes.micro_batch is None for node in graph.nodes)
         self._trained = set(graph.gradients.values())
+        self._second_halves = self._find_second_halves()
 
     def run(self) -> dict[Node, Work]:
         for node in self._graph.nodes:
@@ -90,8 +103,21 @@ class _Finder:
         part = self._part(node, before)
         if part is None:
             return None
-        again = notes.segment is not None and notes.segment.recomputed
-        return Work(Kind.WEIGHT_GRADIENT if again else Kind.FORWARD, number, part)
+        return Work(Kind.WEIGHT_GRADIENT if _is_recomputed(node) else Kind.FORWARD, number, part)
+
+    def _find_second_halves(self) -> set[Node]:
+        """Return the later nodes of each stage that has two parts in a row: from half of what it computes on."""
+        stages = self._placement.stages
+        turning = {stage for stage, following in pairwise(stages) if stage == following}
+        passes: dict[tuple[int, int | None], list[Node]] = {}
+        for node in self._graph.nodes if turning else ():
+            if node.notes.stage in turning and _is_of_network(node) and not _is_recomputed(node):
+                passes.setdefault((node.notes.stage, node.notes.micro_batch), []).append(node)
+        found: set[Node] = set()
+        for nodes in passes.values():
+            ends = list(accumulate(map(_operations, nodes)))
+            found.update(node for node, end in zip(nodes, ends, strict=True) if end > ends[-1] / 2)
+        return found
 
     @staticmethod
     def _sum_of_gradients(node: Node, before: list[Work]) -> Work | None:
@@ -116,7 +142,7 @@ class _Finder:
                 "which comes later; number the stages in the order in which the network runs, or ask for "
                 'pipeline_config={"pipeline_scheduler": "1f1b", "pipeline_interleave": True} to pass them several times'
             )
-        return found
+        return found + 1 if node in self._second_halves and stages[found + 1 :][:1] == (stage,) else found
 
     def _refuse_trained(self, node: Node) -> None:
         for value in node.inputs:

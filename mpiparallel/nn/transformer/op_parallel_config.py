@@ -160,10 +160,13 @@ class TransformerOpParallelConfig(CheckedConfig):
     ----------
     data_parallel, model_parallel : int
         Into how many parts the batch is cut, and the weights.
-    expert_parallel, pipeline_stage : int
+    expert_parallel : int
         1: more are not implemented yet.
+    pipeline_stage : int
+        Into how many stages encoder and decoder put their layers, equally many in each; what is left over is in the
+        last. Sets ``pipeline_stages`` of the context.
     micro_batch_num : int
-        At least 1.
+        Of ``nn.PipelineCell``, which is given it.
     recompute : TransformerRecomputeConfig or bool
         For each layer of encoder and decoder.
     optimizer_shard : bool
@@ -188,7 +191,7 @@ class TransformerOpParallelConfig(CheckedConfig):
         "data_parallel": _check_count,
         "model_parallel": _check_count,
         "expert_parallel": _check_unused_axis,
-        "pipeline_stage": _check_unused_axis,
+        "pipeline_stage": _check_count,
         "micro_batch_num": _check_count,
         "recompute": _check_recompute,
         "optimizer_shard": _check_flag,
@@ -212,6 +215,8 @@ class TransformerOpParallelConfig(CheckedConfig):
         # A default must not undo what the context says; an assignment must.
         if name == "optimizer_shard" and (value or not is_new):
             set_auto_parallel_context(enable_parallel_optimizer=value)
+        if name == "pipeline_stage" and (value != 1 or not is_new):
+            set_auto_parallel_context(pipeline_stages=value)
 
     @property
     def recomputation(self) -> TransformerRecomputeConfig:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from math import gcd
-from typing import Any
+from math import gcd, inf
+from typing import Any, Final
 
 from mpiparallel import ops
 from mpiparallel.compatibility.refusal import only
 from mpiparallel.compatibility.remark import remark
+from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.micro_batch import draw_as_whole_batch
 from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.layer_stages import put_by_cost, put_by_counts, put_by_names
+
+_AUTO: Final = "auto"
 
 
 class PipelineCell(Cell):
@@ -35,6 +39,14 @@ class PipelineCell(Cell):
         The stages of cells inside ``network``, by their names, as setting ``pipeline_stage`` of a cell does.
     segment_config : None
         MindSpore's; other values are refused.
+    stages : list or "auto", optional
+        For each stage how many layers it has, ``[2, 4]``, or which cells, by names in which ``*`` stands for any
+        letters, ``[["embedding", "blocks.[0-2]"], "head*"]``. Layers are the cells of ``network`` in order, or of what
+        it is the loss of; in place of a list of cells stand those in it. With "auto" the slowest stage takes the least
+        time that it can, by the costs of the operators.
+    stage_memory : float, optional
+        How many bytes a rank may need at most with ``stages="auto"``, for parameters, as Adam trains them, and
+        activations.
 
     Raises
     ------
@@ -56,6 +68,8 @@ class PipelineCell(Cell):
         micro_size: int,
         stage_config: Mapping[str, int] | None = None,
         segment_config: Any = None,
+        stages: Sequence[Any] | str | None = None,
+        stage_memory: float = inf,
     ) -> None:
         super().__init__(auto_prefix=False)
         only("PipelineCell", "segment_config", segment_config, None)
@@ -66,6 +80,11 @@ class PipelineCell(Cell):
         # Its operators, and so its random numbers, are named as without this cell.
         network._scope = ""
         _set_stages(network, stage_config or {})
+        self._cuts_itself = stages == _AUTO
+        self._stage_memory = stage_memory
+        self._cut_for: object = None
+        if stages is not None and not self._cuts_itself:
+            _put_in_stages(_of_loss(network), stages)
 
     def construct(self, *inputs: Any) -> Any:
         """Return what the network returns, of all micro-batches together."""
@@ -78,6 +97,8 @@ class PipelineCell(Cell):
         """Return what ``function``, which calls the network, returns of all micro-batches together."""
         count = self._count(inputs)
         trace = active_trace()
+        if trace is not None and self._cuts_itself:
+            self._cut(function, [_piece(item, 0, count) for item in inputs])
         results = []
         for number in range(count):
             with nullcontext() if trace is None else trace.of_micro_batch(number):
@@ -88,6 +109,14 @@ class PipelineCell(Cell):
                 values = [trace.value_of(one) for one in pieces if isinstance(one, Tensor) and one.ndim]
                 draw_as_whole_batch(trace.graph.nodes[made:], values, number, count)
         return _together(results)
+
+    def _cut(self, function: Callable[..., Any], pieces: Sequence[Any]) -> None:
+        """Put the layers into stages, once for the stages that there are: evaluation takes those of training."""
+        configuration = current_configuration()
+        cut_for = (configuration.ranks_of_stages, configuration.pipeline_schedule)
+        if configuration.pipeline_stages > 1 and cut_for != self._cut_for:
+            self._cut_for = cut_for
+            put_by_cost(_of_loss(self.network), function, pieces, self.micro_size, self._stage_memory, configuration)
 
     def _count(self, inputs: Sequence[Any]) -> int:
         """Return in how many pieces the inputs are taken."""
@@ -112,6 +141,27 @@ class PipelineCell(Cell):
                 )
             count = gcd(count, extent) or 1
         return count
+
+
+def _of_loss(network: Cell) -> Cell:
+    """Return the network that one with a loss is made of."""
+    backbone: Cell = getattr(network, "backbone_network", network)
+    return backbone
+
+
+def _put_in_stages(network: Cell, stages: Any) -> None:
+    if isinstance(stages, (list, tuple)) and stages:
+        if all(isinstance(one, int) for one in stages):
+            put_by_counts(network, stages)
+            return
+        named = [[one] if isinstance(one, str) else one for one in stages]
+        if all(isinstance(one, (list, tuple)) and all(isinstance(name, str) for name in one) for one in named):
+            put_by_names(network, named)
+            return
+    raise ConfigurationError(
+        f"PipelineCell: stages {stages!r} are not a number of layers for each stage, like [2, 4], nor names of cells "
+        f"for each, like [['embedding', 'blocks.0'], ['blocks.1']], nor {_AUTO!r}"
+    )
 
 
 def _set_stages(network: Cell, stages: Mapping[str, int]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import mpiparallel as ms
 import mpiparallel.dataset as ds
 import mpiparallel.dataset.transforms.c_transforms as C
-from mpiparallel import context
+from mpiparallel import context, nn
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset.text import translation_dataset
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork, decay_groups
@@ -191,3 +191,28 @@ def test_it_is_fed_by_a_generator_dataset_as_in_the_tutorial() -> None:
     assert len(expected) == 6
     for found in run_world(4, losses_of_the_tutorials_pipeline, (2, 2)):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def losses_in_stages(_communicator, stages, cut):
+    set_parallel()
+    config = TranslationConfig(
+        batch_size=4,
+        source_length=5,
+        target_length=6,
+        vocab_size=43,
+        hidden_size=16,
+        num_heads=4,
+        encoder_layers=2,
+        decoder_layers=2,
+        dtype=np.dtype(np.float64),
+    )
+    network = TranslationNetwork(config, TransformerOpParallelConfig(*cut, pipeline_stage=stages, micro_batch_num=2))
+    trained = nn.PipelineCell(network, 2)
+    model = Model(trained, optimizer=AdamWeightDecay(decay_groups(network.trainable_params()), learning_rate=1e-3))
+    return train(model, make_dataset(np.float64), 5).values
+
+
+def test_stages_by_the_rule_of_the_layers_train_as_one_rank_does():
+    (expected,) = run_world(1, losses_in_stages, 1, (1, 1))
+    for found in run_world(4, losses_in_stages, 2, (1, 2)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)

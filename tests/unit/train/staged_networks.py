@@ -84,9 +84,14 @@ class Network(nn.Cell):
 
 @dataclass(frozen=True)
 class Case:
-    """How a network is cut and trained; ``cut`` is into how many parts the blocks cut their weights."""
+    """How a network is cut and trained.
+
+    ``given`` are the stages as PipelineCell takes them, where cells have no number; ``cut`` is into how many parts the
+    blocks cut their weights.
+    """
 
     stages: tuple[int | None, ...] = (0, 0, 0, 1, 1, 1)
+    given: Any = None
     micro_size: int = 4
     schedule: Mapping[str, Any] = field(default_factory=dict)
     cut: int = 1
@@ -129,11 +134,10 @@ def rows(count: int = ROWS * STEPS, batch: int = ROWS):
 
 def make_model(case: Case, **options: Any) -> tuple[Model, Network]:
     """Return the model of a case, made with ``options``; of ``micro_size`` 0 it takes batches as a whole."""
-    numbered = [stage for stage in case.stages if stage is not None]
-    if case.settings or max(numbered):
-        stages = 1 + max(numbered)
-        settings = {"full_batch": True, "pipeline_config": dict(case.schedule), **case.settings}
-        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", pipeline_stages=stages, **settings)
+    last = max(stage or 0 for stage in case.stages)
+    if case.settings or last:
+        settings = {"full_batch": True, "pipeline_stages": last + 1, "pipeline_config": dict(case.schedule)}
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", **{**settings, **case.settings})
     context.set_seed(7)
     network = Network(case)
     optimizer = nn.Adam(network.trainable_params(), 0.02, weight_decay=0.01)
@@ -142,7 +146,7 @@ def make_model(case: Case, **options: Any) -> tuple[Model, Network]:
     if case.loss_inside or case.clip:
         trained, loss = nn.WithLossCell(network, loss), None
     if case.micro_size:
-        trained = nn.PipelineCell(trained, case.micro_size)
+        trained = nn.PipelineCell(trained, case.micro_size, stages=case.given)
     if case.clip:
         return Model(Clipped(trained, optimizer, case.clip, case.accumulation)), network
     return Model(trained, loss, optimizer, accumulation_steps=case.accumulation, **options), network

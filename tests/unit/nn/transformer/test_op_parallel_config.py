@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mpiparallel import context
 from mpiparallel.context import get_auto_parallel_context, reset_auto_parallel_context
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.nn.transformer import (
@@ -35,7 +36,7 @@ def test_defaults_cut_nothing():
         ({"micro_batch_num": True}, "micro_batch_num True must be an integer"),
         ({"recompute": "no"}, "recompute 'no' must be True or False"),
         ({"vocab_emb_dp": 1}, "vocab_emb_dp 1 must be True or False"),
-        ({"pipeline_stage": 2}, "pipeline_stage=2 is not implemented yet; use 1"),
+        ({"pipeline_stage": 0}, "pipeline_stage 0 must be an integer of at least 1"),
         ({"expert_parallel": 2}, "expert_parallel=2 is not implemented yet; use 1"),
     ],
 )
@@ -75,5 +76,18 @@ def test_optimizer_shard_turns_the_parallel_optimizer_on():
         assert not get_auto_parallel_context("enable_parallel_optimizer")
         TransformerOpParallelConfig(optimizer_shard=True)
         assert get_auto_parallel_context("enable_parallel_optimizer")
+    finally:
+        reset_auto_parallel_context()
+
+
+def test_stages_are_those_of_the_context():
+    try:
+        context.set_auto_parallel_context(pipeline_stages=4)
+        config = TransformerOpParallelConfig()
+        assert get_auto_parallel_context("pipeline_stages") == 4
+        config.pipeline_stage = 2
+        assert get_auto_parallel_context("pipeline_stages") == 2
+        TransformerOpParallelConfig(pipeline_stage=3, micro_batch_num=6)
+        assert get_auto_parallel_context("pipeline_stages") == 3
     finally:
         reset_auto_parallel_context()
