@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, Final
 
 from mpiparallel.context.accepted import OPTIMIZER
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.parallel.pipeline.parsing import read_schedule
 from mpiparallel.parallel.pipeline.registry import schedule_name
+from mpiparallel.parallel.pipeline.schedule import Schedule
 
 _PIPELINE_KEYS: Final = ("pipeline_interleave", "pipeline_scheduler")
 _OPTIMIZER_KEYS: Final = ("parallel_optimizer_threshold", "optimizer_weight_shard_size", *OPTIMIZER)
@@ -44,12 +47,15 @@ def check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...], 
 
 
 def in_one_way(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings with those that MindSpore knows by two names under both."""
+    """Return the settings with those that MindSpore knows by two names under both, and the schedule in a file read."""
     where = "set_auto_parallel_context"
     files = settings.get("strategy_ckpt_config") or {}
     if not isinstance(files, dict):
         raise ConfigurationError(f"{where}: strategy_ckpt_config {files!r} must be a dict of load_file and save_file")
     check_names(files, (*_STRATEGY_FILES, "only_trainable_params"), f"{where}: strategy_ckpt_config")
+    config = settings.get("pipeline_config")
+    if isinstance(config, dict) and _is_file(config.get("pipeline_scheduler")):
+        settings = {**settings, "pipeline_config": {**config, "pipeline_scheduler": _read_schedule(config, where)}}
     searches = [settings[name] for name in ("auto_parallel_search_mode", "search_mode") if name in settings]
     return {
         **settings,
@@ -129,14 +135,30 @@ def stage_ranks(stages: Any) -> tuple[int, tuple[tuple[int, ...], ...]]:
     return len(stages), tuple(tuple(sorted(ranks)) for ranks in stages)
 
 
-def pipeline_schedule(config: Mapping[str, Any]) -> str:
-    """Return the schedule that a ``pipeline_config`` asks for, empty where it names none.
+def _is_file(scheduler: Any) -> bool:
+    return isinstance(scheduler, str) and Path(scheduler).is_file()
+
+
+def _read_schedule(config: dict[str, Any], where: str) -> Schedule:
+    try:
+        return read_schedule(config["pipeline_scheduler"])
+    except ScheduleError as error:
+        raise ConfigurationError(f"{where}: pipeline_config: {error}") from None
+
+
+def pipeline_schedule(config: Mapping[str, Any]) -> str | Schedule:
+    """Return the schedule that a ``pipeline_config`` asks for, or its name, which is empty where it asks for none.
 
     Raises ScheduleError for an unknown one.
     """
     interleave = config.get("pipeline_interleave", False)
-    name = config.get("pipeline_scheduler", "1f1b" if interleave else "")
-    return schedule_name(name, interleave) if name else ""
+    asked = config.get("pipeline_scheduler", "1f1b" if interleave else "")
+    if isinstance(asked, Schedule) or not asked:
+        return asked
+    try:
+        return schedule_name(asked, interleave)
+    except ScheduleError as error:
+        raise ScheduleError(f"{error}; nor is there a file {asked!r} with a list of actions") from None
 
 
 def _check_dataset_strategy(strategy: Any, where: str) -> None:

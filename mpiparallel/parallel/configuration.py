@@ -8,6 +8,7 @@ from math import inf
 from typing import Final
 
 from mpiparallel.graph.operator import Strategy
+from mpiparallel.parallel.pipeline.schedule import Schedule
 
 
 class ParallelMode:
@@ -57,7 +58,8 @@ class ParallelConfiguration:
     ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
     are found in auto parallel, ``search_timeout`` in how many seconds at most; ``search_machine`` is the
     cluster file of a machine to price steps for, where it is not the measured one. ``pipeline_stages`` work by
-    ``pipeline_schedule``, a name of ``pipeline.SCHEDULES``, or where it is empty by the one that suits them;
+    ``pipeline_schedule``, a name of ``pipeline.SCHEDULES`` or a list of the user's own, or where it is empty by the
+    one that suits them;
     ``stage_ranks`` are the ranks of each, where these are not equally many consecutive ones.
     """
 
@@ -87,7 +89,7 @@ class ParallelConfiguration:
     search_machine: str = ""
     pipeline_stages: int = 1
     stage_ranks: tuple[tuple[int, ...], ...] = ()
-    pipeline_schedule: str = ""
+    pipeline_schedule: str | Schedule = ""
 
     @property
     def ranks_of_stages(self) -> tuple[Sequence[int], ...]:

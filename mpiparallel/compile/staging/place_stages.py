@@ -20,6 +20,7 @@ from mpiparallel.parallel.border import Arrive, Border, Receive, Send
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.pipeline.action import Action, Kind
 from mpiparallel.parallel.pipeline.messages import with_messages
+from mpiparallel.parallel.pipeline.placement import Placement
 from mpiparallel.parallel.pipeline.registry import SCHEDULES, make_schedule
 from mpiparallel.parallel.pipeline.report import check
 from mpiparallel.parallel.pipeline.schedule import Schedule
@@ -130,20 +131,41 @@ def _schedule_of(graph: Graph, configuration: ParallelConfiguration) -> Schedule
             f"pipeline_stages {count}: {said if order else 'no cell of the network is in a stage'}; set pipeline_stage "
             f"of its cells so that each from 0 to {count - 1} has one"
         )
+    asked = configuration.pipeline_schedule
+    if isinstance(asked, Schedule):
+        return _of_user(asked, count, number, bool(graph.cotangents))
     is_v = count > 1 and order == [*range(count), *reversed(range(count - 1))]
-    name = configuration.pipeline_schedule or ("zb_v" if is_v else "zb_h1")
+    name = asked or ("zb_v" if is_v else "zb_h1")
     chunks = SCHEDULES[name].chunks or 1 + sum(later < earlier for earlier, later in pairwise(order))
-    if graph.cotangents:
-        chosen = make_schedule(name, count, number, chunks)
-    else:
-        placement = SCHEDULES[name].place(count, chunks)
-        orders = [
-            [Action(Kind.FORWARD, micro_batch, chunk) for micro_batch in range(number) for chunk in range(len(held))]
-            for held in placement.parts
-        ]
-        return Schedule("forward", number, placement, with_messages("forward", number, placement, orders))
+    if not graph.cotangents:
+        return _forward(SCHEDULES[name].place(count, chunks), number)
+    chosen = make_schedule(name, count, number, chunks)
     check(chosen)
     return chosen
+
+
+def _of_user(schedule: Schedule, stages: int, micro_batches: int, trains: bool) -> Schedule:
+    """Return a schedule that the user has written, if it fits the network and passes all checks."""
+    check(schedule)
+    for what, has, there in (
+        ("stages", schedule.stages, stages),
+        ("micro-batches", schedule.micro_batches, micro_batches),
+    ):
+        if has != there and (trains or what == "stages"):
+            raise ConfigurationError(
+                f'pipeline_scheduler: schedule "{schedule.name}" is for {has} {what}, and there are {there}; write it '
+                f"for {there}, or change pipeline_stages and micro_size"
+            )
+    return schedule if trains else _forward(schedule.placement, micro_batches)
+
+
+def _forward(placement: Placement, micro_batches: int) -> Schedule:
+    """Return the schedule of a network that is not differentiated."""
+    orders = [
+        [Action(Kind.FORWARD, micro_batch, chunk) for micro_batch in range(micro_batches) for chunk in range(len(held))]
+        for held in placement.parts
+    ]
+    return Schedule("forward", micro_batches, placement, with_messages("forward", micro_batches, placement, orders))
 
 
 def _moved(crossing: Crossing, placed: list[ShardedGraph], devices: DeviceMatrix) -> Layout:

@@ -16,6 +16,7 @@ from mpiparallel.nn.containers import CellList, SequentialCell
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.pipeline.partition import partition
 from mpiparallel.parallel.pipeline.registry import SCHEDULES
+from mpiparallel.parallel.pipeline.schedule import Schedule
 
 Layers = Sequence[tuple[str, Cell]]
 
@@ -103,11 +104,12 @@ def put_by_cost(
             f"PipelineCell: the network has {len(layers)} layers, {_named(layers)}, for {stages} stages; take at most "
             f"{len(layers)} stages, or put smaller cells into stages by name"
         )
-    name = configuration.pipeline_schedule
-    if not name:
-        name = "zb_v" if len(layers) >= 2 * stages <= micro_size + 1 else "zb_h1"
-    family = SCHEDULES[name]
-    places = family.place(stages, family.chunks or 2).stages
+    asked = configuration.pipeline_schedule
+    if isinstance(asked, Schedule):
+        places = asked.placement.stages
+    else:
+        family = SCHEDULES[asked or ("zb_v" if len(layers) >= 2 * stages <= micro_size + 1 else "zb_h1")]
+        places = family.place(stages, family.chunks or 2).stages
     costs = _costs(layers, call, pieces)
     ranks = [len(configuration.ranks_of_stages[stage]) for stage in places]
     chunks = len(places) // stages
@@ -120,7 +122,7 @@ def put_by_cost(
     if not ends:
         least = min(needed(part, place, place + 1) for part in range(len(places)) for place in range(len(costs)))
         raise ConfigurationError(
-            f"PipelineCell: the {len(layers)} layers cannot be cut into the {len(places)} parts of schedule {name!r} "
+            f"PipelineCell: the {len(layers)} layers cannot be cut into the {len(places)} parts of the schedule "
             f"under stage_memory {memory:g}, where the smallest layer needs {least:g} bytes; allow more, or take more "
             "ranks or fewer stages"
         )

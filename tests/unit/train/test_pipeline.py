@@ -12,12 +12,12 @@ import pytest
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
-from mpiparallel.errors import ConfigurationError, LayoutError
+from mpiparallel.errors import ConfigurationError, LayoutError, ScheduleError
 from mpiparallel.train.callback.checkpoint import ModelCheckpoint
 from tests.unit.train.staged_networks import WORDS, Case, make_model, rows, same_as, trained
 
 THREE, FOUR = (0, 0, 1, 1, 2, 2), (0, 0, 1, 2, 3, 3)
-GPIPE, ONE, ZB_V = ({"pipeline_scheduler": name} for name in ("gpipe", "1f1b", "zb_v"))
+GPIPE, ONE, ZB_V, V_HALF = ({"pipeline_scheduler": name} for name in ("gpipe", "1f1b", "zero_bubble_v", "v_half"))
 INTERLEAVED = {"pipeline_interleave": True}
 SHARDS = {"enable_parallel_optimizer": True, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
 MASKED = Case(dropout=0.25)
@@ -62,6 +62,8 @@ def on_one_device(case: Case):
         (4, replace(MASKED, stages=FOUR)),
         (4, replace(MASKED, schedule=INTERLEAVED, stages=(0, 0, 1, 0, 1, 1))),
         (2, replace(MASKED, schedule=ZB_V, stages=(0, 0, 1, 1, 0, 0), tied=True)),
+        (2, replace(MASKED, schedule=V_HALF, stages=(0, 0, 1, 1, 0, 0))),
+        (4, replace(MASKED, schedule=V_HALF, stages=(0, 1, 2, 3, 2, 0), micro_size=8)),
         (4, replace(MASKED, tied=True, recompute=True, settings=SHARDS)),
         (2, replace(MASKED, tied=True, clip=0.05)),
         (3, replace(MASKED, tied=True, clip=0.05, stages=THREE)),
@@ -243,3 +245,58 @@ def fail_in_the_last_stage(communicator) -> None:
 def test_a_stage_that_fails_in_a_step_lets_no_other_wait_for_ever() -> None:
     with pytest.raises(ArithmeticError, match="broken in the step"):
         run_world(4, fail_in_the_last_stage)
+
+
+OWN = """
+schedule mine          # every weight gradient at the end
+micro-batches 4
+parts 0 1
+stage 0: F0 F1 F2 F3 I0 I1 I2 I3 W0 W1 W2 W3
+stage 1: F0 I0 F1 I1 F2 I2 F3 I3 W0 W1 W2 W3
+"""
+
+
+def own_list(path, text: str) -> Case:
+    file = path / "mine.txt"
+    file.write_text(text)
+    return replace(MASKED, schedule={"pipeline_scheduler": str(file)})
+
+
+def test_stages_work_by_a_list_of_actions_that_the_user_has_written(tmp_path) -> None:
+    case = own_list(tmp_path, OWN)
+    losses, wanted = on_one_device(case)
+    found = run_world(2, trained, case)
+    same_as(wanted, [held for _, held in found])
+    np.testing.assert_allclose([each for each, _ in found], [losses] * 2, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        (" F3 I0", " I0 F3", ""),
+        ("F0 I0 F1", "I0 F0 F1", r'schedule "mine": stage 1, I0 \(input gradient\): rule "order": it needs F0'),
+        (" W2 W3\n", " W2\n", 'stage 0: rule "complete": 1 of its actions are missing: W3'),
+        ("F0 F1 F2", "F0 X1 F2", r'mine.txt, line 5, field 4 \("X1"\): is no action'),
+        ("micro-batches 4", "micro-batches 5", "are missing: F4"),
+        ("micro-batches 4", "micro-batches 3", "there are micro-batches 0 to 2"),
+        ("parts 0 1", "parts 0 2", "name the stage of each part, and no stage without a part"),
+    ],
+)
+def test_a_list_that_fails_its_checks_is_refused_before_anything_runs(tmp_path, was, becomes, message) -> None:
+    assert was in OWN
+    case = own_list(tmp_path, OWN.replace(was, becomes, 1))
+    if not message:
+        run_world(2, trained, case)
+        return
+    with pytest.raises((ConfigurationError, ScheduleError), match=message):
+        run_world(2, trained, case)
+
+
+def test_a_list_for_other_stages_or_micro_batches_is_refused(tmp_path) -> None:
+    case = own_list(tmp_path, OWN)
+    with pytest.raises(
+        ConfigurationError, match='schedule "mine" is for 4 micro-batches, and there are 2; write it for'
+    ):
+        run_world(2, trained, replace(case, micro_size=2))
+    with pytest.raises(ConfigurationError, match='schedule "mine" is for 2 stages, and there are 3; write it for 3'):
+        run_world(3, trained, replace(case, stages=THREE))
