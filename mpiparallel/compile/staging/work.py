@@ -89,8 +89,10 @@ class _Finder:
     def _work(self, node: Node) -> Work | None:
         notes = node.notes
         before = [self._works[value.node] for value in node.inputs if value.node in self._works]
-        if notes.like is not None and notes.like.parameter is not None:
-            return self._sum_of_gradients(node, before)
+        if notes.like is not None:
+            found = self._sum_of_gradients(node, before)
+            if found is not None or notes.like.parameter is not None:
+                return found
         number = 0 if self._is_whole and _is_of_network(node) else notes.micro_batch
         if number is None:
             return None
@@ -121,7 +123,7 @@ class _Finder:
 
     @staticmethod
     def _sum_of_gradients(node: Node, before: list[Work]) -> Work | None:
-        """Return the work of what adds a micro-batch's gradient of a parameter to those before, in one part."""
+        """Return the work of what adds gradients in one part: those of a value, or of a parameter so far."""
         parts = {work.part for work in before}
         if len(parts) != 1 or len(before) != len(node.inputs):
             return None
