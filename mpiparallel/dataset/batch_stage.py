@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from mpiparallel.dataset.stage import Array, Row, Stage, check_count
+from mpiparallel.dataset.stage import Array, Columns, Row, Stage, check_count
 from mpiparallel.errors import DatasetError
 
 
@@ -38,11 +38,11 @@ class BatchStage:
                 return
             yield Row(batch[0].number, partial(self._stacked, batch))
 
-    def _stacked(self, batch: list[Row]) -> dict[str, Array]:
-        return {column: _stack(column, batch) for column in self.columns}
+    def _stacked(self, batch: list[Row]) -> Columns:
+        return Columns(self.columns, partial(_stack, batch))
 
 
-def _stack(column: str, batch: list[Row]) -> Array:
+def _stack(batch: list[Row], column: str) -> Array:
     arrays = [row.values[column] for row in batch]
     first = arrays[0]
     for row, array in zip(batch, arrays, strict=True):

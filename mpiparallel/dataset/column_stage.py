@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from mpiparallel.dataset.stage import Array, Row, Stage, check_columns, check_distinct
+from mpiparallel.dataset.stage import Columns, Row, Stage, check_columns, check_distinct
 from mpiparallel.errors import DatasetError
 
 
@@ -28,9 +28,9 @@ class ColumnStage:
         for row in self._parent.rows(epoch, start):
             yield Row(row.number, partial(self._chosen, row))
 
-    def _chosen(self, row: Row) -> dict[str, Array]:
-        values = row.values
-        return dict(zip(self.columns, (values[column] for column in self._kept), strict=True))
+    def _chosen(self, row: Row) -> Columns:
+        old = dict(zip(self.columns, self._kept, strict=True))
+        return Columns(self.columns, lambda column: row.values[old[column]])
 
 
 def project(parent: Stage, kept: tuple[str, ...]) -> ColumnStage:

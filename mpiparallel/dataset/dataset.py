@@ -49,10 +49,13 @@ class Dataset:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    def iterate(self, epoch: int = 0, skip: int = 0) -> ClosableIterator[dict[str, Array]]:
+    def iterate(
+        self, epoch: int = 0, skip: int = 0, columns: Sequence[str] | None = None
+    ) -> ClosableIterator[dict[str, Array]]:
         """Yield the rows (batches, after ``batch``) of ``epoch`` as column name to array, behind the first ``skip``.
 
-        What is skipped is not read, except from an iterable, and no operation is applied to it. A thread reads
+        What is skipped is not read, except from an iterable, and no operation is applied to it. With ``columns`` there
+        are these alone, and nothing is done for others that they do not need. A thread reads
         ``config.get_prefetch_size()`` rows (batches) ahead; ``close()`` ends it, as does dropping the iterator.
 
         Raises:
@@ -64,10 +67,15 @@ class Dataset:
         if size is not None and skip > size:
             raise DatasetError(f"iterate: skip is {skip}, but an epoch has {size} rows; is it the same dataset?")
         ahead = config.get_prefetch_size()
-        return ReadAhead(partial(self._read, epoch, skip), ahead) if ahead else self._read(epoch, skip)
+        return (
+            ReadAhead(partial(self._read, epoch, skip, columns), ahead) if ahead else self._read(epoch, skip, columns)
+        )
 
-    def _read(self, epoch: int, skip: int) -> Generator[dict[str, Array], None, None]:
-        return (dict(row.values) for row in self._stage.rows(epoch, skip))
+    def _read(
+        self, epoch: int, skip: int, columns: Sequence[str] | None = None
+    ) -> Generator[dict[str, Array], None, None]:
+        names = self._stage.columns if columns is None else columns
+        return ({name: row.values[name] for name in names} for row in self._stage.rows(epoch, skip))
 
     def __iter__(self) -> Iterator[list[Any]]:
         return self.create_tuple_iterator(num_epochs=1)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mpiparallel.dataset.random_key import RandomKey
-from mpiparallel.dataset.stage import Row, Stage, as_array, check_columns, check_distinct
+from mpiparallel.dataset.stage import Columns, Row, Stage, as_array, check_columns, check_distinct
 from mpiparallel.dataset.transforms.compose import Compose
 from mpiparallel.errors import DatasetError
 
@@ -57,9 +57,17 @@ class MapStage:
         for row in self._parent.rows(epoch, start):
             yield Row(row.number, partial(self._mapped, row, epoch))
 
-    def _mapped(self, row: Row, epoch: int) -> dict[str, Any]:
-        values = row.values | self._apply(row, epoch)
-        return {column: values[column] for column in self.columns}
+    def _mapped(self, row: Row, epoch: int) -> Columns:
+        made: dict[str, Any] = {}
+
+        def value(column: str) -> Any:
+            if column not in self._outputs:
+                return row.values[column]
+            if not made:
+                made.update(self._apply(row, epoch))
+            return made[column]
+
+        return Columns(self.columns, value)
 
     def _apply(self, row: Row, epoch: int) -> dict[str, Any]:
         where = f"map: {self._operations!r} on {', '.join(self._inputs)} in row {row.number}"

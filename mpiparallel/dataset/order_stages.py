@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count, islice
 
@@ -87,7 +87,7 @@ class RepeatStage:
         return (0, start) if size is None or size == 0 else divmod(start, size)
 
 
-def _values(row: Row) -> dict[str, Array]:
+def _values(row: Row) -> Mapping[str, Array]:
     return row.values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,21 +13,44 @@ from mpiparallel.errors import DatasetError
 Array = npt.NDArray[Any]
 
 
+class Columns(Mapping[str, Array]):
+    """The array of each of ``names``, each made when it is first asked for: ``make`` returns that of one."""
+
+    __slots__ = ("_made", "_make", "_names")
+
+    def __init__(self, names: tuple[str, ...], make: Callable[[str], Array]) -> None:
+        self._names = names
+        self._make = make
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 class Row:
     """One row: its number, which is the same in every shard of the samples, and the array of each column.
 
-    The arrays are made when they are first asked for: a row that a resume skips costs nothing.
+    The arrays are made when they are first asked for: a row that a resume skips costs nothing, nor does a column that
+    nobody wants, but where a source reads all of a row at once.
     """
 
     __slots__ = ("_make", "_values", "number")
 
-    def __init__(self, number: int, make: Callable[[], dict[str, Array]]) -> None:
+    def __init__(self, number: int, make: Callable[[], Mapping[str, Array]]) -> None:
         self.number = number
-        self._make: Callable[[], dict[str, Array]] | None = make
-        self._values: dict[str, Array] = {}
+        self._make: Callable[[], Mapping[str, Array]] | None = make
+        self._values: Mapping[str, Array] = {}
 
     @property
-    def values(self) -> dict[str, Array]:
+    def values(self) -> Mapping[str, Array]:
         """Return the array of each column."""
         if self._make is not None:
             self._values, self._make = self._make(), None

@@ -336,13 +336,13 @@ class Model:
         for dataset in (one for one in (train_dataset, valid_dataset) if one is not None):
             check_dataset("Model.build", dataset)
         if train_dataset is not None:
-            batch = first_batch(train_dataset)
+            batch = list(first_batch(train_dataset).values())
             sharded = self.shard(batch)
             network = self.train_network.set_train()
             if world_fits():
                 network.compile(*batch)
         if valid_dataset is not None and world_fits():
-            self._evaluation.network.set_train(False).compile(*first_batch(valid_dataset))
+            self._evaluation.network.set_train(False).compile(*first_batch(valid_dataset).values())
         return sharded
 
     def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:

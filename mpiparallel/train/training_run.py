@@ -31,6 +31,7 @@ from mpiparallel.train.elastic.proposal import TrainingProgress
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.feeding.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.feeding.dataset_check import check_dataset
+from mpiparallel.train.feeding.read_columns import ReadColumns
 from mpiparallel.train.preemption import Preempted, Preemption
 from mpiparallel.train.recovery import Recovery
 from mpiparallel.train.training_session import Batch, TrainingSession
@@ -39,10 +40,10 @@ _MOST_SKIPPED = 100
 """Steps in a row that a training with a scaled loss may leave out where no LossGuard says how many."""
 
 
-def first_batch(dataset: Dataset) -> Batch:
-    """Return the first batch; raise DatasetError where there is none."""
+def first_batch(dataset: Dataset) -> dict[str, Any]:
+    """Return the first batch by column; raise DatasetError where there is none."""
     for columns in dataset.iterate():
-        return list(columns.values())
+        return columns
     raise DatasetError("the dataset has no batch; use a smaller batch_size or drop_remainder=False")
 
 
@@ -257,7 +258,8 @@ class TrainingRun:
         session, parameters, configuration = self._session, self._parameters, current_configuration()
         dataset = parameters.train_dataset = self._data.dealt_to(session.ranks, configuration)
         batch_num = dataset.get_dataset_size() // self._batches_a_step
-        batch = first_batch(dataset) if batch_num else []
+        columns = first_batch(dataset) if batch_num else {}
+        batch = list(columns.values())
         specs = [TensorSpec(column.shape, column.dtype) for column in batch]
         check_batches(batch_num, specs, self._batches_a_step)
         check_callbacks(self._callbacks.callbacks)
@@ -267,6 +269,7 @@ class TrainingRun:
         parameters.pieces = configuration.batch_pieces
         session.training.set_train()
         parameters.sharded = session.shard(batch, configuration)
+        self._columns = ReadColumns.of(list(columns), specs, parameters.sharded)
         if self._recovery.shrinking is not None:
             # So that there is a state to copy before the first step.
             session.training.compile(*batch)
@@ -378,7 +381,9 @@ class TrainingRun:
         """Have the batches of the next step ready; return False at the end of the epoch."""
         if self._batches is None:
             skip = self._session.step - self._epoch * self._parameters.batch_num
-            self._batches = self._parameters.train_dataset.iterate(self._epoch, skip * self._batches_a_step)
+            self._batches = self._columns.batches(
+                self._parameters.train_dataset, self._epoch, skip * self._batches_a_step
+            )
             self._steps = self._whole_steps()
         if not self._next:
             self._next = list(islice(self._steps, 1))
@@ -386,7 +391,7 @@ class TrainingRun:
 
     def _whole_steps(self) -> Iterator[list[Batch]]:
         """Yield the batches of each step; too few for a step are left out."""
-        while step := [list(columns.values()) for columns in islice(self._batches, self._batches_a_step)]:
+        while step := list(islice(self._batches, self._batches_a_step)):
             if len(step) == self._batches_a_step:
                 yield step
 

@@ -55,8 +55,10 @@ class Program:
         self._plan = plan_buffers(graph)
         self._arena = runtime.backend.empty(max(self._plan.byte_count, 1))
         self._arrays: dict[Value, Array] = {}
+        used = {value for node in graph.nodes for value in node.inputs}.union(graph.outputs)
         for value in graph.inputs:
-            self._arrays[value] = self._new(value)
+            if value in used:
+                self._arrays[value] = self._new(value)
         for value in graph.parameters.values():
             if value.parameter is not None:
                 self._arrays[value] = value.parameter.array
@@ -111,7 +113,8 @@ class Program:
                 raise ShapeError(
                     f"input {value.name!r} has shape {array.shape}; the network was compiled for {value.spec.shape}"
                 )
-            self._runtime.backend.copy_from_host(array, self._arrays[value])
+            if value in self._arrays:
+                self._runtime.backend.copy_from_host(array, self._arrays[value])
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Array]:
         """Run once and return the outputs."""

@@ -1,0 +1,47 @@
+"""Which columns of its batches a rank reads: those that its stage of a pipeline uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataset.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """The ``specs`` of all columns in a first batch by name, and the names of those that are ``read``."""
+
+    specs: Mapping[str, TensorSpec]
+    read: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], specs: Sequence[TensorSpec], sharded: ShardedGraph) -> ReadColumns:
+        """Return what a rank reads that runs a graph; where it uses none, the smallest column tells the rows."""
+        inputs, named = sharded.graph.inputs, dict(zip(names, specs, strict=True))
+        used = {value for node in sharded.graph.nodes for value in node.inputs}.union(sharded.graph.outputs)
+        if len(inputs) != len(names):
+            return cls(named, tuple(names))
+        read = [name for name, value in zip(names, inputs, strict=True) if value in used]
+        return cls(named, tuple(read or [min(names, key=lambda name: named[name].byte_count)]))
+
+    def batches(self, dataset: Dataset, epoch: int, skip: int) -> Iterator[list[np.ndarray[Any, Any]]]:
+        """Yield the batches of an epoch; in place of a column that is not read stand zeros that take no memory."""
+        if not isinstance(dataset, Dataset) or len(self.read) == len(self.specs):
+            given = dataset.iterate(epoch, skip)
+        else:
+            given = dataset.iterate(epoch, skip, columns=self.read)
+        with closing(given):
+            for columns in given:
+                rows = next(iter(columns.values())).shape[:1]
+                yield [columns[name] if name in columns else _stand_in(spec, rows) for name, spec in self.specs.items()]
+
+
+def _stand_in(spec: TensorSpec, rows: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.broadcast_to(np.zeros((), spec.dtype), rows + spec.shape[1:])

@@ -1,0 +1,68 @@
+"""Of a batch, a stage of a pipeline reads and decodes the columns that it uses, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mpiparallel.communication.threads import run_world
+from mpiparallel.context.settings import all_settings, take_settings
+from mpiparallel.dataset import NumpySlicesDataset
+from tests.unit.train.staged_networks import Case, Losses, columns, make_model
+
+THREE = (0, 0, 1, 1, 2, 2)
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = all_settings()
+    yield
+    take_settings(before)
+
+
+class Decoder:
+    """Passes a value on and counts how often."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, value):
+        self.count += 1
+        return value
+
+
+def decoded(communicator, case: Case):
+    words, labels = Decoder(), Decoder()
+    data = NumpySlicesDataset(columns(20), ["words", "labels"], shuffle=False)
+    data = data.map(words, "words").map(labels, "labels").batch(8)
+    model, _ = make_model(case)
+    losses = Losses()
+    model.train(2, data, callbacks=[losses], dataset_sink_mode=False)
+    return words.count, labels.count, losses.found
+
+
+def test_only_the_stages_that_need_a_column_decode_it() -> None:
+    case = Case(stages=THREE, micro_size=4)
+    ((_, _, wanted),) = run_world(1, decoded, replace(case, stages=(0,) * 6, micro_size=0))
+    first, middle, last = run_world(3, decoded, case)
+    looked_at = 8
+    assert first[:2] == (40 + looked_at, looked_at)
+    assert middle[:2] == (40 + looked_at, looked_at)
+    assert last[:2] == (looked_at, 40 + looked_at)
+    for *_, losses in (first, middle, last):
+        np.testing.assert_allclose(losses, wanted, rtol=0, atol=1e-9)
+
+
+def test_a_dataset_makes_the_columns_that_are_asked_for_alone() -> None:
+    left, right, both = Decoder(), Decoder(), Decoder()
+    data = NumpySlicesDataset({"a": np.arange(6), "b": np.arange(6), "c": np.arange(6)}, shuffle=False)
+    data = data.map(left, "a").map(right, "b").map(lambda b, c: (both(b), c), ["b", "c"], ["d", "e"])
+    data = data.rename("a", "f").batch(4)
+    found = list(data.iterate(columns=["f"]))
+    assert [list(one) for one in found] == [["f"], ["f"]]
+    assert (left.count, right.count, both.count) == (6, 0, 0)
+    assert [one["e"].tolist() for one in data.iterate(columns=["e"])] == [[0, 1, 2, 3], [4, 5]]
+    assert (left.count, right.count, both.count) == (6, 6, 6)
