@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import reduce
 
 import numpy as np
@@ -150,7 +151,9 @@ class _Terms:
         return reduce(self._added, terms)
 
     def _added(self, first: Value, second: Value) -> Value:
-        return self._trace.value_of(Add()(Tensor.of_value(first), Tensor.of_value(second)))
+        latest = max(_micro_batch(first), _micro_batch(second))
+        with self._trace.of_micro_batch(latest) if latest >= 0 else nullcontext():
+            return self._trace.value_of(Add()(Tensor.of_value(first), Tensor.of_value(second)))
 
 
 def _notes(value: Value) -> Notes:

@@ -121,6 +121,9 @@ class _Grouping:
             if group is None or group.shape != shape or group.nodes[0].notes.guards != node.notes.guards:
                 continue
             nodes = sorted({*joined.nodes, *group.nodes}, key=self._position.__getitem__)
+            if len({one.notes.micro_batch for one in nodes} - {None}) > 1:
+                # A sum over micro-batches at the end would keep the gradients of all of them until then.
+                continue
             if self._can_wait(nodes, node) and _is_one_kernel(nodes):
                 joined = _FusionGroup(nodes, shape)
         for one in joined.nodes:

@@ -120,7 +120,8 @@ class _Localizer:
         parts_in, parts_out = ([self._part(layout) for layout in layouts] for layouts in (read, placement.outputs))
         operator = node.operator.local(parts_in, parts_out)
         specs = [TensorSpec(part.shape, value.spec.dtype) for part, value in zip(parts_out, node.outputs, strict=True)]
-        local = self._graph.add_node(operator, node.name, inputs, specs, Notes(guards=self._guards))
+        kept = Notes(guards=self._guards, micro_batch=notes.micro_batch)
+        local = self._graph.add_node(operator, node.name, inputs, specs, kept)
         for value, made, layout in zip(node.outputs, local.outputs, placement.outputs, strict=True):
             own = self._sharded.layouts[value]
             self._local[value] = made if own is layout else self._moved(value, made, layout, own)
