@@ -23,6 +23,7 @@ from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.feeding.dataset_check import check_dataset
 from mpiparallel.train.feeding.feeding_arguments import check_counts, remark_on_feeding
+from mpiparallel.train.feeding.read_columns import first_batch
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.persistence.rank_folders import saved_folder
@@ -31,7 +32,7 @@ from mpiparallel.train.persistence.training_record import facts_of
 from mpiparallel.train.strategies.inferred_layouts import ParameterLayout, parameter_layouts
 from mpiparallel.train.strategies.loaded_strategies import take_loaded_strategies
 from mpiparallel.train.strategies.strategy_files import write_strategy_file
-from mpiparallel.train.training_run import TrainingRun, first_batch
+from mpiparallel.train.training_run import TrainingRun
 from mpiparallel.train.training_session import Batch, TrainingSession, world_fits
 
 

@@ -31,20 +31,13 @@ from mpiparallel.train.elastic.proposal import TrainingProgress
 from mpiparallel.train.elastic.waiting import interrupts_held
 from mpiparallel.train.feeding.batch_agreement import check_batches, check_callbacks
 from mpiparallel.train.feeding.dataset_check import check_dataset
-from mpiparallel.train.feeding.read_columns import ReadColumns
+from mpiparallel.train.feeding.read_columns import ReadColumns, first_batch
 from mpiparallel.train.preemption import Preempted, Preemption
 from mpiparallel.train.recovery import Recovery
 from mpiparallel.train.training_session import Batch, TrainingSession
 
 _MOST_SKIPPED = 100
 """Steps in a row that a training with a scaled loss may leave out where no LossGuard says how many."""
-
-
-def first_batch(dataset: Dataset) -> dict[str, Any]:
-    """Return the first batch by column; raise DatasetError where there is none."""
-    for columns in dataset.iterate():
-        return columns
-    raise DatasetError("the dataset has no batch; use a smaller batch_size or drop_remainder=False")
 
 
 class TrainingRun:

@@ -12,6 +12,7 @@ import numpy as np
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.dataset.dataset import Dataset
+from mpiparallel.errors import DatasetError
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class ReadColumns:
             for columns in given:
                 rows = next(iter(columns.values())).shape[:1]
                 yield [columns[name] if name in columns else _stand_in(spec, rows) for name, spec in self.specs.items()]
+
+
+def first_batch(dataset: Dataset) -> dict[str, Any]:
+    """Return the first batch by column; raise DatasetError where there is none."""
+    for columns in dataset.iterate():
+        return columns
+    raise DatasetError("the dataset has no batch; use a smaller batch_size or drop_remainder=False")
 
 
 def _stand_in(spec: TensorSpec, rows: tuple[int, ...]) -> np.ndarray[Any, Any]:
