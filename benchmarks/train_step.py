@@ -150,7 +150,7 @@ def main() -> None:
         context.set_auto_parallel_context(full_batch=True)
     model, batch = workload.make_model(flags), workload.make_batch(flags, own_samples(flags))
     with threadpool_limits(1):
-        graph = local_graph(model.shard(batch), current_configuration().rank)
+        graph = local_graph(model.shard(batch).stages[0], current_configuration().rank)
         peer = start_peer(flags, ranks)
         report = summarise(flags, workload.heading(flags), measure(model, batch, flags, peer), graph_costs(graph))
     if peer:

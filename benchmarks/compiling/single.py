@@ -40,7 +40,7 @@ def compile_branches(count: int, ranks: int) -> Figures:
 def _compile(model: Model, batch: Batch) -> Figures:
     configuration = current_configuration()
     with collector_paused():  # as it is where a program is made
-        sharded, placing = timed(lambda: model.shard(batch, configuration))
+        sharded, placing = timed(lambda: model.shard(batch, configuration).stages[0])
         graph, localising = timed(lambda: local_graph(sharded, 0))
         _, planning = timed(lambda: plan_buffers(graph))
     return {"trace and place": placing, "local graph": localising, "memory": planning}

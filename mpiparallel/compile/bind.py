@@ -96,8 +96,8 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
     backend = make_backend(configuration)
     if communicator is not None and configuration.parameter_broadcast:
         _broadcast_parameters(staged, sharded, communicator)
-    _place_parameters(sharded, configuration.rank, backend)
-    _leave_to_others(staged, sharded)
+    _leave_to_others(staged, sharded, configuration.rank)
+    _place_parameters(staged, sharded, configuration.rank, backend)
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
     draws = any(node.operator.is_random for stage in staged.stages for node in stage.graph.nodes)
     alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
@@ -125,20 +125,20 @@ def _is_used_whole(stage: ShardedGraph, name: str) -> bool:
     return used.replica_count == used.devices.size
 
 
-def _place_parameters(sharded: ShardedGraph, rank: int, backend: Backend) -> None:
+def _place_parameters(staged: StagedGraph, sharded: ShardedGraph, rank: int, backend: Backend) -> None:
+    layouts = staged.known_to(rank)
     for name, value in sharded.graph.parameters.items():
         if value.parameter is not None:
-            value.parameter.place(sharded.stored[name], rank, backend)
+            value.parameter.place(layouts[name], rank, backend)
 
 
-def _leave_to_others(staged: StagedGraph, own: ShardedGraph) -> None:
+def _leave_to_others(staged: StagedGraph, own: ShardedGraph, rank: int) -> None:
     """Give up what only other stages use: nobody is to take its first values for those that are trained."""
-    for stage in staged.stages:
-        for name in stage.graph.parameters.keys() - own.graph.parameters.keys():
-            parameter = stage.graph.parameters[name].parameter
-            if parameter is not None:
-                ranks = stage.devices.ranks_text
-                parameter.leave(f"{ranks}, of another stage of the pipeline; read it there")
+    for name in staged.parameters.keys() - own.graph.parameters.keys():
+        layout = staged.stored.get(name)
+        ranks = "those" if layout is None else layout.devices.ranks_text
+        whose = f"{ranks}, of another stage of the pipeline; read it there"
+        staged.parameters[name].leave(whose, layout, rank)
 
 
 def _seed(configuration: ParallelConfiguration) -> int:

@@ -12,7 +12,6 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.bind import CompiledGraph, bind
 from mpiparallel.compile.place import held_layouts
-from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.staging.place_stages import place_stages
 from mpiparallel.compile.strategies import Strategies
@@ -52,7 +51,7 @@ class _Placed:
 
     def fits(self, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> bool:
         """Return whether it would be made again: parameters are held where it stores them, or are not held at all."""
-        stored = self.staged.of_rank(configuration.rank).stored
+        stored = self.staged.known_to(configuration.rank)
         return (
             self.configuration == _as_placed(configuration)
             and held.keys() >= self.held.keys()
@@ -104,9 +103,9 @@ class Compilation:
         self._variants.clear()
 
     @collector_paused()
-    def shard(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> ShardedGraph:
-        """Return the graph of the function with its layouts, where each rank is fed inputs of ``specs``."""
-        return self._placed(self._traced(specs, inputs, configuration), configuration).of_rank(configuration.rank)
+    def shard(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> StagedGraph:
+        """Return the graphs of the function with their layouts, where each rank is fed inputs of ``specs``."""
+        return self._placed(self._traced(specs, inputs, configuration), configuration)
 
     def variant(
         self,

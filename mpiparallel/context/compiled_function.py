@@ -12,7 +12,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication import world
 from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.compile.compilation import Compilation, Variant, global_specs
-from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import Structure, flatten, rebuild
 from mpiparallel.compile.trace import called
 from mpiparallel.context.settings import PYNATIVE_MODE, current_configuration, get_context, tracing_for
@@ -58,8 +58,8 @@ class CompiledFunction:
         self._last: Variant | None = None
         self.signature: InputSignature | None = None
 
-    def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
-        """Return the function's graph with its layouts, made without data, MPI or devices."""
+    def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> StagedGraph:
+        """Return the function's graphs with their layouts, made without data, MPI or devices."""
         arrays, structure = _take_apart(inputs)
         return self._compilation.shard(_specs(arrays), structure, configuration or self._configuration())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,9 @@ class _Absent:
         self._whose = whose
 
     def part(self, name: str, shape: tuple[int, ...], box: Box) -> np.ndarray[Any, Any]:
+        self.refuse(name, shape)
+
+    def refuse(self, name: str, shape: tuple[int, ...]) -> NoReturn:
         raise LayoutError(f"parameter {name!r} of shape {shape} is held by other ranks, {self._whose}")
 
 
@@ -33,9 +36,9 @@ _RESHARDED = (
 class Parameter(ParameterSettings, Tensor):
     """A tensor that training changes and that is saved: weights, moments, counters.
 
-    Inside a cell the name is prefixed with the cell's place. After a network is compiled ``layout`` says which box this
-    rank holds, and ``asnumpy()`` returns that box. A ``transient`` one means nothing between steps: it is neither saved
-    nor moved. One that ``is_held`` is in a cell, after which it is named.
+    Inside a cell the name is prefixed with the cell's place. After a network is compiled ``layout`` says which rank
+    holds which box, and ``asnumpy()`` returns that of this rank, unless only others hold any. A ``transient`` one means
+    nothing between steps: it is neither saved nor moved. One that ``is_held`` is in a cell, after which it is named.
 
     Parameters
     ----------
@@ -81,8 +84,12 @@ class Parameter(ParameterSettings, Tensor):
 
     @property
     def box(self) -> Box:
-        """The elements of the whole parameter that this rank holds."""
-        return Box.whole(self.shape) if self.layout is None else self.layout.box(self.rank)
+        """The elements of the whole parameter that this rank holds; LayoutError where only others hold any."""
+        if self.layout is None:
+            return Box.whole(self.shape)
+        if isinstance(self._initial, _Absent) and self._array is None:
+            self._initial.refuse(self.name, self.shape)
+        return self.layout.box(self.rank)
 
     def place(self, layout: Layout, rank: int, backend: Backend) -> None:
         """Make the slice that ``layout`` gives to ``rank``, from the first value or the whole that the rank holds.
@@ -117,13 +124,16 @@ class Parameter(ParameterSettings, Tensor):
         """Give the slice of a transient parameter back; where it is placed next, it begins anew."""
         self.layout, self._array = None, None
 
-    def leave(self, whose: str = _RESHARDED) -> None:
-        """Give the slice back, because other ranks hold the parameter now; until it is moved here it has no values."""
-        self.layout, self._array, self._initial = None, None, _Absent(whose)
+    def leave(self, whose: str = _RESHARDED, layout: Layout | None = None, rank: int = 0) -> None:
+        """Give the slice back, because other ranks hold the parameter now; until it is moved here it has no values.
+
+        ``layout`` is that in which they do, where that is known.
+        """
+        self.layout, self.rank, self._array, self._initial = layout, rank, None, _Absent(whose)
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether only other ranks hold it now."""
+        """Whether only other ranks hold it, so that it has no values here."""
         return self._array is None and isinstance(self._initial, _Absent)
 
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:

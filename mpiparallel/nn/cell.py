@@ -12,8 +12,10 @@ import numpy as np
 from mpiparallel.compatibility.refusal import only
 from mpiparallel.compatibility.remark import no_effect
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import with_defaults
 from mpiparallel.context.compiled_function import CompiledFunction
+from mpiparallel.context.settings import current_configuration
 from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, TraceError
 from mpiparallel.graph.operator_settings import Segment
@@ -233,7 +235,17 @@ class Cell(CellSettings):
     def sharded_graph(
         self, *inputs: Any, configuration: ParallelConfiguration | None = None, **options: Any
     ) -> ShardedGraph:
-        """Return the traced network with the layout of every value; needs no MPI and no devices."""
+        """Return the traced network with the layout of every value; needs no MPI and no devices.
+
+        Of a network in stages it is the graph of this rank's stage.
+        """
+        rank = (configuration or current_configuration()).rank
+        return self.staged_graph(*inputs, configuration=configuration, **options).of_rank(rank)
+
+    def staged_graph(
+        self, *inputs: Any, configuration: ParallelConfiguration | None = None, **options: Any
+    ) -> StagedGraph:
+        """Return the graphs of all stages, one where there are none, with the layout of every value."""
         return self._compiled.shard(self._arguments(inputs, options), configuration)
 
     def cells(self) -> Iterable[Cell]:

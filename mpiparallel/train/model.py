@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.compatibility.refusal import only
-from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError
@@ -277,8 +277,8 @@ class Model:
         seed, dataset, batch, optimizer or schedule. See ``train.resume``.
         """
         self._session.check_active("resume")
-        sharded = self.build(train_dataset)
-        if sharded is None or not world_fits():
+        staged = self.build(train_dataset)
+        if staged is None or not world_fits():
             raise ConfigurationError(
                 "Model.resume: the network is cut for other ranks than there are; set device_num, or start as many"
             )
@@ -286,7 +286,7 @@ class Model:
         facts = facts_of(self.train_network, train_dataset, configuration.batch_pieces)
         folder = saved_folder(directory, world_or_alone())
         session = self._session
-        session.resumed = resume(folder, prefix, sharded, facts, strict, world_or_alone())
+        session.resumed = resume(folder, prefix, staged, facts, strict, world_or_alone())
         if session.resumed is not None:
             session.step, session.has_trained = session.resumed.step, False
         return session.resumed
@@ -301,8 +301,8 @@ class Model:
         ``predict_strategy``.
         """
         remark_on_feeding("Model.infer_train_layout", dataset_sink_mode=dataset_sink_mode, sink_size=sink_size)
-        sharded = self.build(train_dataset)
-        return {} if sharded is None else parameter_layouts(sharded, current_configuration().rank)
+        staged = self.build(train_dataset)
+        return {} if staged is None else parameter_layouts(staged, current_configuration().rank)
 
     def infer_predict_layout(
         self, *predict_data: Any, skip_backend_compile: bool = False
@@ -313,12 +313,12 @@ class Model:
         """
         configuration = current_configuration()
         with not_training(self.predict_network) as network:
-            sharded = network.sharded_graph(*predict_data)
+            staged = network.staged_graph(*predict_data)
             if not skip_backend_compile and world_fits():
                 network.compile(*predict_data)
         if configuration.strategy_save_file:
-            write_strategy_file(configuration.strategy_save_file, sharded, configuration)
-        return parameter_layouts(sharded, configuration.rank)
+            write_strategy_file(configuration.strategy_save_file, staged.of_rank(configuration.rank), configuration)
+        return parameter_layouts(staged, configuration.rank)
 
     def build(
         self,
@@ -327,29 +327,30 @@ class Model:
         sink_size: int = -1,
         epoch: int = 1,
         sink_mode: bool = True,
-    ) -> ShardedGraph | None:
+    ) -> StagedGraph | None:
         """Compile without a step, so that parameters can be loaded, and write the strategy and group files asked for.
 
-        Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the training graph.
+        Outside a world of ``device_num`` ranks only the layouts and the files are made. Returns the training graph, in
+        its stages.
         """
         remark_on_feeding("Model.build", sink_size=sink_size, epoch=epoch, sink_mode=sink_mode)
-        sharded = None
+        staged = None
         for dataset in (one for one in (train_dataset, valid_dataset) if one is not None):
             check_dataset("Model.build", dataset)
         if train_dataset is not None:
             batch = list(first_batch(train_dataset).values())
-            sharded = self.shard(batch)
+            staged = self.shard(batch)
             network = self.train_network.set_train()
             if world_fits():
                 network.compile(*batch)
         if valid_dataset is not None and world_fits():
             self._evaluation.network.set_train(False).compile(*first_batch(valid_dataset).values())
-        return sharded
+        return staged
 
-    def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration | None = None) -> ShardedGraph:
-        """Return the training graph with its layouts for one batch, and write the strategy and group files asked for.
+    def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration | None = None) -> StagedGraph:
+        """Return the training graph, in its stages, with its layouts for one batch; write the files asked for.
 
-        The context's configuration is taken where none is given.
+        These are strategy and group files. The context's configuration is taken where none is given.
         """
         return self._session.shard(batch, configuration or current_configuration())
 

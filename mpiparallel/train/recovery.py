@@ -61,7 +61,7 @@ class Recovery:
             return None
         session, (folder, prefix) = self._session, self._command.reloads
         facts = facts_of(session.training, parameters.train_dataset, parameters.pieces)
-        found = resume(Path(folder), prefix, parameters.sharded, facts, True, world_or_alone())
+        found = resume(Path(folder), prefix, parameters.staged, facts, True, world_or_alone())
         if found is None:
             raise CheckpointError(f"Model.train: {told(self._dead)}, and {folder} has no checkpoint to go on from")
         self.shrinking.reloaded()

@@ -261,8 +261,8 @@ class TrainingRun:
         parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step
         parameters.pieces = configuration.batch_pieces
         session.training.set_train()
-        parameters.sharded = session.shard(batch, configuration)
-        self._columns = ReadColumns.of(list(columns), specs, parameters.sharded)
+        parameters.staged = session.shard(batch, configuration)
+        self._columns = ReadColumns.of(list(columns), specs, parameters.staged.of_rank(configuration.rank))
         if self._recovery.shrinking is not None:
             # So that there is a state to copy before the first step.
             session.training.compile(*batch)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.communication import world
-from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.program import Profile
@@ -123,9 +123,13 @@ class TrainingSession:
         """
         return Shrinking(self._networks, self.resharding, commit) if is_wanted(world_or_alone()) else None
 
-    def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration) -> ShardedGraph:
-        """Return the training graph with its layouts for one batch; write the strategy and group files asked for."""
-        sharded = self.training.set_train().sharded_graph(*batch, configuration=configuration)
+    def shard(self, batch: Sequence[Any], configuration: ParallelConfiguration) -> StagedGraph:
+        """Return the training graph, in its stages, with its layouts for one batch; write the files asked for.
+
+        Strategy and group files of a rank are those of its stage.
+        """
+        staged = self.training.set_train().staged_graph(*batch, configuration=configuration)
+        sharded = staged.of_rank(configuration.rank)
         check_loaded_strategies(sharded, configuration)
         if configuration.strategy_save_file:
             write_strategy_file(configuration.strategy_save_file, sharded, configuration)
@@ -133,7 +137,7 @@ class TrainingSession:
             together = world.initialised() and world_fits() and configuration.mode != ParallelMode.STAND_ALONE
             own = group_file_of_rank(configuration.group_info_file, world.current()) if together else None
             write_group_file(own or configuration.group_info_file, sharded, configuration.rank)
-        return sharded
+        return staged
 
     def run_step(self, *batches: Batch) -> Tensor:
         """Train on the batches of one step, as many as are accumulated, and return the mean of their losses."""

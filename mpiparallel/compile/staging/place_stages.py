@@ -14,6 +14,7 @@ from mpiparallel.compile.staging.work import micro_batches, stages_in_order, wor
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph
+from mpiparallel.layout.copies import restricted
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.border import Arrive, Border, Receive, Send
@@ -35,14 +36,14 @@ def place_stages(
 ) -> StagedGraph:
     """Return the graph of each stage with its layouts; one graph on all ranks where there are no stages.
 
-    So is what has neither stages nor parameters, such as a metric. ``held`` are the layouts in which this rank's stage
-    holds parameters already; ``strategies`` are of a graph without stages, for which None means those that the program
+    So is what has neither stages nor parameters, such as a metric. ``held`` are the layouts in which ranks hold
+    parameters already; ``strategies`` are of a graph without stages, for which None means those that the program
     and the loaded file give. Raises ConfigurationError for stages that cannot be, ScheduleError for a schedule that
     cannot.
     """
     count = configuration.pipeline_stages
     if count == 1 or not (stages_in_order(graph) or graph.parameters):
-        return StagedGraph((place(graph, configuration, strategies, held),))
+        return StagedGraph((place(graph, configuration, strategies, held),), held=held)
     _check_configuration(configuration)
     schedule = _schedule_of(graph, configuration)
     stages = cut_into_stages(graph, works_of(graph, schedule.placement), schedule)
@@ -61,14 +62,13 @@ def place_stages(
             if crossing.target == stage
         }
         leaving = frozenset(crossing.value for crossing in stages.crossings if crossing.source == stage)
-        of_stage = {
-            name: layout for name, layout in held.items() if set(layout.devices.members) == set(devices.members)
-        }
+        restricted_to = ((name, restricted(layout, devices.members)) for name, layout in held.items())
+        of_stage = {name: layout for name, layout in restricted_to if layout is not None}
         placed.append(place(one, own, held=of_stage, devices=devices, arriving=arriving, leaving=leaving))
     _check_shared(placed)
     for tag, crossing in enumerate(stages.crossings):
         _join(tag, crossing, placed[crossing.source], placed[crossing.target])
-    return StagedGraph(tuple(placed), schedule)
+    return StagedGraph(tuple(placed), schedule, held)
 
 
 def _check_configuration(configuration: ParallelConfiguration) -> None:

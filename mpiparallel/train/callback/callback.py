@@ -35,7 +35,7 @@ class CallbackParameters:
     cur_step_num: int = 0
     net_outputs: Any = None
     cur_batches: Sequence[Any] = ()
-    sharded: Any = None
+    staged: Any = None
     joins: bool = False
     resumed: Any = None
     list_callback: Sequence[Any] = field(default_factory=tuple)

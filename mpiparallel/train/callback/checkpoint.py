@@ -17,7 +17,6 @@ from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import CheckpointError, ConfigurationError, ReshardError
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.checkpoint_config import CheckpointConfig
@@ -106,7 +105,6 @@ class ModelCheckpoint(Callback):
         return ShardPlaces(self._folder.folders, self._config.format)
 
     def begin(self, run_context: RunContext) -> None:
-        without_stages("ModelCheckpoint")
         parameters = run_context.original_args()
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
         self._begun_step = self._last_step

@@ -45,14 +45,14 @@ class CheckpointContent:
 
     def of(self, parameters: CallbackParameters, communicator: Communicator) -> Content:
         """Return what is saved after a step; all ranks call it together."""
-        arrays, layouts = state_of(parameters.sharded)
-        own = own_tensors(parameters.sharded)
+        arrays, layouts = state_of(parameters.staged)
+        own = own_tensors(parameters.staged)
         if self._config.saved_network is not None:
             kept = {parameter.name for parameter in self._config.saved_network.get_parameters()}
             arrays = {name: array for name, array in arrays.items() if name in kept}
-            layouts = {name: layouts[name] for name in arrays}
+            layouts = {name: layout for name, layout in layouts.items() if name in kept}
         if self._config.integrated_save:
-            shapes = {name: parameters.sharded.stored[name].global_shape for name in layouts}
+            shapes = {name: parameters.staged.stored[name].global_shape for name in layouts}
             arrays, layouts = _whole(arrays, layouts, own, shapes, communicator)
             own = frozenset()
         appended = self._tensors(parameters)
@@ -96,7 +96,7 @@ def _whole(
 ) -> tuple[Arrays, dict[str, Layout]]:
     """Return whole tensors on rank 0, of what is each rank's own that of rank 0, and their layouts there."""
     shared = {name: layout for name, layout in layouts.items() if name not in own}
-    found = gathered({name: arrays[name] for name in shared}, shared, [0], communicator)
+    found = gathered({name: arrays[name] for name in shared.keys() & arrays.keys()}, shared, [0], communicator)
     if communicator.rank == 0:
         found |= {name: arrays[name].reshape(shapes[name]) for name in own & arrays.keys()}
     return found, {name: Layout.replicated(shapes[name], DeviceMatrix(())) for name in layouts}

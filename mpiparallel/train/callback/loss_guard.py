@@ -121,7 +121,7 @@ class LossGuard(Callback):
             raise NonFiniteError(f"{message}; nothing is committed to go back to; {_before(parameters)}. {_MEND}")
         facts = facts_of(parameters.train_network, parameters.train_dataset, parameters.pieces)
         folder, prefix = committed[0]
-        found = resume(folder, prefix, parameters.sharded, facts, True, world_or_alone())
+        found = resume(folder, prefix, parameters.staged, facts, True, world_or_alone())
         if found is None:
             raise NonFiniteError(f"{message}; what was committed in {folder} is gone; {_before(parameters)}. {_MEND}")
         return found

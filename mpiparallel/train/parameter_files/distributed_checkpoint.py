@@ -97,12 +97,13 @@ def load_distributed_checkpoint(
         found = {
             name: _slice_of(state, known[name], name in own, strict_load)
             for name in sorted(known.keys() & state.tensors.keys())
+            if not known[name].is_elsewhere
         }
         besides = state.tensors.keys() - known.keys()
         draws = draws_in(_whole(state, DRAWS) if DRAWS in besides else {})
     if draws is not None:
         go_on_from(draws)
-    missing = sorted(known.keys() - found.keys())
+    missing = sorted(known.keys() - state.tensors.keys())
     while found:
         name, array = found.popitem()
         known[name].set_data(array, slice_shape=known[name].layout is not None)

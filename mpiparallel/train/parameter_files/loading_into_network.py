@@ -84,7 +84,11 @@ def load_param_into_net(
 
 
 def _fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], strict: bool) -> dict[str, NDArray[Any]]:
-    return {name: _slice_for(known[name], value, strict) for name, value in given.items() if name in known}
+    return {
+        name: _slice_for(known[name], value, strict)
+        for name, value in given.items()
+        if name in known and not known[name].is_elsewhere
+    }
 
 
 def _slice_for(target: Parameter, source: Any, strict: bool) -> NDArray[Any]:
@@ -138,7 +142,7 @@ def _with_those_of_others(
     found = dict(own)
     for index, name in enumerate(names):
         layout = known[name].layout
-        if layout is None or layout.devices.size != communicator.size:
+        if layout is None or communicator.rank not in layout.devices:
             continue
         sharing = layout.replica_group(communicator.rank) if not layout.partial else (communicator.rank,)
         givers = [rank for rank in sharing if everyone[rank, index]]

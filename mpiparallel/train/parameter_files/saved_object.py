@@ -11,11 +11,13 @@ import xxhash
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.context.settings import current_configuration
 from mpiparallel.dtype import is_inexact
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.parallel.configuration import ParallelMode
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.parameter_files.whole_tensors import gathered
 
@@ -36,24 +38,26 @@ class SavedObject(NamedTuple):
 def arrays_of(save_obj: Any, path: Path, integrated: bool, choice: Callable[[str], bool] | None) -> SavedObject:
     """Return what is to be written to ``path``.
 
-    With ``integrated`` parameters that are cut are gathered from all ranks, which call it together.
+    With ``integrated`` parameters that are cut, or in a stage of a pipeline, are gathered from all ranks, which call it
+    together; without, only what this rank holds is there.
     """
     tensors = {name: data for name, data in _named(save_obj) if choice is None or choice(name)}
     cut = {name: data for name, data in tensors.items() if integrated and _is_cut(data)}
-    arrays = {name: _as_array(name, data) for name, data in tensors.items()}
-    names = frozenset(arrays)
+    arrays = {name: _as_array(name, data) for name, data in tensors.items() if not _is_elsewhere(data)}
+    names = frozenset(arrays.keys() | cut.keys())
     if not cut:
         return SavedObject(names, arrays, None)
     communicator = world_or_alone()
     layouts = {name: one.layout for name, one in cut.items() if one.layout is not None}
-    strange = [name for name, layout in layouts.items() if layout.devices.size != communicator.size]
+    strange = [name for name, layout in layouts.items() if max(layout.devices.members) >= communicator.size]
     if strange:
         raise ConfigurationError(
             f"save_checkpoint: parameter {strange[0]!r} is cut over other ranks than there are; save slices with "
             "integrated_save=False"
         )
     writers = _first_of_each(path, communicator)
-    whole = gathered({name: arrays[name] for name in layouts}, layouts, writers, communicator)
+    held = {name: arrays[name] for name in layouts if name in arrays}
+    whole = gathered(held, layouts, writers, communicator)
     return SavedObject(names, {**arrays, **whole} if communicator.rank in writers else None, communicator)
 
 
@@ -75,10 +79,16 @@ def _named(save_obj: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _is_cut(data: Any) -> bool:
-    """Return whether ranks hold parts of a parameter; not of what is each rank's own."""
+    """Return whether a parameter is not whole on every rank; not of what is each rank's own."""
     if not isinstance(data, Parameter) or data.layout is None or data.layout.partial:
         return False
-    return any(parts > 1 for parts in data.layout.cuts)
+    if current_configuration().mode == ParallelMode.STAND_ALONE:
+        return False
+    return any(parts > 1 for parts in data.layout.cuts) or data.layout.devices.size != world_or_alone().size
+
+
+def _is_elsewhere(data: Any) -> bool:
+    return isinstance(data, Parameter) and data.is_elsewhere
 
 
 def _as_array(name: Any, data: Any) -> NDArray[Any]:

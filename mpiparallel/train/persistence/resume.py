@@ -36,8 +36,7 @@ from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.context.without_stages import without_stages
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train.object_collectives import broadcast_object
 from mpiparallel.train.persistence.refilled_parameters import overwritable
@@ -78,7 +77,7 @@ class Resumption:
 def resume(
     folder: Path,
     prefix: str | None,
-    sharded: ShardedGraph,
+    staged: StagedGraph,
     facts: Mapping[str, Any],
     strict: bool,
     communicator: Communicator,
@@ -89,7 +88,6 @@ def resume(
     another network, and with ``strict`` of a training with other ``facts``; also if there are checkpoints of which none
     can be read.
     """
-    without_stages("Model.resume")
     lost: dict[str, str] = {}
     for name, problem, read in _candidates(folder, prefix, communicator):
         if problem:
@@ -98,9 +96,9 @@ def resume(
             continue
         with _in_own_words(), failing_together(communicator, CheckpointError):
             manifest = read or Manifest.load(folder / f"{name}{MANIFEST_SUFFIX}")
-            record, differences, missing = _checked(manifest, folder, sharded, facts, strict)
+            record, differences, missing = _checked(manifest, folder, staged, facts, strict)
         try:
-            arrays, replaced = _read(folder, manifest, record, sharded, communicator)
+            arrays, replaced = _read(folder, manifest, record, staged, communicator)
         except LackOfMemoryError:
             # Nothing is wrong with the checkpoint: an older one would not fit either.
             raise
@@ -108,7 +106,7 @@ def resume(
             lost[name] = str(error)
             _say(f"{folder / name} cannot be read, going back to an older one: {error}", communicator)
             continue
-        take_state(sharded, arrays)
+        take_state(staged, arrays)
         del arrays
         give_back_freed_memory()
         position = record.step, record.epoch, record.step_in_epoch, record.ranks
@@ -154,7 +152,7 @@ def _candidates(
 
 
 def _checked(
-    manifest: Manifest, folder: Path, sharded: ShardedGraph, facts: Mapping[str, Any], strict: bool
+    manifest: Manifest, folder: Path, staged: StagedGraph, facts: Mapping[str, Any], strict: bool
 ) -> tuple[TrainingRecord, tuple[str, ...], tuple[str, ...]]:
     """Return where the training stood, what is other here, and what is not in the checkpoint.
 
@@ -165,7 +163,7 @@ def _checked(
         record = TrainingRecord.of_json(manifest.training)
     except CheckpointError as error:
         raise CheckpointError(f"{where}: {error}") from error
-    here = parameters_in(sharded)
+    here = parameters_in(staged)
     stored = manifest.tensors.keys() - record.appended
     missing, besides = sorted(here.keys() - stored), sorted(stored - here.keys())
     if strict and (missing or besides):
@@ -173,7 +171,7 @@ def _checked(
             f"{where}: lacks {_listed(missing)} and has {_listed(besides)} besides; load the network and the optimizer "
             "that were saved, or resume with strict=False"
         )
-    unfit = misfit(manifest.tensors, sharded, record.own, strict)
+    unfit = misfit(manifest.tensors, staged, record.own, strict)
     if unfit:
         raise CheckpointError(f"{where}: {'; '.join(unfit[:_SHOWN])}; load the network that was saved")
     differences = record.differences(facts)
@@ -186,15 +184,15 @@ def _checked(
 
 
 def _read(
-    folder: Path, manifest: Manifest, record: TrainingRecord, sharded: ShardedGraph, communicator: Communicator
+    folder: Path, manifest: Manifest, record: TrainingRecord, staged: StagedGraph, communicator: Communicator
 ) -> tuple[dict[str, NDArray[Any]], dict[int, str]]:
     """Return what this rank holds of the tensors, and for whom others stood in on any rank."""
-    here = parameters_in(sharded)
+    here = parameters_in(staged)
     names = sorted(here.keys() & manifest.tensors.keys() - record.appended)
     # Optimizer states are most of a training: beside a second copy of them it might not fit.
-    given = overwritable({name: here[name] for name in names})
+    given = overwritable({name: here[name] for name in names if not here[name].is_elsewhere})
     with StoredState.of_manifest(folder, manifest) as state, given as into:
-        arrays = read_state(state, sharded, names, record.own, communicator, into)
+        arrays = read_state(state, staged, names, record.own, communicator, into)
         return arrays, _known_to_all(state.replaced, manifest.rank_count, communicator)
 
 

@@ -12,7 +12,7 @@ from mpiparallel.checkpoint.loading.load import load_state
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.dtype import is_floating
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
@@ -23,23 +23,25 @@ from mpiparallel.layout.layout import Layout
 Arrays = dict[str, NDArray[Any]]
 
 
-def state_of(sharded: ShardedGraph) -> tuple[Arrays, dict[str, Layout]]:
-    """Return this rank's slices of all parameters and optimizer states of a compiled network, and their layouts.
+def state_of(staged: StagedGraph) -> tuple[Arrays, dict[str, Layout]]:
+    """Return this rank's slices of parameters and optimizer states of a compiled network, and the layouts of all.
 
-    What is each rank's own, such as moving averages in data parallel mode, counts as rows of one tensor, rank after
-    rank.
+    A layout is over the ranks of the stages that hold the tensor. What is each rank's own, such as moving averages in
+    data parallel mode, counts as rows of one tensor, rank after rank.
     """
     arrays, layouts = {}, {}
-    for name, parameter in parameters_in(sharded).items():
+    for name, parameter in parameters_in(staged).items():
+        layouts[name] = saved_layout(staged.stored[name])
+        if parameter.is_elsewhere:
+            continue
         array = np.asarray(parameter.asnumpy())
-        layouts[name] = saved_layout(sharded.stored[name])
-        arrays[name] = array.reshape(1) if sharded.stored[name].partial and not array.ndim else array
+        arrays[name] = array.reshape(1) if staged.stored[name].partial and not array.ndim else array
     return arrays, layouts
 
 
-def own_tensors(sharded: ShardedGraph) -> frozenset[str]:
+def own_tensors(staged: StagedGraph) -> frozenset[str]:
     """Return the names of what is each rank's own."""
-    return frozenset(name for name in parameters_in(sharded) if sharded.stored[name].partial)
+    return frozenset(name for name in parameters_in(staged) if staged.stored[name].partial)
 
 
 def saved_layout(layout: Layout) -> Layout:
@@ -51,15 +53,14 @@ def saved_layout(layout: Layout) -> Layout:
     return Layout((first * count, *others), DeviceMatrix((count,)), ((0,), *((),) * len(others)))
 
 
-def parameters_in(sharded: ShardedGraph) -> dict[str, Parameter]:
-    """Return by name the parameters of a graph that mean something between steps."""
-    found = {name: value.parameter for name, value in sharded.graph.parameters.items()}
-    return {name: parameter for name, parameter in found.items() if parameter is not None and not parameter.transient}
+def parameters_in(staged: StagedGraph) -> dict[str, Parameter]:
+    """Return by name the parameters of all stages that mean something between steps."""
+    return {name: parameter for name, parameter in staged.parameters.items() if not parameter.transient}
 
 
 def read_state(
     state: StoredState,
-    sharded: ShardedGraph,
+    staged: StagedGraph,
     names: Collection[str],
     own: Collection[str],
     communicator: Communicator,
@@ -72,11 +73,13 @@ def read_state(
     be overwritten, and are returned then. Raises CheckpointError on every rank, with what is lost, if anything fails on
     any.
     """
-    ours = {name: sharded.stored[name] for name in names}
+    ours = {name: staged.stored[name] for name in names}
     alike = {name: layout for name, layout in ours.items() if not layout.partial and name not in own}
     arrays = load_state(state, alike, communicator, into=into)
     with failing_together(communicator, CheckpointError):
-        for name in ours.keys() - alike.keys():
+        for name in sorted(ours.keys() - alike.keys()):
+            if communicator.rank not in ours[name].devices:
+                continue
             box = _box_of_own(state.tensors[name].layout, ours[name], name in own, communicator.rank)
             arrays[name] = state.read_box(name, box)
     return {name: array.reshape(ours[name].local_shape(communicator.rank)) for name, array in arrays.items()}
@@ -94,13 +97,13 @@ def _box_of_own(stored: Layout, layout: Layout, was_own: bool, rank: int) -> Box
     return Box((first, *box.start[1:]), (first + rows, *box.stop[1:]))
 
 
-def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str], strict: bool) -> list[str]:
+def misfit(stored: Mapping[str, Any], staged: StagedGraph, own: Collection[str], strict: bool) -> list[str]:
     """Return in words which stored tensors do not fit the parameters of the same names.
 
     Unless ``strict``, a float may be of another precision.
     """
     found = []
-    for name, parameter in parameters_in(sharded).items():
+    for name, parameter in parameters_in(staged).items():
         if name not in stored:
             continue
         layout, dtype, wanted = stored[name].layout, np.dtype(stored[name].dtype), parameter.spec.dtype
@@ -109,10 +112,10 @@ def misfit(stored: Mapping[str, Any], sharded: ShardedGraph, own: Collection[str
             found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
         elif dtype != wanted and (strict or not (is_floating(dtype) and is_floating(wanted))):
             found.append(f"{name!r} is {dtype} there, {wanted} here")
-        elif name in own and parameter.layerwise_parallel and layout.devices.size != sharded.devices.size:
+        elif name in own and parameter.layerwise_parallel and layout.devices.size != staged.rank_count:
             found.append(
                 f"{name!r} is layerwise_parallel, so that each rank has one of its own, and those of "
-                f"{layout.devices.size} ranks do not fit {sharded.devices.size}"
+                f"{layout.devices.size} ranks do not fit {staged.rank_count}"
             )
     return found
 
@@ -127,9 +130,9 @@ def shape_of_one(layout: Layout, is_own: bool) -> tuple[int, ...] | None:
     return (layout.global_shape[0] // count, *layout.global_shape[1:])
 
 
-def take_state(sharded: ShardedGraph, arrays: Mapping[str, NDArray[Any]]) -> None:
+def take_state(staged: StagedGraph, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Overwrite the parameters of a compiled network with slices that fit them, but those that were read in place."""
-    parameters = parameters_in(sharded)
+    parameters = parameters_in(staged)
     for name, array in arrays.items():
         held = parameters[name].array
         if not (isinstance(held, np.ndarray) and np.may_share_memory(held, array)):

@@ -5,16 +5,19 @@ from __future__ import annotations
 from math import prod
 
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, to_right
-from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.layout.layout import Layout
 from mpiparallel.train.persistence.state import parameters_in
 
 ParameterLayout = tuple[list[int], list[int], list[int], int, bool, str]
 
 
-def parameter_layouts(sharded: ShardedGraph, rank: int) -> dict[str, ParameterLayout]:
-    """Return the layout of each parameter and optimizer state of a graph by name, as MindSpore tells it."""
-    return {name: parameter_layout(sharded.stored[name], rank) for name in parameters_in(sharded)}
+def parameter_layouts(staged: StagedGraph, rank: int) -> dict[str, ParameterLayout]:
+    """Return the layout of each parameter and optimizer state that a rank holds by name, as MindSpore tells it."""
+    stored = staged.stored
+    return {
+        name: parameter_layout(stored[name], rank) for name in parameters_in(staged) if rank in stored[name].devices
+    }
 
 
 def parameter_layout(layout: Layout, rank: int) -> ParameterLayout:

@@ -39,7 +39,7 @@ def main() -> None:
     rank = get_rank()
     (notes / f"segments_{rank}").write_text("\n".join(segments()))
     code: Any = 0
-    model, sharded = prepared(folder, kind)
+    model, staged = prepared(folder, kind)
     (notes / "going").touch()
     try:
         train(model, folder, notes, rank, kind)
@@ -52,7 +52,7 @@ def main() -> None:
         (notes / f"ended_{rank}").write_text(f"{code} {model.step}")
     from mpiparallel.train.persistence.state import state_of
 
-    arrays, _ = state_of(sharded) if model.active else ({}, {})
+    arrays, _ = state_of(staged) if model.active else ({}, {})
     np.savez(notes / f"state_{rank}.npz", **arrays)
 
 
@@ -77,9 +77,9 @@ def prepared(folder: Path, kind: dict[str, Any]) -> tuple[Any, Any]:
         model.reshard(ranks=kind["ranks"])
     if not model.active:
         return model, None
-    sharded = model.build(data())
+    staged = model.build(data())
     model.resume(folder, data())
-    return model, sharded
+    return model, staged
 
 
 def data() -> Any:

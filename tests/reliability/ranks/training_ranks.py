@@ -66,14 +66,14 @@ def main() -> None:
     network = Network()
     rates = nn.exponential_decay_lr(0.01, 0.9, EPOCHS * ROWS // BATCH, ROWS // BATCH, 1)
     model = Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), rates))
-    sharded = model.build(data)
-    assert sharded is not None
+    staged = model.build(data)
+    assert staged is not None
     model.resume(folder, data)
     (notes / "going").touch()
     config = CheckpointConfig(save_checkpoint_steps=2, keep_checkpoint_max=3, async_save=seed % 2 == 0)
     callbacks = [Losses(notes / f"losses_{get_rank()}"), ModelCheckpoint("net", str(folder), config)]
     model.train(EPOCHS, data, callbacks, dataset_sink_mode=False)
-    arrays, _ = state_of(sharded)
+    arrays, _ = state_of(staged)
     unfinished = notes / f"unfinished_{get_rank()}.npz"
     np.savez(unfinished, **arrays)
     unfinished.replace(notes / f"state_{get_rank()}.npz")

@@ -54,7 +54,7 @@ def run(arguments, peer=None):
     flags = train_step.parse(arguments)
     workload = WORKLOADS[flags.network]
     model, batch = workload.make_model(flags), workload.make_batch(flags, train_step.own_samples(flags))
-    costs = graph_costs(local_graph(model.shard(batch), current_configuration().rank))
+    costs = graph_costs(local_graph(model.shard(batch).stages[0], current_configuration().rank))
     timings = train_step.measure(model, batch, flags, peer)
     return summarise(flags, workload.heading(flags), timings, costs)
 

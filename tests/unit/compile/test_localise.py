@@ -22,7 +22,7 @@ def sharded(layers: int, ranks: int) -> ShardedGraph:
         dense.matmul.shard(((ranks // MODEL_PARALLEL, 1), (MODEL_PARALLEL, 1)))
     model = Model(network, nn.MSELoss(), nn.Momentum(network.trainable_params(), 0.1, 0.9))
     batch = [np.zeros((ranks, 8), np.float32)] * 2
-    return model.shard(batch, current_configuration())
+    return model.shard(batch, current_configuration()).stages[0]
 
 
 def calls(graph: ShardedGraph) -> int:

@@ -49,11 +49,11 @@ def make_model(dtype, data_parallel, model_parallel):
 
 class Losses(Callback):
     def __init__(self, last_step):
-        self.values, self.last_step, self.sharded = [], last_step, None
+        self.values, self.last_step, self.staged = [], last_step, None
 
     def step_end(self, run_context):
         parameters = run_context.original_args()
-        self.sharded = parameters.sharded
+        self.staged = parameters.staged
         self.values.append(float(parameters.net_outputs))
         if parameters.cur_step_num >= self.last_step:
             run_context.request_stop()
@@ -142,8 +142,8 @@ def initial_weights(communicator, cut):
     model = make_model(np.dtype(np.float32), *cut)
     dataset = make_dataset(np.float32)
     model.build(train_dataset=dataset)
-    sharded = model.shard(list(next(iter(dataset.iterate())).values()))
-    arrays, layouts = state_of(sharded)
+    staged = model.shard(list(next(iter(dataset.iterate())).values()))
+    arrays, layouts = state_of(staged)
     return {name: (layouts[name].box(communicator.rank), array.copy()) for name, array in arrays.items()}
 
 

@@ -158,9 +158,13 @@ def saved_and_planned(communicator):
     set_up(communicator, "semi_auto_parallel", True, grad_accumulation_step=2)
     model = make_model(True, "momentum")
     model.train(1, rows_of(communicator, "", ROWS))
-    sharded = model.shard([X[:ROWS], Y[:ROWS]])
-    arrays, _ = state_of(sharded)
-    return set(arrays), set(strategy_record(sharded, ms.context.settings.current_configuration()).layouts), model.step
+    staged = model.shard([X[:ROWS], Y[:ROWS]])
+    arrays, _ = state_of(staged)
+    return (
+        set(arrays),
+        set(strategy_record(staged.stages[0], ms.context.settings.current_configuration()).layouts),
+        model.step,
+    )
 
 
 def test_the_context_asks_for_it_too_and_sums_are_no_state() -> None:

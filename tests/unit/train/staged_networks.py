@@ -163,7 +163,7 @@ def trained(communicator, case: Case):
 def held_boxes(model: Model, network: nn.Cell) -> dict[str, Any]:
     """Return what this rank holds of each parameter and optimizer state, by name."""
     held = (*network.get_parameters(), *model.train_network.optimizer.get_parameters())
-    return {one.name: (one.box, one.asnumpy().copy()) for one in held if one.layout is not None}
+    return {one.name: (one.box, one.asnumpy().copy()) for one in held if one.layout and not one.is_elsewhere}
 
 
 def same_as(wanted: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> None:

@@ -52,7 +52,9 @@ def build(network: nn.Cell, devices: int = 8, rows: int = 16, **settings: object
     )
     columns = network.w1.shape[0]
     dataset = NumpySlicesDataset(np.zeros((rows, columns), np.float32), ["x"], shuffle=False).batch(rows)
-    return ms.Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9)).build(dataset)
+    staged = ms.Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9)).build(dataset)
+    assert staged is not None
+    return staged.of_rank(0)
 
 
 def layouts(sharded):

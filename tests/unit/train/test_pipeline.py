@@ -13,7 +13,6 @@ from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError, LayoutError, ScheduleError
-from mpiparallel.train.callback.checkpoint import ModelCheckpoint
 from tests.unit.train.staged_networks import WORDS, Case, make_model, rows, same_as, trained
 
 THREE, FOUR = (0, 0, 1, 1, 2, 2), (0, 0, 1, 2, 3, 3)
@@ -143,7 +142,6 @@ def train_with(communicator, case: Case, callbacks, settings) -> None:
         (2, replace(MASKED, micro_size=3), (), {}, "micro_size 3 does not divide the 8 rows of input 0"),
         (2, replace(MASKED, micro_size=0), (), {}, r"wrap it as nn.PipelineCell\(network, micro_size\)"),
         (3, MASKED, (), {}, "pipeline_stages 2: 3 devices cannot be shared out evenly"),
-        (2, MASKED, (ModelCheckpoint,), {}, "ModelCheckpoint is not offered with pipeline_stages=2 yet"),
         (2, MASKED, (), {"strategy_ckpt_save_file": "s.ckpt"}, "strategy and group files of the stages of a pipeline"),
     ],
 )
@@ -152,17 +150,12 @@ def test_what_cannot_be_is_refused_on_all_ranks(ranks: int, case: Case, callback
         run_world(ranks, train_with, case, callbacks, settings)
 
 
-def test_a_training_in_stages_is_not_moved_or_resumed(tmp_path) -> None:
-    def resume(communicator) -> None:
-        make_model(MASKED)[0].resume(tmp_path, rows(8))
-
+def test_a_training_in_stages_is_not_moved() -> None:
     def reshard(communicator, case, **options) -> None:
         model, _ = make_model(case)
         model.train(1, rows(8), dataset_sink_mode=False)
         model.reshard(**options)
 
-    with pytest.raises(ConfigurationError, match=r"Model\.resume is not offered with pipeline_stages=2 yet"):
-        run_world(2, resume)
     with pytest.raises(ConfigurationError, match=r"Model\.reshard is not offered with pipeline_stages=2 yet"):
         run_world(2, reshard, MASKED)
     alone = Case(stages=(0,) * 6, settings={"strategy_ckpt_save_file": ""})

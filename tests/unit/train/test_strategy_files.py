@@ -125,7 +125,9 @@ def shard(case, rank=0, **settings):
     model = Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9))
     columns = [f"column{index}" for index in range(len(case.inputs))]
     dataset = NumpySlicesDataset(case.inputs, columns, shuffle=False).batch(len(case.inputs[0]))
-    return model.build(train_dataset=dataset)
+    staged = model.build(train_dataset=dataset)
+    assert staged is not None
+    return staged.of_rank(rank)
 
 
 @pytest.mark.parametrize(("name", "rank"), WRITTEN)

@@ -179,8 +179,8 @@ def names(folder):
 def test_a_checkpoint_that_says_nothing_of_a_training_is_refused(tmp_path) -> None:
     def on_rank(communicator):
         model = model_of(SMALL)
-        sharded = model.build(data_of(SMALL))
-        arrays, layouts = training_state_of(sharded)
+        staged = model.build(data_of(SMALL))
+        arrays, layouts = training_state_of(staged)
         save_shards(tmp_path, "bare", 1, 1, arrays, layouts, communicator, {"step": "1"})
         with pytest.raises(CheckpointError, match=r"bare-1_1.*: it does not say where a training stood"):
             model.resume(tmp_path, data_of(SMALL))

@@ -1,0 +1,47 @@
+"""Copies of a tensor on groups of ranks are one layout, of which each group can be told again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mpiparallel.layout.copies import joined, restricted
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
+
+ROWS = Layout((7, 6), DeviceMatrix((2, 2)), ((0,), ()))
+SHARDS = replace(ROWS, optimizer_axes=(1,))
+COLUMNS = Layout((7, 6), DeviceMatrix((2, 2)), ((), (1,)))
+UNEVEN = Layout((7, 6), DeviceMatrix((2,)), ((0,), ()), bounds=(((0, 1), (1, 7)), ()))
+
+
+@pytest.mark.parametrize("layout", [ROWS, SHARDS, COLUMNS, UNEVEN, Layout.replicated((3,), DeviceMatrix(()))])
+def test_each_rank_holds_in_the_joint_layout_what_it_held(layout: Layout) -> None:
+    size = layout.devices.size
+    groups = [layout, layout.on_ranks(range(9, 9 - size, -1)), layout.on_ranks(range(20, 20 + size))]
+    whole = joined(groups)
+    assert whole is not None
+    assert {*whole.devices.members} == {rank for one in groups for rank in one.devices.members}
+    for one in groups:
+        alone = restricted(whole, one.devices.members)
+        assert alone is not None
+        assert {*alone.devices.members} == {*one.devices.members}
+        for rank in one.devices.members:
+            assert whole.box(rank) == alone.box(rank) == one.box(rank)
+
+
+def test_groups_of_other_sizes_are_joined_where_they_cut_alike() -> None:
+    whole = joined([ROWS, Layout((7, 6), DeviceMatrix((2,), 4), ((0,), ()))])
+    assert whole is not None
+    assert whole.replica_group(5) == (2, 3, 5)
+
+
+@pytest.mark.parametrize("other", [COLUMNS, SHARDS, UNEVEN, replace(ROWS, global_shape=(8, 6))])
+def test_what_is_cut_otherwise_is_not_joined(other: Layout) -> None:
+    assert joined([ROWS, other.on_ranks(range(4, 4 + other.devices.size))]) is None
+
+
+@pytest.mark.parametrize("ranks", [(0,), (0, 1), (0, 2, 3), (8, 9)])
+def test_ranks_that_hold_no_whole_copies_have_no_layout_of_their_own(ranks: tuple[int, ...]) -> None:
+    assert restricted(ROWS, ranks) is None
