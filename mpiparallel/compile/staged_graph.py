@@ -9,7 +9,7 @@ from functools import cached_property
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.layout.copies import joined, restricted
+from mpiparallel.layout.copies import includes, joined
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.pipeline.schedule import Schedule
 
@@ -64,7 +64,7 @@ class StagedGraph:
                 f"{'; '.join(map(str, layouts))}; give the operators on it strategies that cut it alike"
             )
         held = self.held.get(name)
-        if held is None or restricted(held, found.devices.members) != found:
+        if held is None or not includes(held, found):
             return found
         # Other graphs use it in more stages, and all of them hold it.
         return held

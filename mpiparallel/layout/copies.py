@@ -42,6 +42,21 @@ def restricted(layout: Layout, ranks: Collection[int]) -> Layout | None:
     return _over(layout, held) if {rank for copy in held for rank in copy} == set(ranks) else None
 
 
+def includes(layout: Layout, part: Layout) -> bool:
+    """Return whether the ranks of ``part`` hold by ``layout`` what they do by it, in copies of their own.
+
+    >>> halves = Layout((8,), DeviceMatrix((2,)), ((0,),))
+    >>> includes(Layout((8,), DeviceMatrix((2, 2)), ((1,),)), halves), includes(halves, halves.on_ranks([1, 0]))
+    (True, False)
+    """
+    if layout.canonical == part.canonical:
+        return True
+    ranks = part.devices.members
+    if layout.devices.size == part.devices.size or restricted(layout, ranks) is None:
+        return False
+    return all(layout.box(rank) == part.box(rank) for rank in ranks)
+
+
 def _copies(layout: Layout) -> list[Copy]:
     """Return the ranks of each copy, part after part."""
     parts = [*product(*map(range, layout.cuts))]

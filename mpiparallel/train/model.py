@@ -317,7 +317,7 @@ class Model:
             if not skip_backend_compile and world_fits():
                 network.compile(*predict_data)
         if configuration.strategy_save_file:
-            write_strategy_file(configuration.strategy_save_file, staged.of_rank(configuration.rank), configuration)
+            write_strategy_file(configuration.strategy_save_file, staged, configuration)
         return parameter_layouts(staged, configuration.rank)
 
     def build(

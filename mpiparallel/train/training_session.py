@@ -129,14 +129,13 @@ class TrainingSession:
         Strategy and group files of a rank are those of its stage.
         """
         staged = self.training.set_train().staged_graph(*batch, configuration=configuration)
-        sharded = staged.of_rank(configuration.rank)
-        check_loaded_strategies(sharded, configuration)
+        check_loaded_strategies(staged, configuration)
         if configuration.strategy_save_file:
-            write_strategy_file(configuration.strategy_save_file, sharded, configuration)
+            write_strategy_file(configuration.strategy_save_file, staged, configuration)
         if configuration.group_info_file:
             together = world.initialised() and world_fits() and configuration.mode != ParallelMode.STAND_ALONE
             own = group_file_of_rank(configuration.group_info_file, world.current()) if together else None
-            write_group_file(own or configuration.group_info_file, sharded, configuration.rank)
+            write_group_file(own or configuration.group_info_file, staged, configuration.rank)
         return staged
 
     def run_step(self, *batches: Batch) -> Tensor:

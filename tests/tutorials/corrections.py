@@ -15,7 +15,6 @@ _OTHER_SCRIPT = "the script for several hosts is the other one"
 _SLICES = "no fault: here a checkpoint has each rank's slices unless whole weights are asked for"
 _NO_DATA_PATH = "data_path is missing; the script of the text exports DATA_PATH"
 _NO_IMPORTS = "its imports are missing"
-_NO_PIPELINE = "stages have no checkpoints and strategy files yet: the same without them"
 _SHOWN = "the text shows losses, which nothing prints"
 _COPY = "param_dict[param.name] = Parameter(param.asnumpy().copy(), name=param.name)"
 _ONE_OBJECT = "the parameter is one object, which holds the values of the last rank in the end: a copy for each rank"
@@ -155,8 +154,6 @@ CORRECTIONS = [
     ),
     Correction(f"{RESILIENCE}/infer", "(2, predict_data)", "(predict_data)", "predict takes no number of epochs"),
     Correction(f"{RESILIENCE}/train_pipeline", "", "from mindspore.nn import PipelineCell", _NO_IMPORTS),
-    Correction(f"{RESILIENCE}/train_pipeline", ", pipeline_stages=2", "", _NO_PIPELINE, "no pipeline"),
-    Correction(f"{RESILIENCE}/train_pipeline", "net = PipelineCell(net, 4)", "", _NO_PIPELINE, "no pipeline"),
     Correction(
         f"{RESILIENCE}/train_pipeline",
         'src_strategy{}.ckpt"',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 
 import mpiparallel as ms
-from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
-from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyItem, StrategyRecord
 from tests.tutorials.loss_lines import losses
 from tests.tutorials.reader import Reader
 from tests.tutorials.translation import NETWORK, script, write_sentences
@@ -179,47 +176,44 @@ def test_four_ranks_predict_what_one_does(reader: Reader, work: Path) -> None:
         np.testing.assert_allclose(np.load(work / f"predicted_4_{rank}.npy"), whole, rtol=1e-4, atol=1e-5)
 
 
-@listings("train_pipeline", "run_train_pipeline")
-def test_stages_say_that_they_have_no_strategy_files_yet(reader: Reader, work: Path) -> None:
-    reader.types("train_8p_pipeline.py", NETWORK, reader.listing("train_pipeline"))
-    reader.types("run_train_8p_pipeline.sh", script("train_8p_pipeline.py", 8, "pipeline", ""))
-    start = reader.listing("run_train_pipeline").replace("../output", str(work.parent / "output"))
-    assert re.search(
-        r"Error: pipeline_stages 2: strategy and group files of the stages", reader.commands(start, 8, fails=True)
-    )
-
-
-@listings("merge_pipeline", "run_merge_pipeline")
-def test_the_strategies_of_two_stages_are_merged_and_their_slices_converted(reader: Reader) -> None:
+@pytest.fixture
+def stages(reader: Reader) -> Path:
+    """The folder in which the commands for pipelines are given."""
     place = reader.folder / "stages"
-    (place / "src_pipeline_strategys").mkdir(parents=True)
-    rows, columns = LayoutItem((4,), ((0,), ())), LayoutItem((4,), ((), (0,)))
-    matrices = {f"s{stage}.w": np.arange(64.0, dtype=np.float32).reshape(8, 8) + 100 * stage for stage in (0, 1)}
-    for stage, name in enumerate(matrices):
-        record = StrategyRecord({name: rows}, {f"MatMul_{name}": StrategyItem(((1, 1), (4, 1)), stage)})
-        write_strategy(place / "src_pipeline_strategys" / f"src_strategy{4 * stage}.ckpt", record)
-        for rank, part in enumerate(np.split(matrices[name], 4)):
-            folder = place / "src_checkpoints" / f"rank_{4 * stage + rank}"
-            folder.mkdir(parents=True)
-            ms.save_checkpoint([{"name": name, "data": ms.Tensor(part)}], str(folder / "src_checkpoint-2_8.ckpt"))
-    write_strategy(place / "dst_strategy.ckpt", StrategyRecord(dict.fromkeys(matrices, columns), {}))
-    own = "src_pipeline_strategys_dir, src_strategy_file = given.src_strategy_dir, './merged.ckpt'\n"
-    program = "stages/transform_checkpoint_dir_pipeline.py"
-    reader.types(program, ARGUMENTS, own, reader.listing("merge_pipeline"))
-    reader.commands(reader.listing("run_merge_pipeline"), 0, within="stages")
-    for rank in range(4):
-        found = values(place / "dst_checkpoints", rank)
-        for name, whole in matrices.items():
-            np.testing.assert_array_equal(found[name], np.split(whole, 4, axis=1)[rank])
+    place.mkdir(exist_ok=True)
+    reader.folder = place
+    return place
 
 
-@listings("run_compile_after_pipeline", "run_train_after_pipeline", "train_pipeline")
-def test_without_stages_the_pipeline_listing_trains(reader: Reader, work: Path) -> None:
-    reader.types("train_8p_pipeline.py", NETWORK, reader.listing("train_pipeline", "no pipeline"))
-    reader.types("run_train_8p_pipeline.sh", script("train_8p_pipeline.py", 8, "pipeline", ""))
-    reader.commands(f"bash run_train_8p_pipeline.sh {work.parent}/output/wmt14.en_fr.txt", 8)
+@listings("train_pipeline", "run_train_pipeline")
+def test_eight_ranks_in_two_stages_save_the_slices_and_the_strategies_of_each(reader: Reader, stages: Path) -> None:
+    reader.types("train_8p_pipeline.py", NETWORK, reader.listing("train_pipeline"), GO_ON)
+    reader.types("run_train_8p_pipeline.sh", script("train_8p_pipeline.py", 8, "pipeline", "--pipeline_stage=2"))
+    reader.commands(reader.listing("run_train_pipeline").replace("../output", str(stages.parent / "output")), 8)
     told = losses(log(reader, "pipeline0"))
     assert told[-1] < told[0]
-    for name in ("run_compile_after_pipeline", "run_train_after_pipeline"):
-        reader.commands(reader.listing(name).replace("../output", str(work.parent / "output")), 4)
-    assert len(losses(log(reader, "recover0"))) == 2
+    assert told == losses(log(reader, "pipeline7"))
+    assert len(list((stages / "src_pipeline_strategys").glob("src_strategy?.ckpt"))) == 8
+    assert [len(list((stages / "src_checkpoints").glob(f"**/rank_{rank}/*-2_8.*"))) for rank in range(8)] == [1] * 8
+
+
+@listings("compile_4p", "run_compile_after_pipeline", "merge_pipeline", "run_merge_pipeline")
+def test_the_strategies_of_two_stages_are_merged_and_their_slices_converted(reader: Reader, stages: Path) -> None:
+    reader.types("compile_4p.py", NETWORK, reader.listing("compile_4p"))
+    reader.types("run_compile_4p.sh", script("compile_4p.py", 4, "compile", ""))
+    compiled = reader.listing("run_compile_after_pipeline").replace("../output", str(stages.parent / "output"))
+    reader.commands(compiled, 4)
+    own = "src_pipeline_strategys_dir, src_strategy_file = given.src_strategy_dir, './merged.ckpt'\n"
+    reader.types("transform_checkpoint_dir_pipeline.py", ARGUMENTS, own, reader.listing("merge_pipeline"))
+    reader.commands(reader.listing("run_merge_pipeline"), 0)
+    assert sorted(path.name for path in (stages / "dst_checkpoints").iterdir()) == [f"rank_{rank}" for rank in range(4)]
+
+
+@listings("train_4p", "run_train_after_pipeline")
+def test_four_ranks_without_stages_train_on_where_two_stages_stopped(reader: Reader, stages: Path) -> None:
+    own = "ckpt_file, callback = args_opt.ckpt_file, [LossMonitor()]"
+    reader.types("train_4p.py", NETWORK, own, reader.listing("train_4p"))
+    reader.types("run_train_4p.sh", script("train_4p.py", 4, "recover", CONVERTED))
+    reader.commands(reader.listing("run_train_after_pipeline").replace("../output", str(stages.parent / "output")), 4)
+    stayed = losses(log(reader, "pipeline0").partition("what comes next")[2])
+    assert losses(log(reader, "recover0")) == pytest.approx(stayed, rel=1e-5)

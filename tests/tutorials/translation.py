@@ -22,6 +22,7 @@ from mpiparallel.train import LossMonitor, TimeMonitor
 parser = argparse.ArgumentParser()
 parser.add_argument("--file_path")
 parser.add_argument("--mp", type=int, default=4)
+parser.add_argument("--pipeline_stage", type=int, default=1)
 parser.add_argument("--enable_parallel_optimizer", type=int, default=0)
 parser.add_argument("--ckpt_file", default="")
 args_opt = parser.parse_args()
@@ -33,7 +34,8 @@ dataset = text.translation_dataset(pairs, 6, 6, 64, 8, 1, shuffle=False)
 callback_size = 1
 
 def Net():
-    cut = TransformerOpParallelConfig(data_parallel=D.get_group_size() // args_opt.mp, model_parallel=args_opt.mp)
+    stages, mp = args_opt.pipeline_stage, args_opt.mp
+    cut = TransformerOpParallelConfig(D.get_group_size() // mp // stages, mp, pipeline_stage=stages)
     return TranslationNetwork(SIZES, cut)
 """
 COUNT = 64

@@ -30,6 +30,7 @@ from mpiparallel.checkpoint.transform.file_headers import (
 )
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
 from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
+from mpiparallel.layout.copies import includes
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
@@ -175,7 +176,7 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[StageParameter
             layout = state.tensors[name].layout
             with about_parameter(name):
                 told = stored_layout(item, layout.global_shape, stage.ranks.start)
-                if told.canonical != layout.canonical:
+                if not includes(layout, told):
                     raise TransformError(
                         f"was saved as {layout}, the source strategy has it as {told}; give the src_strategy_file of "
                         "this training, or none"

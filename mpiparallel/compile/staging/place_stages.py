@@ -94,12 +94,6 @@ def _check_configuration(configuration: ParallelConfiguration) -> None:
             f"pipeline_stages {count}: parallel_mode {configuration.mode!r} has no stages; take 'semi_auto_parallel', "
             "in which operators without a strategy are batch parallel"
         )
-    if configuration.strategy_save_file or configuration.strategy_load_file or configuration.group_info_file:
-        raise ConfigurationError(
-            f"pipeline_stages {count}: strategy and group files of the stages of a pipeline are neither written nor "
-            "read yet; leave strategy_ckpt_save_file, strategy_ckpt_load_file, group_ckpt_save_file and "
-            "GROUP_INFO_FILE out"
-        )
 
 
 def _check_shared(placed: Sequence[ShardedGraph]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import (
     LoadedStrategies,
     all_settings,
@@ -183,11 +183,11 @@ def _make_command(
             "to 'semi_auto_parallel', before the training"
         )
     root = networks.all[0]
-    signature, sharded = root.program.signature, None
+    signature, staged = root.program.signature, None
     if signature is not None:
-        sharded = root.sharded_graph(*signature.arguments(configuration), configuration=configuration)
-        check_loaded_strategies(sharded, configuration)
-    _check_names(request.strategy, networks.own, sharded)
+        staged = root.staged_graph(*signature.arguments(configuration), configuration=configuration)
+        check_loaded_strategies(staged, configuration)
+    _check_names(request.strategy, networks.own, staged)
     found = all_settings()
     command = ReshardCommand(
         before=membership.ranks,
@@ -203,7 +203,7 @@ def _make_command(
         options=request.movement(),
         position=progress.position,
     )
-    command = replace(command, tensors=_tensors(networks, sharded, command))
+    command = replace(command, tensors=_tensors(networks, staged, command))
     if request.relabel and not any(one.source.partial or one.target.partial for one in command.tensors.values()):
         shrinks = _is_integer(request.ranks) and request.ranks <= len(membership.ranks)
         command = replace(command, after=_relabelled(command, membership.ranks if shrinks else after))
@@ -224,11 +224,10 @@ def _relabelled(command: ReshardCommand, candidates: Sequence[int]) -> tuple[int
     return relabel(pairs, itemsizes, sorted(candidates)) if pairs else command.after
 
 
-def _tensors(networks: Networks, sharded: ShardedGraph | None, command: ReshardCommand) -> dict[str, Any]:
+def _tensors(networks: Networks, staged: StagedGraph | None, command: ReshardCommand) -> dict[str, Any]:
     targets = {}
-    if sharded is not None:
-        parameters = {name: value.parameter for name, value in sharded.graph.parameters.items()}
-        targets = {id(one): sharded.stored[name] for name, one in parameters.items() if one is not None}
+    if staged is not None:
+        targets = {id(staged.parameters[name]): layout for name, layout in staged.stored.items()}
     return {
         name: carried(parameter, targets.get(id(parameter)), command.before, command.after)
         for name, parameter in parameters_of(networks.all).items()
@@ -278,12 +277,13 @@ def _take_named(strategies: Mapping[str, Any], network: Cell) -> None:
     take_strategies("", tuple(sorted(saved)))
 
 
-def _check_names(strategy: Any, network: Cell, sharded: ShardedGraph | None) -> None:
+def _check_names(strategy: Any, network: Cell, staged: StagedGraph | None) -> None:
     """Raise StrategyError for the name of an operator that is not there, or that cannot be looked up yet."""
     if not isinstance(strategy, Mapping):
         return
     places = operators_of(network)
-    nodes = [] if sharded is None else [node for node in sharded.graph.nodes if node.notes.origin is None]
+    stages = () if staged is None else staged.stages
+    nodes = [node for stage in stages for node in stage.graph.nodes if node.notes.origin is None]
     known = {name for node in nodes for name in (saved_name(node), node.name)}
     missing = [name for name in strategy if name not in places and name not in known]
     if missing:

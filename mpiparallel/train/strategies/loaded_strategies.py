@@ -6,10 +6,12 @@ from dataclasses import replace
 from math import prod
 
 from mpiparallel.checkpoint.strategy.error_subject import about
+from mpiparallel.checkpoint.strategy.merged import stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
-from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import get_auto_parallel_context, take_strategies
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.parallel.configuration import ParallelConfiguration
@@ -29,12 +31,14 @@ def take_loaded_strategies() -> None:
     if path:
         record = read_strategy(path)
         cuts = tuple((name, record.strategies[name].cuts) for name in sorted(record.strategies))
-        made_for = {prod(item.device_matrix) for item in record.layouts.values()}
-        take_strategies(path, cuts, made_for.pop() if len(made_for) == 1 else 0)
+        stages = stages_of(record) if record.current_stage == MERGED_STAGE else ()
+        counts = {prod(item.device_matrix) for item in record.layouts.values()}
+        made_for = stages[-1].ranks.stop if stages else counts.pop() if len(counts) == 1 else 0
+        take_strategies(path, cuts, made_for)
 
 
-def check_loaded_strategies(sharded: ShardedGraph, configuration: ParallelConfiguration) -> None:
-    """Raise StrategyFileError unless the graph is cut as the loaded file says, as far as their names agree.
+def check_loaded_strategies(staged: StagedGraph, configuration: ParallelConfiguration) -> None:
+    """Raise StrategyFileError unless each stage is cut as the loaded file says, as far as their names agree.
 
     The shards of the parallel optimizer are left to the context: they may differ from the file's.
     """
@@ -43,17 +47,24 @@ def check_loaded_strategies(sharded: ShardedGraph, configuration: ParallelConfig
         return
     record = read_strategy(path)
     with about(path):
-        _check_names(sharded, record)
-        for name in sorted(record.layouts.keys() & sharded.used.keys()):
-            with about(f'parameter "{name}"'):
-                _check_layout(sharded, name, record.layouts[name])
+        saved = [stage.items for stage in stages_of(record)]
+        whole = [record.layouts] * len(staged.stages)
+        for stage, items in enumerate(saved if len(saved) == len(whole) else whole):
+            sharded = staged.stages[stage]
+            _check_names(sharded, record, "the network" if len(whole) == 1 else f"stage {stage}")
+            for name in sorted(items.keys() & sharded.used.keys()):
+                with about(f'parameter "{name}"'):
+                    _check_layout(sharded, name, items[name])
 
 
-def _check_names(sharded: ShardedGraph, record: StrategyRecord) -> None:
+def _check_names(sharded: ShardedGraph, record: StrategyRecord, whose: str) -> None:
     cuts = {name: item.cuts for name, item in record.strategies.items()}
     if not SavedStrategies(sharded.graph, cuts).fit:
         listed = ", ".join(f'"{name}"' for name in sorted(record.strategies)[:_NAMES_SHOWN])
-        raise StrategyFileError(f"no operator of the network is in it; it has {listed}, ...: use this network's file")
+        raise StrategyFileError(
+            f"no operator of {whose} is in it; it has {listed}, ...: use this network's file, for stages that which "
+            "merge_pipeline_strategys makes"
+        )
 
 
 def _check_layout(sharded: ShardedGraph, name: str, item: LayoutItem) -> None:

@@ -12,25 +12,29 @@ from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.border import Arrive
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.parallel.saved_strategies import saved_name
 from mpiparallel.train.object_collectives import all_gather_object
 
 
-def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration) -> StrategyRecord:
-    """Return what a strategy file says of the graph.
+def strategy_record(staged: StagedGraph, configuration: ParallelConfiguration) -> StrategyRecord:
+    """Return what the strategy file of a rank says of the graph, or of its stage of it.
 
     It has the layouts of the trained parameters and their optimizer states, and the strategies of operators on them.
 
     As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
     One without parameters, of which MindSpore saves nothing, is there by its node's name where a strategy was given.
     What is not trained but cut, as moving statistics are with their channels, is there too, so that files that are
-    converted by it come out right; MindSpore leaves it out.
+    converted by it come out right; MindSpore leaves it out. Stages have the gradients that MindSpore adds up over
+    micro-batches, and what they receive, as it names that.
     """
+    sharded = staged.of_rank(configuration.rank)
     trained = _trained(sharded, configuration.strategy_of_all)
     layouts = {name: _sliced(sharded.stored[name], value) for name, value in trained.items()}
     for name, value in sharded.graph.parameters.items():
@@ -40,7 +44,14 @@ def strategy_record(sharded: ShardedGraph, configuration: ParallelConfiguration)
         if base in trained and value.spec.shape == trained[base].spec.shape:
             layouts[name] = _sliced(sharded.stored[name], trained[base])
     layouts.update(_cut_untrained(sharded))
-    return StrategyRecord.of(layouts, _strategies(sharded), configuration.optimizer_shard_size)
+    strategies = _strategies(sharded)
+    if staged.schedule is not None:
+        # A file tells its stage by its operators, those of a single rank too.
+        strategies = {**_uncut(sharded), **strategies, **_received(staged, sharded)}
+        if sharded.graph.cotangents:
+            layouts.update({f"accu_grads.{name}": layouts[name] for name in trained})
+    stage = staged.stages.index(sharded)
+    return StrategyRecord.of(layouts, strategies, configuration.optimizer_shard_size, stage)
 
 
 def _strategies(sharded: ShardedGraph) -> dict[str, Strategy]:
@@ -60,6 +71,31 @@ def _strategies(sharded: ShardedGraph) -> dict[str, Strategy]:
         whole = node.operator.step_of
         if node in sharded.strategies and (whole is None or whole not in named):
             found.setdefault(node.name, sharded.strategies[node])
+    return found
+
+
+def _uncut(sharded: ShardedGraph) -> dict[str, Strategy]:
+    """Return the strategies that cut nothing, of the operators on parameters."""
+    named = ((saved_name(node), node) for node in _forward_nodes(sharded))
+    return {name: tuple((1,) * len(one.spec.shape) for one in node.inputs) for name, node in named if name is not None}
+
+
+def _received(staged: StagedGraph, sharded: ShardedGraph) -> dict[str, Strategy]:
+    """Return the strategies of what a stage receives to compute forward: that of the operator that has made it.
+
+    It is called Receive and the first parameter of the operator that takes it.
+    """
+    found: dict[str, Strategy] = {}
+    arrived = {value for node in sharded.graph.nodes if isinstance(node.operator, Arrive) for value in node.outputs}
+    for node in _forward_nodes(sharded):
+        name = saved_name(node)
+        for value in node.inputs if name is not None else ():
+            source = next((one for one in staged.stages if value in arrived and value.node in one.placements), None)
+            if source is None or value.node is None or name is None:
+                continue
+            strategy = source.placements[value.node].strategy
+            if strategy is not None:
+                found.setdefault(f"Receive_{name.split('_', 1)[1]}", strategy)
     return found
 
 
@@ -103,13 +139,14 @@ def _forward_nodes(sharded: ShardedGraph) -> list[Node]:
     return [node for node in sharded.graph.nodes if node.is_forward and not node.notes.follows]
 
 
-def communication_groups(sharded: ShardedGraph, rank: int) -> list[tuple[int, ...]]:
-    """Return the groups of more than one rank, but not of all, that ``rank`` is in.
+def communication_groups(staged: StagedGraph, rank: int) -> list[tuple[int, ...]]:
+    """Return the groups of more than one rank, but not of all of the job, that ``rank`` is in.
 
     They are those of repeated calculation, of partial sums, of redistributions and their adjoints, and of the replicas
     of each parameter: the groups that MindSpore names, of which a program of ours may need fewer or smaller ones.
     """
     found: set[tuple[int, ...]] = set()
+    sharded = staged.of_rank(rank)
     for node in _forward_nodes(sharded):
         placement = sharded.placements[node]
         for layout in placement.outputs:
@@ -124,7 +161,7 @@ def communication_groups(sharded: ShardedGraph, rank: int) -> list[tuple[int, ..
         found.update(step.ranks(rank) for step in redistribute(sharded.layouts[value], sharded.output_layout(value)))
     for name in _trained(sharded):
         found.add(sharded.used[name].replica_group(rank))
-    return sorted(group for group in found if 1 < len(group) < sharded.devices.size)
+    return sorted(group for group in found if 1 < len(group) < staged.rank_count)
 
 
 def _repeated(layouts: tuple[Layout, ...], rank: int) -> tuple[int, ...]:
@@ -141,9 +178,9 @@ def replica_ranks(sharded: ShardedGraph, rank: int) -> list[int]:
     return sorted(set.intersection(*groups)) if groups else []
 
 
-def write_strategy_file(path: str, sharded: ShardedGraph, configuration: ParallelConfiguration) -> None:
-    """Write the strategy file (protobuf, or JSON when the name ends in .json)."""
-    write_strategy(Path(path), strategy_record(sharded, configuration))
+def write_strategy_file(path: str, staged: StagedGraph, configuration: ParallelConfiguration) -> None:
+    """Write the strategy file of a rank's stage (protobuf, or JSON when the name ends in .json)."""
+    write_strategy(Path(path), strategy_record(staged, configuration))
 
 
 def group_file_of_rank(path: str, communicator: Communicator) -> str:
@@ -159,7 +196,8 @@ def group_file_of_rank(path: str, communicator: Communicator) -> str:
     return path if rank == 0 else str(own.with_name(f"{own.stem}_rank_{rank}{own.suffix}"))
 
 
-def write_group_file(path: str, sharded: ShardedGraph, rank: int) -> None:
+def write_group_file(path: str, staged: StagedGraph, rank: int) -> None:
     """Write the group file of ``rank``, and beside it the replica groups of all that is stored."""
-    write_group_info(Path(path), communication_groups(sharded, rank), replica_ranks(sharded, rank))
+    sharded = staged.of_rank(rank)
+    write_group_info(Path(path), communication_groups(staged, rank), replica_ranks(sharded, rank))
     write_replica_groups(path, rank, parameter_replica_groups(sharded.stored, rank))

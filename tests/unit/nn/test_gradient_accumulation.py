@@ -162,7 +162,7 @@ def saved_and_planned(communicator):
     arrays, _ = state_of(staged)
     return (
         set(arrays),
-        set(strategy_record(staged.stages[0], ms.context.settings.current_configuration()).layouts),
+        set(strategy_record(staged, ms.context.settings.current_configuration()).layouts),
         model.step,
     )
 

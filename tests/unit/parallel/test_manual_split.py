@@ -13,6 +13,7 @@ from mpiparallel import nn, ops
 from mpiparallel.checkpoint.manifest import saved_layout_from_json, saved_layout_to_json
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, LayoutError, ShapeError, StrategyError
 from mpiparallel.parallel.configuration import ParallelConfiguration
@@ -77,7 +78,7 @@ def sharded(strategy: Any, rows: tuple[int, ...] = ROWS) -> Any:
 
 def test_the_strategy_file_says_the_rows_and_offsets_as_mindspore_writes_them() -> None:
     graph = sharded(((8, 1), (1, 8)))
-    item = strategy_record(graph, ParallelConfiguration(device_num=8)).layouts["table"]
+    item = strategy_record(StagedGraph((graph,)), ParallelConfiguration(device_num=8)).layouts["table"]
     assert (item.device_matrix, item.tensor_map) == ((8,), ((0,), ()))
     assert (item.param_split_shape, item.indices_offset) == (ROWS, STARTS)
     assert saved_layout_from_json(saved_layout_to_json(graph.stored["table"])) == graph.stored["table"]

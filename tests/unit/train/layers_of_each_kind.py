@@ -58,4 +58,6 @@ def build(network, **settings):
         parallel_mode="semi_auto_parallel", device_num=8, global_rank=0, full_batch=True, **settings
     )
     dataset = NumpySlicesDataset(np.zeros((16, 4, 6, 6), np.float32), ["x"], shuffle=False).batch(16)
-    return ms.Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9)).build(dataset)
+    staged = ms.Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9)).build(dataset)
+    assert staged is not None
+    return staged.of_rank(0)

@@ -30,6 +30,30 @@ class TwoMatMul(nn.Cell):
         return self.second(self.relu(self.first(x, self.w1)), self.w2)
 
 
+class Product(nn.Cell):
+    """``(x @ w1) @ w2``, of 64 columns and as many; strategies are those of the two operators."""
+
+    def __init__(self, first, second):
+        super().__init__()
+        self.w1, self.w2 = weight("w1", 64, 64), weight("w2", 64, 64)
+        self.first, self.second = ops.MatMul().shard(first), ops.MatMul().shard(second)
+
+    def construct(self, x):
+        return self.second(self.first(x, self.w1), self.w2)
+
+
+class TwoStages(nn.Cell):
+    """Two products, each in a stage of a pipeline of its own."""
+
+    def __init__(self, first, second):
+        super().__init__()
+        self.s0, self.s1 = Product(first, second), Product(first, second)
+        self.s0.pipeline_stage, self.s1.pipeline_stage = 0, 1
+
+    def construct(self, x):
+        return self.s1(self.s0(x))
+
+
 class ThreeMatMul(nn.Cell):
     """``relu(relu(x @ w0) @ w1) @ w2``, the weights in a tuple; ``strategies`` are those of the five operators."""
 

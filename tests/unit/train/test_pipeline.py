@@ -142,7 +142,6 @@ def train_with(communicator, case: Case, callbacks, settings) -> None:
         (2, replace(MASKED, micro_size=3), (), {}, "micro_size 3 does not divide the 8 rows of input 0"),
         (2, replace(MASKED, micro_size=0), (), {}, r"wrap it as nn.PipelineCell\(network, micro_size\)"),
         (3, MASKED, (), {}, "pipeline_stages 2: 3 devices cannot be shared out evenly"),
-        (2, MASKED, (), {"strategy_ckpt_save_file": "s.ckpt"}, "strategy and group files of the stages of a pipeline"),
     ],
 )
 def test_what_cannot_be_is_refused_on_all_ranks(ranks: int, case: Case, callbacks, settings, message: str) -> None:

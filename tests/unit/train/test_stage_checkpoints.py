@@ -177,5 +177,5 @@ def test_a_parameter_that_stages_cut_differently_is_refused_with_the_mend() -> N
         network.head.matmul = ops.MatMul(transpose_b=True).shard(((1, 1), (2, 1)))
         model.train(1, rows(ROWS), dataset_sink_mode=False)
 
-    with pytest.raises(ConfigurationError, match="stage 1 cuts the parameter 'head.table' into"):
+    with pytest.raises(ConfigurationError, match=r"stage 1 cuts the parameter 'head.table' into"):
         run_world(4, train)
