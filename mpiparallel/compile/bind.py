@@ -134,11 +134,8 @@ def _place_parameters(staged: StagedGraph, sharded: ShardedGraph, rank: int, bac
 
 def _leave_to_others(staged: StagedGraph, own: ShardedGraph, rank: int) -> None:
     """Give up what only other stages use: nobody is to take its first values for those that are trained."""
-    for name in staged.parameters.keys() - own.graph.parameters.keys():
-        layout = staged.stored.get(name)
-        ranks = "those" if layout is None else layout.devices.ranks_text
-        whose = f"{ranks}, of another stage of the pipeline; read it there"
-        staged.parameters[name].leave(whose, layout, rank)
+    for name in staged.stored.keys() - own.graph.parameters.keys():
+        staged.parameters[name].leave(staged.stored[name], rank)
 
 
 def _seed(configuration: ParallelConfiguration) -> int:

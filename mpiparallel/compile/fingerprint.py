@@ -55,7 +55,9 @@ def _of_network(sharded: ShardedGraph) -> str:
         told = (texts[one] for one in (node.operator.name, *(value.spec for value in node.outputs), *layouts))
         digest.update("; ".join(told).encode() + b"\n")
     for name, value in graph.parameters.items():
-        digest.update("; ".join([repr(name), texts[value.spec], texts[sharded.stored.get(name)]]).encode() + b"\n")
+        stored = sharded.stored.get(name)
+        kept = texts[None if stored is None else stored.canonical]
+        digest.update("; ".join([repr(name), texts[value.spec], kept]).encode() + b"\n")
     inputs = ", ".join(f"{value.spec.dtype}{list(value.spec.shape)}" for value in graph.inputs)
     counts = f"{len(graph.nodes)} operators, {len(graph.parameters)} parameters"
     return f"a network of {counts} on inputs {inputs}, cut as {digest.hexdigest()}"

@@ -32,6 +32,8 @@ _RESHARDED = (
     "to which Model.reshard has moved it; read it there, where model.active is true, or reshard to this rank again"
 )
 
+_IN_STAGE = "of another stage of the pipeline; read it there"
+
 
 class Parameter(ParameterSettings, Tensor):
     """A tensor that training changes and that is saved: weights, moments, counters.
@@ -124,11 +126,12 @@ class Parameter(ParameterSettings, Tensor):
         """Give the slice of a transient parameter back; where it is placed next, it begins anew."""
         self.layout, self._array = None, None
 
-    def leave(self, whose: str = _RESHARDED, layout: Layout | None = None, rank: int = 0) -> None:
+    def leave(self, layout: Layout | None = None, rank: int = 0) -> None:
         """Give the slice back, because other ranks hold the parameter now; until it is moved here it has no values.
 
-        ``layout`` is that in which they do, where that is known.
+        ``layout`` is that in which another stage of the pipeline holds it, of which ``rank`` has nothing.
         """
+        whose = _RESHARDED if layout is None else f"{layout.devices.ranks_text}, {_IN_STAGE}"
         self.layout, self.rank, self._array, self._initial = layout, rank, None, _Absent(whose)
 
     @property

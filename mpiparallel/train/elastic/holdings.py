@@ -44,9 +44,10 @@ def carried(parameter: Parameter, target: Layout | None, before: Sequence[int], 
     Raises ReshardError for a parameter that is each rank's own and that would be lost, or be missing.
     """
     source = parameter.layout or whole_on(parameter.shape, len(before))
-    if source.devices.size != len(before):
+    count = max(source.devices.members) + 1
+    if count > len(before):
         raise ReshardError(
-            f"Model.reshard: parameter {parameter.name!r} is laid out on {source.devices.size} ranks, but "
+            f"Model.reshard: parameter {parameter.name!r} is laid out on {count} ranks, but "
             f"{len(before)} train; a network is moved by the Model that has run it"
         )
     if parameter.layerwise_parallel and source.partial and tuple(before) != tuple(after):
@@ -81,11 +82,20 @@ def pairs_of(command: ReshardCommand) -> dict[str, LayoutPair]:
 
 def _on_the_job(one: MovedParameter, command: ReshardCommand) -> LayoutPair:
     """Return the layouts of a tensor, of which one at most is each rank's own, on the ranks of the job."""
-    source = one.source.on_ranks(command.before)
+    source = on_numbers(one.source, command.before)
     if one.source.partial:
         source = whole_on(one.spec.shape, 1).on_ranks(command.living[:1])
     target = whole_on(one.spec.shape, len(command.after)) if one.target.partial else one.target
-    return source, target.on_ranks(command.after)
+    return source, on_numbers(target, command.after)
+
+
+def on_numbers(layout: Layout, numbers: Sequence[int]) -> Layout:
+    """Return a layout over ranks 0, 1, ... over those that have these numbers in the job.
+
+    >>> on_numbers(whole_on((8,), 2), [4, 7]).devices.members
+    (4, 7)
+    """
+    return layout.on_ranks([numbers[rank] for rank in layout.devices.members])
 
 
 def own_name(name: str, rank: int) -> str:
@@ -110,7 +120,7 @@ def keys_before(command: ReshardCommand, rank: int) -> dict[str, str]:
     for name, one in command.tensors.items():
         if one.source.partial and one.target.partial:
             keys.update({name: own_name(name, rank)} if followed else {})
-        elif not one.source.partial or rank == command.living[0]:
+        elif rank == command.living[0] if one.source.partial else command.before.index(rank) in one.source.devices:
             keys[name] = name
     return keys
 
@@ -121,7 +131,9 @@ def keys_after(command: ReshardCommand, rank: int) -> dict[str, str]:
         return {}
     heirs = _heirs(command.living, command.after)
     source = next(source for source, takers in heirs.items() if rank in takers)
+    place = command.after.index(rank)
     return {
         name: own_name(name, source) if one.source.partial and one.target.partial else name
         for name, one in command.tensors.items()
+        if place in one.target.devices
     }

@@ -35,8 +35,9 @@ class ReshardCommand:
     """A reshard: all that a rank must know that has not trained so far.
 
     ``before`` and ``after`` are the ranks that train, ``leaving`` those that will not wait. ``parallel``, ``seed`` and
-    ``draws`` are settings, ``strategies`` those of a file, ``cuts`` those of operators by their places in the training
-    network. ``position`` is where a running training stands. ``dead`` ranks are those of ``before`` that have died.
+    ``draws`` are settings, ``strategies`` those of a file, ``cuts`` those of operators and ``stages`` those of cells by
+    their places in the training network. ``position`` is where a running training stands. ``dead`` ranks are those of
+    ``before`` that have died.
     Where ``reloads`` names a folder and a prefix, nothing is moved, but all is loaded from the newest checkpoint there.
     """
 
@@ -49,6 +50,7 @@ class ReshardCommand:
     draws: int
     strategies: LoadedStrategies
     cuts: dict[str, tuple[Strategy | None, Strategy | None]]
+    stages: dict[str, int] = field(default_factory=dict)
     tensors: dict[str, MovedParameter] = field(default_factory=dict)
     signature: InputSignature | None = None
     options: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The strategies of the operators of a network, by their places in it."""
+"""The strategies of the operators of a network, and the stages of its cells, by their places in it."""
 
 from __future__ import annotations
 
@@ -53,6 +53,33 @@ def set_cuts(network: Cell, cuts: Cuts) -> None:
     operators = operators_of(network)
     for place, strategies in cuts.items():
         operators[place].strategy, operators[place].out_strategy = strategies
+
+
+def stages_of(network: Cell) -> dict[str, int]:
+    """Return the stage of each cell that has been put into one."""
+    return {place: cell.pipeline_stage for place, cell in network.cells_and_names() if cell.pipeline_stage is not None}
+
+
+def set_stages(network: Cell, stages: Mapping[str, int]) -> None:
+    """Put cells into other stages, and all others into none."""
+    for place, cell in network.cells_and_names():
+        cell.pipeline_stage = stages.get(place)
+
+
+def merge_stages(network: Cell, count: int) -> None:
+    """Put cells into fewer stages, neighbours together; where there are not more, they stay where they are.
+
+    >>> from mpiparallel import nn
+    >>> network = nn.SequentialCell([nn.ReLU() for _ in range(3)])
+    >>> set_stages(network, {"0": 0, "1": 1, "2": 2})
+    >>> merge_stages(network, 2)
+    >>> stages_of(network)
+    {'0': 0, '1': 0, '2': 1}
+    """
+    stages = stages_of(network)
+    before = max(stages.values(), default=0) + 1
+    if 1 < count < before:
+        set_stages(network, {place: stage * count // before for place, stage in stages.items()})
 
 
 def cuts_like(network: Cell, twin: Cell) -> Cuts:

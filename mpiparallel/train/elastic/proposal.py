@@ -28,9 +28,17 @@ from mpiparallel.parallel.saved_strategies import saved_name
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.relabeling.relabel import relabel
 from mpiparallel.train.elastic.holdings import carried, parameters_of
-from mpiparallel.train.elastic.leader_message import ReshardCommand, settings_for
+from mpiparallel.train.elastic.leader_message import MovedParameter, ReshardCommand, settings_for
 from mpiparallel.train.elastic.membership import Membership
-from mpiparallel.train.elastic.operator_cuts import cuts_like, cuts_of, operators_of, set_cuts
+from mpiparallel.train.elastic.operator_cuts import (
+    cuts_like,
+    cuts_of,
+    merge_stages,
+    operators_of,
+    set_cuts,
+    set_stages,
+    stages_of,
+)
 from mpiparallel.train.strategies.loaded_strategies import check_loaded_strategies, take_loaded_strategies
 
 _OPTIONS = tuple(field.name for field in fields(ReshardOptions))
@@ -102,7 +110,7 @@ def propose(
         raise ConfigurationError(f"Model.reshard: retire {request.retire!r} is neither 'wait' nor 'end'")
     if networks.training is not None and networks.training.batches_a_step > 1:
         _refuse_half_a_step(networks.training)
-    with _strategies_kept(networks.own):
+    with _strategies_kept(networks.all[0]):
         return copy_context().run(_make_command, request, networks, membership, after, progress)
 
 
@@ -152,12 +160,13 @@ def _refuse_half_a_step(training: TrainOneStepCell) -> None:
 
 @contextmanager
 def _strategies_kept(network: Cell) -> Iterator[None]:
-    """Let the operators be cut otherwise in a ``with`` block, and as before after it."""
-    kept = cuts_of(network)
+    """Let operators be cut otherwise, and cells be in other stages, in a ``with`` block, and as before after it."""
+    kept, stages = cuts_of(network), stages_of(network)
     try:
         yield
     finally:
         set_cuts(network, kept)
+        set_stages(network, stages)
 
 
 def _make_command(
@@ -183,6 +192,8 @@ def _make_command(
             "to 'semi_auto_parallel', before the training"
         )
     root = networks.all[0]
+    if not isinstance(request.strategy, Cell):
+        merge_stages(root, configuration.pipeline_stages)
     signature, staged = root.program.signature, None
     if signature is not None:
         staged = root.staged_graph(*signature.arguments(configuration), configuration=configuration)
@@ -199,18 +210,25 @@ def _make_command(
         draws=found.draws,
         strategies=found.loaded_strategies,
         cuts=cuts_of(root),
+        stages=stages_of(root),
         signature=signature,
         options=request.movement(),
         position=progress.position,
     )
     command = replace(command, tensors=_tensors(networks, staged, command))
-    if request.relabel and not any(one.source.partial or one.target.partial for one in command.tensors.values()):
+    if request.relabel and all(_is_relabelled(one, command) for one in command.tensors.values()):
         shrinks = _is_integer(request.ranks) and request.ranks <= len(membership.ranks)
         command = replace(command, after=_relabelled(command, membership.ranks if shrinks else after))
     if progress.check is not None:
         progress.check(configuration, command.after)
     retired = tuple(rank for rank in membership.everyone.ranks if rank not in command.after)
     return replace(command, leaving=retired if request.retire == "end" else ())
+
+
+def _is_relabelled(one: MovedParameter, command: ReshardCommand) -> bool:
+    """Return whether whoever has a part may have any rank: it is not each rank's own, nor that of a stage."""
+    sizes = one.source.devices.size, one.target.devices.size
+    return not one.source.partial and not one.target.partial and sizes == (len(command.before), len(command.after))
 
 
 def _relabelled(command: ReshardCommand, candidates: Sequence[int]) -> tuple[int, ...]:
@@ -247,6 +265,7 @@ def _take_strategy(strategy: Any, network: Cell) -> None:
     take_strategies("", ())
     if isinstance(strategy, Cell):
         set_cuts(network, cuts_like(network, strategy))
+        set_stages(network, stages_of(strategy))
     elif isinstance(strategy, Mapping):
         _take_named(strategy, network)
     else:

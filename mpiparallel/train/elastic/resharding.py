@@ -17,7 +17,6 @@ from mpiparallel.communication import world
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.compile.bind import make_backend
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
-from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError, name_origins, origins_of
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.layout import Layout
@@ -39,7 +38,7 @@ from mpiparallel.train.elastic.leader_message import (
     settings_for,
 )
 from mpiparallel.train.elastic.membership import Membership
-from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts
+from mpiparallel.train.elastic.operator_cuts import operators_of, set_cuts, set_stages
 from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress, propose
 from mpiparallel.train.preemption import Preempted, known_to_any
 
@@ -70,9 +69,6 @@ class Resharding:
 
         Raises on every rank, before anything moves, what is wrong with the request on one of them.
         """
-        without_stages("Model.reshard")
-        if request.options.get("pipeline_stages", 1) != 1:
-            raise ConfigurationError("Model.reshard: a training cannot be moved to pipeline_stages yet; leave them out")
         if self.membership.has_left:
             raise ConfigurationError(
                 "Model.reshard: this rank has left the job (retire='end'); let ranks that are to come back wait "
@@ -281,9 +277,13 @@ class Resharding:
         rank = command.after.index(self.membership.number)
         self._take_settings(command, rank)
         backend = make_backend(current_configuration())
-        for name, key in keys_after(command, self.membership.number).items():
-            array = arrays[key] if backend.name == "cpu" else backend.from_host(arrays[key])
-            parameters[name].move(command.tensors[name].target, rank, array)
+        keys = keys_after(command, self.membership.number)
+        for name, one in command.tensors.items():
+            if name not in keys:
+                parameters[name].leave(one.target, rank)
+                continue
+            array = arrays[keys[name]]
+            parameters[name].move(one.target, rank, array if backend.name == "cpu" else backend.from_host(array))
         self._networks.all[0].program.signature = command.signature
         self.step = command.step
 
@@ -296,6 +296,7 @@ class Resharding:
         stream: dict[str, Any] = {"seed": command.seed, "draws": command.draws}
         take_settings(replace(now, parallel=parallel, loaded_strategies=command.strategies, **stream))
         set_cuts(self._networks.all[0], command.cuts)
+        set_stages(self._networks.all[0], command.stages)
 
 
 def _forward_or_back(movement: Movement) -> ReshardReport:

@@ -21,7 +21,6 @@ import numpy as np
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.context.settings import current_configuration
-from mpiparallel.context.without_stages import without_stages
 from mpiparallel.errors import MpiParallelError, RankFailureError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.parallel.configuration import ParallelMode
@@ -190,7 +189,8 @@ class Shrinking:
             self._networks.training.sums.forget()
         problem: Exception | None = None
         for count in range(len(numbers), (len(self._resharding.membership.ranks) - 1) // 2, -1):
-            request = ReshardRequest(None, list(numbers[:count]), "wait", False, False, dict(_MOVEMENT))
+            options = {**_MOVEMENT, **_stages_for(count)}
+            request = ReshardRequest(None, list(numbers[:count]), "wait", False, False, options)
             try:
                 return replace(propose(request, self._networks, self._resharding.membership, progress), dead=dead)
             except RankFailureError:
@@ -205,6 +205,13 @@ class Shrinking:
         rank = command.after.index(number) if number in command.after else 0
         tensors = {key: command.tensors[name] for name, key in keys_after(command, number).items()}
         return {key: np.zeros(one.target.local_shape(rank), one.spec.dtype) for key, one in tensors.items()}
+
+
+def _stages_for(count: int) -> dict[str, int]:
+    """Return the setting of the most stages, of those that there are, that so many ranks can be shared out to."""
+    stages = current_configuration().pipeline_stages
+    most = next(fewer for fewer in range(stages, 0, -1) if count % fewer == 0)
+    return {} if stages == 1 else {"pipeline_stages": most}
 
 
 def _furthest(trainers: Sequence[Said], step: int) -> dict[str, Any]:
@@ -230,7 +237,6 @@ def is_wanted(communicator: Communicator) -> bool:
     together = current_configuration().mode != ParallelMode.STAND_ALONE and communicator.size > 1
     if os.environ.get(VARIABLE) != "shrink" or not together or communicator.library == "threads":
         return False
-    without_stages("mpiparallel run --on-failure shrink")
     # Not above: importing it starts MPI.
     from mpiparallel.communication.mpi import survival
 

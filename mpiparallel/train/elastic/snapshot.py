@@ -28,7 +28,7 @@ class Snapshot:
     def take(self, parameters: Mapping[str, Parameter], step: int, position: dict[str, Any]) -> None:
         """Copy what this rank holds; ``position`` is where the training stands."""
         for name, parameter in parameters.items():
-            if parameter.layout is None:
+            if parameter.layout is None or parameter.is_elsewhere:
                 continue
             array = parameter.asnumpy()
             buffer = self._buffers.get(name)
@@ -44,7 +44,8 @@ class Snapshot:
 
     def is_held(self, parameters: Mapping[str, Parameter]) -> bool:
         """Return whether this rank holds slices, of whatever cut, of all that it held then."""
-        return all(parameters[name].layout is not None for name in self._layouts)
+        held = (parameters[name] for name in self._layouts)
+        return all(one.layout is not None and not one.is_elsewhere for one in held)
 
     def put_back(self, parameters: Mapping[str, Parameter]) -> None:
         """Let the parameters have again what they had."""

@@ -1,9 +1,9 @@
 """Ranks that train while some of them die, at the collectives that ``MPIPARALLEL_CHAOS`` names: ``kind notes folder``.
 
 ``replicas`` hold all of the state each, ``pieces`` too, and are fed a piece of each batch; ``shards`` share the
-optimizer's states; ``cut`` has matrices cut in two, and ``fixed`` strategies for 8 ranks only. Each rank adds step and
-loss, and when it had them, to a file of its own in ``notes``. With a ``folder`` they go on from what is there, and
-save.
+optimizer's states; ``cut`` has matrices cut in two, ``fixed`` strategies for 8 ranks only, and ``stages`` is a pipeline
+of two stages. Each rank adds step and loss, and when it had them, to a file of its own in ``notes``. With a ``folder``
+they go on from what is there, and save.
 """
 
 from __future__ import annotations
@@ -51,6 +51,26 @@ class Network(nn.Cell):
         return self.second(self.dropout(self.relu(self.first(x, self.w1))), self.w2) * age
 
 
+class Product(nn.Cell):
+    """A product with a weight, all in float64."""
+
+    def __init__(self, columns: int, width: int) -> None:
+        super().__init__()
+        self.weight = ms.Parameter(ms.initializer("normal", [columns, width], "float64"), name="weight")
+        self.matmul = ops.MatMul()
+
+    def construct(self, x: Any) -> Any:
+        return self.matmul(x, self.weight)
+
+
+def staged(stages: int) -> nn.Cell:
+    """Return a network with its loss in two stages, that takes four micro-batches."""
+    network = nn.SequentialCell(Product(16, 40), nn.Dropout(p=0.25), nn.ReLU(), Product(40, 5))
+    network[0].pipeline_stage, network[3].pipeline_stage = 0, 1
+    ms.set_auto_parallel_context(pipeline_stages=stages)
+    return nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 4)
+
+
 class Losses(Callback):
     """Adds step, loss and time to a file of this rank."""
 
@@ -83,9 +103,9 @@ def train(kind: str, callbacks: list[Any], folder: str | None = None, rank: int 
     share = {"num_shards": ranks, "shard_id": rank} if kind == "pieces" else {}
     data = NumpySlicesDataset(columns, ["x", "y"], shuffle=True, **share)
     data = data.batch(BATCH // ranks if share else BATCH)
-    network = Network(kind)
+    network = staged(min(2, ranks)) if kind == "stages" else Network(kind)
     rates = nn.exponential_decay_lr(0.01, 0.9, STEPS, STEPS // EPOCHS, 1)
-    model = Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), rates))
+    model = Model(network, None if kind == "stages" else nn.MSELoss(), nn.Adam(network.trainable_params(), rates))
     if folder is not None:
         model.resume(folder, data)
     model.train(EPOCHS, data, callbacks, dataset_sink_mode=False)

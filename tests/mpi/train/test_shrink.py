@@ -30,6 +30,8 @@ CASES = [
     pytest.param("replicas", "kill@2:30", True, [7], "slices of replicas", marks=pytest.mark.sample),
     ("cut", "kill@6:200", False, [6], "slices of replicas"),
     ("shards", "kill@3:200", True, [7], "checkpoint"),
+    # Of two stages of four the survivors make one of seven.
+    ("stages", "kill@6:90", False, [7], "slices of replicas"),
 ]
 
 
@@ -83,7 +85,7 @@ def test_survivors_have_the_losses_of_a_training_that_nobody_left(
     # Traced once, and placed at the start and for each number of ranks that they go on as. Where 7 cannot have the
     # network, who leads has tried that too, and one of them trains no more.
     assert compiled == ({(1, 1), (1, 2), (1, 3)} if kind == "cut" else {(1, 1 + len(counts))}), output
-    wanted = undisturbed("pieces" if kind == "pieces" else "replicas")
+    wanted = undisturbed(kind if kind in ("pieces", "stages") else "replicas")
     for number in ended:
         by_step = losses(tmp_path, number)
         assert list(by_step) == list(range(1, STEPS + 1))

@@ -149,19 +149,6 @@ def test_what_cannot_be_is_refused_on_all_ranks(ranks: int, case: Case, callback
         run_world(ranks, train_with, case, callbacks, settings)
 
 
-def test_a_training_in_stages_is_not_moved() -> None:
-    def reshard(communicator, case, **options) -> None:
-        model, _ = make_model(case)
-        model.train(1, rows(8), dataset_sink_mode=False)
-        model.reshard(**options)
-
-    with pytest.raises(ConfigurationError, match=r"Model\.reshard is not offered with pipeline_stages=2 yet"):
-        run_world(2, reshard, MASKED)
-    alone = Case(stages=(0,) * 6, settings={"strategy_ckpt_save_file": ""})
-    with pytest.raises(ConfigurationError, match="a training cannot be moved to pipeline_stages yet"):
-        run_world(2, lambda communicator: reshard(communicator, alone, pipeline_stages=2))
-
-
 def test_parallel_modes_without_one_batch_have_no_stages() -> None:
     def job(communicator):
         make_model(MASKED)
