@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.graph import Node
@@ -68,14 +69,18 @@ class Prices:
         """Return the seconds of one step of a redistribution."""
         if step.kind == "slice":
             return 0.0
-        group = self._group(step.source.devices, step.axes)
-        if step.kind == "gather":
-            return gather_time(self.machine, group, step.target.largest_size * itemsize) + self.machine.launch
-        if step.kind == "exchange":
-            return exchange_time(self.machine, group, _received(step) * itemsize) + self.machine.launch
-        size = step.source.largest_size * itemsize
-        timed = all_reduce_time if step.kind == "reduce" else reduce_scatter_time
-        return timed(self.machine, group, size) + self.machine.launch
+        elements = (
+            step.target.largest_size
+            if step.kind == "gather"
+            else _received(step)
+            if step.kind == "exchange"
+            else step.source.largest_size
+        )
+        return self.collective(step.kind, step.source.devices, step.axes, elements * itemsize)
+
+    def collective(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...], size: int) -> float:
+        """Return the seconds of a collective along axes, where a rank holds, gathers or receives ``size`` bytes."""
+        return _TIMES[kind](self.machine, self._group(devices, axes), size) + self.machine.launch
 
     def _group(self, devices: DeviceMatrix, axes: tuple[int, ...]) -> Group:
         key = devices, axes
@@ -91,6 +96,14 @@ class Prices:
         on_host = -(-len(members) // hosts)
         busy = min(per_host, devices.size)
         return Group(hosts, on_host, max(1, busy // on_host))
+
+
+_TIMES: Final[dict[str, Callable[[Machine, Group, float], float]]] = {
+    "reduce": all_reduce_time,
+    "reduce_scatter": reduce_scatter_time,
+    "gather": gather_time,
+    "exchange": exchange_time,
+}
 
 
 def placement_rank(placement: OperatorPlacement) -> int:

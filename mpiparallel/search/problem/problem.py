@@ -15,6 +15,7 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
+from mpiparallel.search.cost.moves import prices_of_moves
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.problem.choices import Choice
 from mpiparallel.search.problem.clock import Clock
@@ -159,7 +160,8 @@ class _Pricing:
         before: list[Array] = []
         for layout, numbers in numbered:
             pair_views, places, rows = combinations([own, layout])
-            costs = np.array([self._move(value, own.items[one], layout.items[other]) for one, other in rows])
+            prices = prices_of_moves(self._prices, own.items, layout.items, value.spec.dtype.itemsize)
+            costs = prices[tuple(rows)]
             cost = Table(pair_views, costs[places]).over(views)
             places_wanted = Table(layout.table.views, numbers[layout.table.values]).over(views)
             met = np.zeros((1,) * len(views), bool)
@@ -168,9 +170,6 @@ class _Pricing:
             total += np.where(met, 0.0, cost)
             before.append(places_wanted)
         return coarsened(views, total)
-
-    def _move(self, value: Value, source: Layout, target: Layout) -> float:
-        return self._prices.moving(source, target, value.spec.dtype.itemsize)
 
     def _left(self, node: Node) -> list[Table]:
         """Return what it costs to move the outputs of a node at once, where its program says so."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from mpiparallel.search.problem.views import Table, View, cells, coarsened, joined_views
+from mpiparallel.search.problem.views import Array, Table, View, cells, coarsened, joined_views
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -51,7 +50,8 @@ def made_symbol(views: Sequence[View], numbers: Any, made: Sequence[Made]) -> Sy
 def combined(symbols: Sequence[Symbol[Any]], function: Callable[..., Made]) -> Symbol[Made]:
     """Return the symbol of a function of several, called once for each combination that there is."""
     views, numbers, rows = combinations(symbols)
-    made = [function(*(symbol.items[place] for symbol, place in zip(symbols, row, strict=True))) for row in rows]
+    given = (map(symbol.items.__getitem__, row.tolist()) for symbol, row in zip(symbols, rows, strict=True))
+    made = [function(*items) for items in zip(*given, strict=True)] if symbols else [function()]
     return made_symbol(views, numbers, made)
 
 
@@ -60,15 +60,16 @@ def combined_cells(symbols: Sequence[Symbol[Any]]) -> int:
     return cells(joined_views(symbol.table for symbol in symbols))
 
 
-def combinations(symbols: Sequence[Symbol[Any]]) -> tuple[tuple[View, ...], Any, list[tuple[int, ...]]]:
-    """Return the views of several symbols together, which combination is where, and these by the numbers of items."""
+def combinations(symbols: Sequence[Symbol[Any]]) -> tuple[tuple[View, ...], Array, list[Array]]:
+    """Return the views of several symbols together, which combination is where, and the number of each one's item."""
     views = joined_views(symbol.table for symbol in symbols)
     shape = tuple(view.count for view in views)
     codes = np.zeros(shape, np.int64)
     for symbol in symbols:
         codes = codes * len(symbol.items) + symbol.table.over(views)
     known, places = np.unique(codes, return_inverse=True)
-    sizes = [len(symbol.items) for symbol in symbols]
-    steps = [prod(sizes[index + 1 :]) for index in range(len(sizes))]
-    rows = [tuple(int(code) // step % size for step, size in zip(steps, sizes, strict=True)) for code in known]
+    rows: list[Array] = []
+    for symbol in reversed(symbols):
+        known, row = np.divmod(known, len(symbol.items))
+        rows.insert(0, row)
     return views, places.reshape(shape), rows
