@@ -198,7 +198,10 @@ def _overlap(change: _DimChange, extent: int, places: Sequence[int], prime: int)
 
 
 def _mask(axes: Axes) -> int:
-    return reduce(or_, (1 << axis for axis in axes), 0)
+    mask = 0
+    for axis in axes:
+        mask |= 1 << axis
+    return mask
 
 
 def _axes(mask: int) -> Axes:
