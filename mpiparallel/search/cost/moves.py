@@ -189,7 +189,7 @@ def _overlap(change: _DimChange, extent: int, places: Sequence[int], prime: int)
     """Return how many elements along a dim the rank at ``places`` holds and keeps."""
     bounds = []
     for axes in (change.before, change.after):
-        length, part = extent // prime ** len(axes), 0
+        length, part = extent // int(prime ** len(axes)), 0
         for axis in axes:
             part = part * prime + places[axis]
         bounds.append((part * length, (part + 1) * length))
