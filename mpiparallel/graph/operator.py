@@ -132,6 +132,11 @@ class Operator(OperatorSettings):
         """Return the specs of the outputs; raise ShapeError when the inputs do not fit."""
         return (inputs[0],)
 
+    @property
+    def has_rule(self) -> bool:
+        """Whether it says by an equation how it may be cut; collectives, which a user places by hand, do not."""
+        return type(self).equation is not Operator.equation
+
     def equation(self, *inputs: TensorSpec) -> Equation:
         """Return the sharding rule for inputs of these global shapes."""
         raise NotImplementedError(self.name)

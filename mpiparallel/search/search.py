@@ -22,10 +22,12 @@ from mpiparallel.search.methods.propagation import propagate
 from mpiparallel.search.problem.choices import Choice, choices_of
 from mpiparallel.search.problem.clock import Clock, TimeOverError
 from mpiparallel.search.problem.problem import Problem, problem_of
+from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.task import Task
 
 _LARGE: Final = 1 << 25
 _SMALL: Final = 1 << 13
+_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,10 @@ def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> 
     found = [started.answer({}, floor)]
     stopped = False
     try:
-        for method in MODES[mode] if any(choice.is_free for choice in choices) else ():
+        for method in _methods(mode, choices, timeout):
             found.append(method(started, floor))
+            if found[-1].memory <= memory and found[-1].gap <= _ROUNDING:
+                break
     except TimeOverError:
         stopped = True
     fitting = [one for one in found if one.memory <= memory]
@@ -74,6 +78,13 @@ def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> 
     return Answer(best.strategies, best.seconds, bound, best.memory, stopped)
 
 
+def _methods(mode: str, choices: Sequence[Choice], timeout: float) -> tuple[Callable[[_Search, float], Answer], ...]:
+    """Return what a mode does: the quick method first where time may run out, else only where the other has a gap."""
+    if not any(choice.is_free for choice in choices):
+        return ()
+    return MODES[mode] if timeout < inf else MODES[mode][::-1]
+
+
 def _recursive(search: _Search, floor: float) -> Answer:
     """Cut all operators by one prime factor of the ranks after the other, each time in the best way."""
 
@@ -86,7 +97,7 @@ def _recursive(search: _Search, floor: float) -> Answer:
                 choices = narrowed(search.choices, strategies, factor)
                 known[factor, strategies] = problem_of(search.task, choices, search.clock)
             problem = known[factor, strategies]
-            options = eliminate(priced_tables(problem, price), problem.counts, _SMALL).options
+            options = eliminate(priced_tables(problem, price), problem.counts, _SMALL, Repeats()).options
             strategies = tuple(choice.options[one] for choice, one in zip(problem.choices, options, strict=True))
         places = [choice.options.index(one) for choice, one in zip(search.choices, strategies, strict=True)]
         return Priced(tuple(places), problem.cost(options), problem.bytes(options), floor)
@@ -133,4 +144,4 @@ MODES: Final[dict[str, tuple[Callable[[_Search, float], Answer], ...]]] = {
     "sharding_propagation": (_propagated,),
     "optimal": (_recursive, _optimal),
 }
-"""What each mode does, one after the other: the cheapest result counts, and the best so far when time runs out."""
+"""What each mode does, the quickest first: the cheapest result counts, and the best so far when time runs out."""

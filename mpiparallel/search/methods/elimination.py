@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
 
 import numpy as np
 
+from mpiparallel.search.methods.dominance import undominated
+from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Array, Table, View, cells, joined_views
 
 
@@ -29,14 +33,20 @@ class _Decided:
 
 
 def eliminate(
-    tables: Sequence[Table], counts: Sequence[int], most_cells: int, in_time: Callable[[], bool] = lambda: True
+    tables: Sequence[Table],
+    counts: Sequence[int],
+    most_cells: int,
+    repeats: Repeats,
+    in_time: Callable[[], bool] = lambda: True,
 ) -> Elimination:
     """Return the cheapest of all options; ``counts`` has how many each choice has.
 
     The choice that needs the smallest table goes first. Where that would have more than ``most_cells``, or time is
     over, the choice that most tables depend on takes the option that promises most by itself, and ``exact`` is false.
+    ``repeats`` has what is alike eliminated once.
     """
-    elimination = _Elimination(tables, counts)
+    left = undominated(tables, counts, repeats)
+    elimination = _Elimination(left.tables, left.counts, repeats)
     exact = True
     while elimination.open:
         choice, size = elimination.cheapest()
@@ -45,16 +55,18 @@ def eliminate(
         else:
             exact = False
             elimination.guess()
-    options = elimination.options()
+    options = tuple(int(kept[one]) for kept, one in zip(left.kept, elimination.options(), strict=True))
     return Elimination(options, float(sum(table.at(options) for table in tables)), exact)
 
 
 class _Elimination:
-    def __init__(self, tables: Sequence[Table], counts: Sequence[int]) -> None:
-        self._counts = counts
+    def __init__(self, tables: Sequence[Table], counts: Sequence[int], repeats: Repeats) -> None:
+        self._counts, self._repeats = counts, repeats
         self._buckets: dict[int, list[Table]] = {choice: [] for choice in range(len(counts))}
         self._decided: list[_Decided] = []
         self._sizes: dict[int, int] = {}
+        self._queue: list[tuple[int, int]] = []
+        self._unsized = set(range(len(counts)))
         for table in tables:
             self._put(table)
         self.open = set(range(len(counts)))
@@ -63,23 +75,29 @@ class _Elimination:
         for choice in table.choices:
             self._buckets[choice].append(table)
             for other in table.choices:
-                self._sizes.pop(other, None)
+                self._unsized.add(other)
 
     def _take(self, choice: int) -> list[Table]:
         tables = self._buckets.pop(choice)
         for table in tables:
             for other in table.choices:
-                self._sizes.pop(other, None)
+                self._unsized.add(other)
                 if other != choice:
                     self._buckets[other] = [one for one in self._buckets[other] if one is not table]
         return tables
 
     def cheapest(self) -> tuple[int, int]:
         """Return the choice whose elimination needs the smallest table, and its size."""
-        for choice in self.open - self._sizes.keys():
-            self._sizes[choice] = cells(joined_views(self._buckets[choice]))
-        choice = min(self.open, key=lambda one: (self._sizes[one], one))
-        return choice, self._sizes[choice]
+        for choice in self._unsized & self.open:
+            bucket = self._buckets[choice]
+            size = self._sizes[choice] = self._repeats.of("cells", bucket, partial(_joint_cells, bucket))
+            heappush(self._queue, (size, choice))
+        self._unsized.clear()
+        while True:
+            size, choice = heappop(self._queue)
+            if choice in self.open and self._sizes[choice] == size:
+                heappush(self._queue, (size, choice))
+                return choice, size
 
     def eliminate(self, choice: int) -> None:
         """Decide a choice for all that the others may be."""
@@ -88,16 +106,11 @@ class _Elimination:
         if not tables:
             self._decided.append(_Decided(choice, _constant(0), np.zeros(1, np.int64)))
             return
-        views = joined_views(tables)
-        total: Array = np.zeros((1,) * len(views))
-        for table in tables:
-            total = total + table.over(views)
-        axis = next(place for place, view in enumerate(views) if view.choice == choice)
-        rest = (*views[:axis], *views[axis + 1 :])
-        best = total.argmin(axis)
-        self._decided.append(_Decided(choice, Table(rest, best), views[axis].first_options))
-        if rest:
-            self._put(Table(rest, total.min(axis)))
+        place = sorted({other for table in tables for other in table.choices}).index(choice)
+        best, options, made = self._repeats.of(("eliminated", place), tables, partial(_decide, choice, tables))
+        self._decided.append(_Decided(choice, best, options))
+        if made.views:
+            self._put(made)
 
     def guess(self) -> None:
         """Give the choice that most tables depend on the option that is cheapest where all others suit it."""
@@ -131,12 +144,12 @@ def lower_bound(tables: Sequence[Table], counts: Sequence[int], most_cells: int)
     open_tables = [table for table in open_tables if table.views]
     left = set(range(len(counts)))
     while left:
-        choice = min(left, key=lambda one: (_joint_cells(open_tables, one), one))
+        choice = min(left, key=lambda one: (_joint_cells(table for table in open_tables if one in table.choices), one))
         left.remove(choice)
         mine = [table for table in open_tables if choice in table.choices]
         open_tables = [table for table in open_tables if choice not in table.choices]
         for bucket in _buckets(mine, most_cells):
-            made = _minimum(bucket, choice)
+            _, _, made = _decide(choice, bucket)
             if made.views:
                 open_tables.append(made)
             else:
@@ -144,8 +157,19 @@ def lower_bound(tables: Sequence[Table], counts: Sequence[int], most_cells: int)
     return bound
 
 
-def _joint_cells(tables: Sequence[Table], choice: int) -> int:
-    return cells(joined_views(table for table in tables if choice in table.choices))
+def _joint_cells(tables: Iterable[Table]) -> int:
+    return cells(joined_views(tables))
+
+
+def _decide(choice: int, tables: Sequence[Table]) -> tuple[Table, Array, Table]:
+    """Return the best class of a choice for all that others may be, the first option of each, and what it costs."""
+    views = joined_views(tables)
+    total: Array = np.zeros((1,) * len(views))
+    for table in tables:
+        total = total + table.over(views)
+    axis = next(place for place, view in enumerate(views) if view.choice == choice)
+    rest = (*views[:axis], *views[axis + 1 :])
+    return Table(rest, total.argmin(axis)), views[axis].first_options, Table(rest, total.min(axis))
 
 
 def _buckets(tables: Sequence[Table], most_cells: int) -> list[list[Table]]:
@@ -158,15 +182,6 @@ def _buckets(tables: Sequence[Table], most_cells: int) -> list[list[Table]]:
         else:
             buckets.append([table])
     return buckets
-
-
-def _minimum(tables: Sequence[Table], choice: int) -> Table:
-    views = joined_views(tables)
-    total: Array = np.zeros((1,) * len(views))
-    for table in tables:
-        total = total + table.over(views)
-    axis = next(place for place, view in enumerate(views) if view.choice == choice)
-    return Table((*views[:axis], *views[axis + 1 :]), total.min(axis))
 
 
 def _constant(value: int) -> Table:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
+from typing import Final
 
+from mpiparallel.graph.equation import Labels
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.search.problem.choices import Choice
+
+_CHOICES_KEPT: Final = 1 << 12
 
 
 def prime_factors(number: int) -> list[int]:
@@ -25,16 +30,21 @@ def prime_factors(number: int) -> list[int]:
     return found[::-1]
 
 
-def cut_further(choice: Choice, strategy: Strategy, factor: int) -> tuple[Strategy, ...]:
-    """Return a strategy, and those of the choice's options that cut one label more by a factor, in their order."""
-    return tuple(one for one in choice.options if one == strategy or _is_cut_once_more(choice, strategy, one, factor))
+@lru_cache(_CHOICES_KEPT)
+def cut_further(
+    options: tuple[Strategy, ...], labels: tuple[Labels, ...], strategy: Strategy, factor: int
+) -> tuple[Strategy, ...]:
+    """Return a strategy, and those of some options that cut one label more by a factor, in their order.
+
+    ``labels`` are those of the dims that a strategy speaks of. Equal choices get one object.
+    """
+    return tuple(one for one in options if one == strategy or _is_cut_once_more(labels, strategy, one, factor))
 
 
-def _is_cut_once_more(choice: Choice, strategy: Strategy, other: Strategy, factor: int) -> bool:
+def _is_cut_once_more(labels: tuple[Labels, ...], strategy: Strategy, other: Strategy, factor: int) -> bool:
     changed = set()
-    sides = zip(strategy, other, choice.node.equation.strategy_inputs, strict=True)
-    for before, after, labels in sides:
-        for cut, finer, label in zip(before, after, labels, strict=True):
+    for before, after, named in zip(strategy, other, labels, strict=True):
+        for cut, finer, label in zip(before, after, named, strict=True):
             if cut != finer:
                 if finer != cut * factor:
                     return False
@@ -57,6 +67,10 @@ def narrowed(choices: Sequence[Choice], strategies: Sequence[Strategy], factor: 
     """Return the choices of a round: what each operator has, or one label cut once more."""
     pairs = zip(choices, strategies, strict=True)
     return tuple(
-        replace(choice, options=cut_further(choice, strategy, factor)) if choice.is_free else choice
+        replace(choice, options=_further(choice, strategy, factor)) if choice.is_free else choice
         for choice, strategy in pairs
     )
+
+
+def _further(choice: Choice, strategy: Strategy, factor: int) -> tuple[Strategy, ...]:
+    return cut_further(choice.options, tuple(choice.node.equation.strategy_inputs), strategy, factor)

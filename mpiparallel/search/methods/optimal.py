@@ -8,6 +8,7 @@ from mpiparallel.search.methods.elimination import eliminate, lower_bound
 from mpiparallel.search.methods.memory_bound import Priced, within_memory
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.problem import Problem
+from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Table
 
 
@@ -16,7 +17,7 @@ def solve_by_elimination(problem: Problem, most_cells: int, limit: float, clock:
 
     def solve(price: float) -> Priced:
         tables = priced_tables(problem, price)
-        found = eliminate(tables, problem.counts, most_cells, clock.has_time)
+        found = eliminate(tables, problem.counts, most_cells, Repeats(), clock.has_time)
         bound = found.cost if found.exact else lower_bound(tables, problem.counts, most_cells)
         return Priced(found.options, problem.cost(found.options), problem.bytes(found.options), bound)
 
@@ -27,4 +28,6 @@ def priced_tables(problem: Problem, price: float) -> Sequence[Table]:
     """Return the seconds of a problem, with the bytes of memory at a price."""
     if not price:
         return problem.seconds
-    return (*problem.seconds, *(Table(table.views, table.values * price) for table in problem.memory))
+    # Arrays that tables share stay shared, so that what repeats is still seen to.
+    priced = {id(table.values): table.values * price for table in problem.memory}
+    return (*problem.seconds, *(Table(table.views, priced[id(table.values)]) for table in problem.memory))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.strategies import Strategies
@@ -11,6 +13,9 @@ from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.legal_strategies import legal_strategies
+from mpiparallel.parallel.placement import Operands, ShardingRule
+
+_RULES_KEPT: Final = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,25 @@ def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, .
 
 
 def _options(node: Node, devices: int) -> tuple[Strategy, ...]:
-    try:
-        equation, extents = node.equation, operands_of(node).rule.extents()
-    except (NotImplementedError, StrategyError):
+    if not node.operator.has_rule:
         return ()
+    try:
+        rule = operands_of(node).rule
+    except StrategyError:
+        return ()
+    return _legal(rule, devices)
+
+
+@lru_cache(_RULES_KEPT)
+def _legal(rule: ShardingRule, devices: int) -> tuple[Strategy, ...]:
+    """Return the strategies of operators that can be placed alike; it is one object for all of them."""
+    extents = rule.extents()
     return tuple(
         strategy
-        for strategy in legal_strategies(equation, devices)
+        for strategy in legal_strategies(rule.equation, devices)
         if all(
             cut <= extents.get(label or "", 1)
-            for cuts, labels in zip(strategy, equation.strategy_inputs, strict=True)
+            for cuts, labels in zip(strategy, rule.equation.strategy_inputs, strict=True)
             for cut, label in zip(cuts, labels, strict=True)
         )
     )
@@ -85,7 +99,18 @@ def share_parameters(graph: Graph, choices: Sequence[Choice]) -> tuple[SharedCho
                 for member in group_of[number]:
                     group_of[member] = group_of[number]
     groups = {id(group): group for group in group_of.values()}
-    return tuple(_shared(graph, choices, sorted(group), casts) for group in groups.values())
+    casts_of: dict[Value, list[Node]] = {}
+    for root, cast in casts.values():
+        if cast is not None:
+            casts_of.setdefault(root, []).append(cast)
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    shared = []
+    for group in groups.values():
+        users = [choices[member].node for member in sorted(group)]
+        parameters = tuple(dict.fromkeys(root for node in users for root in _roots(node, casts)))
+        needed = {*users, *(cast for root in parameters for cast in casts_of.get(root, ()))}
+        shared.append(SharedChoices(tuple(sorted(group)), tuple(sorted(needed, key=places.__getitem__)), parameters))
+    return tuple(shared)
 
 
 def _casts_of_parameters(graph: Graph, chosen: Iterable[Node]) -> dict[Value, tuple[Value, Node | None]]:
@@ -102,13 +127,3 @@ def _casts_of_parameters(graph: Graph, chosen: Iterable[Node]) -> dict[Value, tu
 
 def _roots(node: Node, casts: dict[Value, tuple[Value, Node | None]]) -> list[Value]:
     return [casts[value][0] for value in node.inputs if value in casts]
-
-
-def _shared(
-    graph: Graph, choices: Sequence[Choice], members: Sequence[int], casts: dict[Value, tuple[Value, Node | None]]
-) -> SharedChoices:
-    users = [choices[member].node for member in members]
-    parameters = dict.fromkeys(root for node in users for root in _roots(node, casts))
-    needed = {*users, *(cast for root, cast in casts.values() if cast is not None and root in parameters)}
-    nodes = tuple(node for node in graph.nodes if node in needed) if len(needed) > 1 else tuple(users)
-    return SharedChoices(tuple(members), nodes, tuple(parameters))

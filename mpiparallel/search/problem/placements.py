@@ -22,8 +22,10 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters
 from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.likeness import likeness
+from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.symbol import Symbol, combined, made_symbol
-from mpiparallel.search.problem.views import Table, whole_view
+from mpiparallel.search.problem.views import Table, View
 
 Stored = tuple[Layout, Layout, Layout]
 """Where a parameter is, where operators use it, and where it is kept."""
@@ -36,6 +38,9 @@ class _Outcome:
     placement: OperatorPlacement
     outputs: tuple[Layout, ...]
     stored: tuple[Stored, ...] = ()
+
+
+_Placed = tuple[Symbol[OperatorPlacement], list[Symbol[Layout]]]
 
 
 @dataclass
@@ -55,14 +60,15 @@ def all_placements(
     given: Strategies,
     held: Mapping[str, Layout],
     configuration: ParallelConfiguration,
+    repeats: Repeats,
     clock: Clock,
 ) -> Placements:
     """Return all placements of a graph by the options of its choices.
 
-    ``given`` are the strategies of the program, ``held`` the layouts in which ranks hold parameters, by name. Raises
-    TimeOverError when the clock says so.
+    ``repeats`` has what is alike worked out once; ``given`` are the strategies of the program, ``held`` the layouts in
+    which ranks hold parameters, by name. Raises TimeOverError when the clock says so.
     """
-    return _Placer(graph, choices, given, held, configuration, clock).run()
+    return _Placer(graph, choices, given, held, configuration, repeats, clock).run()
 
 
 class _Placer:
@@ -73,9 +79,12 @@ class _Placer:
         given: Strategies,
         held: Mapping[str, Layout],
         configuration: ParallelConfiguration,
+        repeats: Repeats,
         clock: Clock,
     ) -> None:
-        self._clock = clock
+        self._repeats, self._clock = repeats, clock
+        self._likeness = likeness(graph, choices, given, held)
+        self._landed: set[Value] = set()
         self._graph, self._choices, self._given = graph, choices, given
         self._held, self._configuration = held, configuration
         self._devices = DeviceMatrix((configuration.device_num,))
@@ -113,22 +122,43 @@ class _Placer:
     def _place_together(self, group: SharedChoices) -> None:
         """Place operators that share parameters, under all combinations of their options."""
         choices = [self._choices[number] for number in group.choices]
+        used = tuple(
+            tuple(node.inputs.index(one) if one in node.inputs else -1 for node in group.nodes)
+            for one in group.parameters
+        )
+        alike = tuple(self._likeness.alone[node] for node in group.nodes)
+        views = [self._repeats.whole_view(number, len(self._choices[number].options)) for number in group.choices]
+        symbol, impossible = self._repeats.of(
+            ("together", alike, used),
+            [Table((view,), view.classes) for view in views],
+            lambda: self._placed_together(group, views),
+        )
+        if impossible is not None:
+            self._found.impossible.append(impossible)
+        for node, of_node in zip((choice.node for choice in choices), symbol[0], strict=True):
+            self._keep(node, of_node)
+        for value, of_parameter in zip(group.parameters, symbol[1], strict=True):
+            self._keep_parameter(value, of_parameter)
+
+    def _placed_together(
+        self, group: SharedChoices, views: Sequence[View]
+    ) -> tuple[tuple[list[_Placed], list[Symbol[Stored]]], Table | None]:
+        """Return where operators that share parameters are, and these, and what cannot be."""
+        choices = [self._choices[number] for number in group.choices]
         made = [self._outcomes_of(group, options) for options in product(*(choice.options for choice in choices))]
         possible = next((one for one in made if one is not None), None)
         if possible is None:
-            options = tuple(choice.options[0] for choice in choices)
-            self._outcomes_of(group, options, refuses=True)
-            return
-        views = [whole_view(number, len(self._choices[number].options)) for number in group.choices]
+            self._outcomes_of(group, [choice.options[0] for choice in choices], refuses=True)
+            raise AssertionError
         numbers = np.arange(len(made)).reshape([view.count for view in views])
+        impossible = None
         if any(one is None for one in made):
             costs = np.array([0.0 if one is not None else np.inf for one in made]).reshape(numbers.shape)
-            self._found.impossible.append(Table(tuple(views), costs))
+            impossible = Table(tuple(views), costs)
         symbol = made_symbol(views, numbers, [one if one is not None else possible for one in made])
-        for place, choice in enumerate(choices):
-            self._keep(choice.node, symbol.mapped(itemgetter(0)).mapped(itemgetter(place)))
-        for place, value in enumerate(group.parameters):
-            self._keep_parameter(value, symbol.mapped(itemgetter(1)).mapped(itemgetter(place)))
+        outcomes, stored = symbol.mapped(itemgetter(0)), symbol.mapped(itemgetter(1))
+        placed = [_parts(outcomes.mapped(itemgetter(place)), choice.node) for place, choice in enumerate(choices)]
+        return (placed, [stored.mapped(itemgetter(place)) for place in range(len(group.parameters))]), impossible
 
     def _outcomes_of(
         self, group: SharedChoices, options: Sequence[Any], refuses: bool = False
@@ -160,18 +190,33 @@ class _Placer:
         reads = self._reads(node)
         new = [value for value in node.inputs if value.parameter is not None and value not in self._found.values]
         new = list(dict.fromkeys(new))
+        asked = False
 
         def outcome(*items: Any) -> _Outcome:
+            nonlocal asked
+            asked = True
             self._set(node, reads, items)
             placement = self._policy.place(node)
             layouts, used, stored = self._sharded.layouts, self._sharded.used, self._sharded.stored
             told = tuple((layouts[value], used[value.name], stored[value.name]) for value in new)
             return _Outcome(placement, self._policy.left_in(node, placement), told)
 
-        symbol = combined([symbol for _, _, symbol in reads], outcome)
-        self._keep(node, symbol)
-        for place, value in enumerate(new):
-            self._keep_parameter(value, symbol.mapped(attrgetter("stored")).mapped(itemgetter(place)))
+        def placed() -> tuple[_Placed, list[Symbol[Stored]]]:
+            symbol = combined([symbol for _, _, symbol in reads], outcome)
+            stored = symbol.mapped(attrgetter("stored"))
+            return _parts(symbol, node), [stored.mapped(itemgetter(place)) for place in range(len(new))]
+
+        landed = tuple(value in self._graph.gradients or value in self._landed for value in node.inputs)
+        what = "place", self._likeness.around[node], tuple(name for name, _, _ in reads), len(new), landed
+        symbols, stored = self._repeats.of(what, [symbol for _, _, symbol in reads], placed)
+        if any(landed):
+            self._landed.update(node.outputs)
+            if not asked:
+                # The policy remembers what comes after a gradient.
+                outcome(*(symbol.items[0] for _, _, symbol in reads))
+        self._keep(node, symbols)
+        for value, symbol in zip(new, stored, strict=True):
+            self._keep_parameter(value, symbol)
 
     def _set(self, node: Node, reads: Sequence[tuple[str, Any, Any]], items: Sequence[Any]) -> None:
         """Let the policy see what a node reads as these items."""
@@ -233,7 +278,10 @@ class _Placer:
                     reads_taker(value)
         else:
             for value in node.inputs:
-                reads_value(value)
+                if node.notes.like is not None and value in self._found.values:
+                    found["layout", value] = self._as_term(value)
+                else:
+                    reads_value(value)
                 landed = self._graph.gradients.get(value)
                 if landed is not None:
                     reads_value(landed)
@@ -241,17 +289,40 @@ class _Placer:
                 reads_value(node.notes.like)
         return [(part, key, symbol) for (part, key), symbol in found.items()]
 
+    def _as_term(self, value: Value) -> Symbol[Layout]:
+        """Return where a value is that is added to others: it matters only where it is a term of a sum itself."""
+        symbol = self._found.values[value]
+
+        def as_term() -> Symbol[Layout]:
+            whole = next((one for one in symbol.items if not _is_term(one)), None)
+            return symbol.mapped(lambda one: one if whole is None or _is_term(one) else whole)
+
+        return self._repeats.of("term", [symbol], as_term)
+
     def _is_own(self, value: Value, origin: Node) -> bool:
         """Return whether a gradient of ``origin`` takes a value from where it is, not from where ``origin`` had it."""
         near = {*origin.inputs, *origin.outputs, *self._graph.cotangents.get(origin, ())}
         return value not in near and value.constant is None
 
-    def _keep(self, node: Node, symbol: Symbol[_Outcome]) -> None:
-        self._found.nodes[node] = symbol.mapped(lambda one: one.placement)
-        for place, value in enumerate(node.outputs):
-            self._found.values[value] = symbol.mapped(attrgetter("outputs")).mapped(itemgetter(place))
+    def _keep(self, node: Node, placed: _Placed) -> None:
+        self._found.nodes[node] = placed[0]
+        self._found.values.update(zip(node.outputs, placed[1], strict=True))
 
     def _keep_parameter(self, value: Value, symbol: Symbol[Stored]) -> None:
-        self._found.values[value] = symbol.mapped(lambda one: one[0])
-        self._found.used[value.name] = symbol.mapped(lambda one: one[1])
-        self._found.stored[value.name] = symbol.mapped(lambda one: one[2])
+        layouts, used, stored = self._repeats.of(
+            "stored", [symbol], lambda: [symbol.mapped(itemgetter(place)) for place in range(3)]
+        )
+        self._found.values[value] = layouts
+        self._found.used[value.name] = used
+        self._found.stored[value.name] = stored
+
+
+def _is_term(layout: Layout) -> bool:
+    return bool(layout.partial) and layout.reduction == "sum"
+
+
+def _parts(symbol: Symbol[_Outcome], node: Node) -> _Placed:
+    """Return the placement of a node, and where each of its outputs is."""
+    outputs = symbol.mapped(attrgetter("outputs"))
+    of_outputs = [outputs.mapped(itemgetter(place)) for place in range(len(node.outputs))]
+    return symbol.mapped(attrgetter("placement")), of_outputs

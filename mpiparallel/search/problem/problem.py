@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
@@ -14,12 +14,15 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
+from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
 from mpiparallel.search.cost.moves import prices_of_moves
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.problem.choices import Choice
 from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.likeness import operator_key
 from mpiparallel.search.problem.placements import Placements, all_placements
+from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.symbol import Symbol, combinations, combined_cells
 from mpiparallel.search.problem.task import Task
 from mpiparallel.search.problem.views import Array, Table, coarsened, joined_views
@@ -67,8 +70,12 @@ class Problem:
 
 def problem_of(task: Task, choices: tuple[Choice, ...], clock: Clock) -> Problem:
     """Return the problem of these choices; raise TimeOverError where there is no time to price all of it."""
-    placements = all_placements(task.graph, choices, task.given, task.held, task.configuration, clock)
-    return _Pricing(task.graph, choices, placements, task.prices, clock).problem()
+    repeats = Repeats()
+    placements = all_placements(task.graph, choices, task.given, task.held, task.configuration, repeats, clock)
+    return _Pricing(task.graph, choices, placements, task.prices, repeats, clock).problem()
+
+
+_Node = tuple[list[Symbol[Layout]], list[Table], list[Table]]
 
 
 @dataclass(frozen=True)
@@ -81,42 +88,53 @@ class _Wish:
 
 class _Pricing:
     def __init__(
-        self, graph: Graph, choices: tuple[Choice, ...], placements: Placements, prices: Prices, clock: Clock
+        self,
+        graph: Graph,
+        choices: tuple[Choice, ...],
+        placements: Placements,
+        prices: Prices,
+        repeats: Repeats,
+        clock: Clock,
     ) -> None:
         self._graph, self._choices, self._placements, self._prices = graph, choices, placements, prices
-        self._clock = clock
+        self._repeats, self._clock = repeats, clock
         self._exact = True
 
     def problem(self) -> Problem:
-        live = live_nodes(self._graph)
-        computing = [
-            self._placements.nodes[node].prices(partial(self._prices.computing, node))
-            for node in live
-            if not node.operator.is_view
-        ]
-        wishes = self._wishes(live)
+        nodes = {node: self._priced_node(node) for node in live_nodes(self._graph)}
+        computing = [table for _, of_node, _ in nodes.values() for table in of_node]
+        wishes = self._wishes({node: reads for node, (reads, _, _) in nodes.items()})
         moving = [table for value, wanted in wishes.items() for table in self._moves(value, wanted)]
-        for node in live:
-            moving += self._left(node)
+        moving += [table for _, _, left in nodes.values() for table in left]
         computing += self._placements.impossible
         memory = self._memory()
         return Problem(self._choices, tuple(computing), tuple(moving), tuple(memory), self._exact)
 
-    def _wishes(self, live: Sequence[Node]) -> dict[Value, list[_Wish]]:
+    def _priced_node(self, node: Node) -> _Node:
+        """Return how a node reads its inputs, and what computing it and moving its outputs at once costs."""
+        placed, lying = self._placements.nodes[node], [self._placements.values[value] for value in node.outputs]
+
+        def priced() -> _Node:
+            read = placed.mapped(partial(read_layouts, node.operator))
+            reads = [read.mapped(itemgetter(index)).mapped(_priced) for index in range(len(node.inputs))]
+            tables = self._left(node, placed, lying)
+            computing = [] if node.operator.is_view else [placed.prices(partial(self._prices.computing, node))]
+            return reads, computing, tables
+
+        return self._repeats.of(("node", _signature(node)), [placed, *lying], priced)
+
+    def _wishes(self, read: Mapping[Node, list[Symbol[Layout]]]) -> dict[Value, list[_Wish]]:
         """Return the layouts in which each value is wanted, those that are always equal once."""
         found: dict[Value, dict[object, _Wish]] = {}
 
         def wish(value: Value, layout: Symbol[Layout], kind: object) -> None:
-            views = tuple(view.key for view in layout.table.views)
-            key = views, layout.table.values.tobytes(), layout.items, kind
+            key = layout.choices, layout.pattern, kind
             found.setdefault(value, {})[key] = _Wish(layout, kind)
 
-        for node in live:
-            read = self._placements.nodes[node].mapped(partial(read_layouts, node.operator))
+        for node, layouts in read.items():
             for index, value in enumerate(node.inputs):
                 if index not in node.operator.unread and (value.constant is None):
-                    wanted = read.mapped(itemgetter(index)).mapped(_priced)
-                    wish(value, wanted, _again(node) if value.parameter is not None else None)
+                    wish(value, layouts[index], _again(node) if value.parameter is not None else None)
         for value in self._graph.outputs:
             own = self._placements.values.get(value)
             if own is not None and value.constant is None:
@@ -128,8 +146,15 @@ class _Pricing:
     def _moves(self, value: Value, wishes: Sequence[_Wish]) -> list[Table]:
         """Return what it costs to take a value to where it is wanted, each place once."""
         self._clock.check()
-        own = self._placements.values[value].mapped(_priced)
-        return [self._moved_to(value, own, together) for together in self._together(own, wishes)]
+        placed = self._placements.values[value]
+        kinds: dict[object, int] = {}
+
+        def moves() -> list[Table]:
+            own = placed.mapped(_priced)
+            return [self._moved_to(value, own, together) for together in self._together(own, wishes)]
+
+        what = "moves", value.spec.dtype, tuple(kinds.setdefault(wish.kind, len(kinds)) for wish in wishes)
+        return self._repeats.of(what, [placed, *(wish.layout for wish in wishes)], moves)
 
     def _together(self, own: Symbol[Layout], wishes: Sequence[_Wish]) -> list[list[Symbol[Layout]]]:
         """Return the wishes in groups: those that may be equal in one, as long as its table is not too large."""
@@ -171,15 +196,14 @@ class _Pricing:
             before.append(places_wanted)
         return coarsened(views, total)
 
-    def _left(self, node: Node) -> list[Table]:
+    def _left(self, node: Node, placed: Symbol[OperatorPlacement], lying: Sequence[Symbol[Layout]]) -> list[Table]:
         """Return what it costs to move the outputs of a node at once, where its program says so."""
         tables = []
-        outputs = self._placements.nodes[node].mapped(attrgetter("outputs"))
+        outputs = placed.mapped(attrgetter("outputs"))
         for place, value in enumerate(node.outputs):
-            made = outputs.mapped(itemgetter(place)).mapped(_priced)
-            left = self._placements.values[value].mapped(_priced)
-            if made.items != left.items:
-                tables.append(self._moved_to(value, made, [left]))
+            made, own = outputs.mapped(itemgetter(place)).mapped(_priced), lying[place].mapped(_priced)
+            if made.items != own.items:
+                tables.append(self._moved_to(value, made, [own]))
         return tables
 
     def _memory(self) -> list[Table]:
@@ -188,8 +212,15 @@ class _Pricing:
         for name, value in self._graph.parameters.items():
             stored = self._placements.stored.get(name)
             if stored is not None:
-                tables.append(_bytes(stored, value))
-        return tables + [_bytes(self._placements.values[value], value) for value in kept_for_gradient(self._graph)]
+                tables.append(self._bytes(stored, value))
+        kept = kept_for_gradient(self._graph)
+        return tables + [self._bytes(self._placements.values[value], value) for value in kept]
+
+    def _bytes(self, layout: Symbol[Layout], value: Value) -> Table:
+        size = value.spec.dtype.itemsize
+        return self._repeats.of(
+            ("bytes", size), [layout], lambda: layout.prices(lambda one: float(bytes_held(one, size)))
+        )
 
 
 def _priced(layout: Layout) -> Layout:
@@ -204,8 +235,10 @@ def _priced(layout: Layout) -> Layout:
     return layout.canonical if size == 1 else layout
 
 
-def _bytes(layout: Symbol[Layout], value: Value) -> Table:
-    return layout.prices(lambda one: float(bytes_held(one, value.spec.dtype.itemsize)))
+def _signature(node: Node) -> Hashable:
+    """Return what is equal for nodes that compute the same from tensors of the same shapes."""
+    specs = tuple(value.spec for value in (*node.inputs, *node.outputs))
+    return operator_key(node.operator), specs
 
 
 def _again(node: Node) -> object:

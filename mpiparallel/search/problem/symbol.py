@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -25,6 +26,16 @@ class Symbol(Generic[Item]):
     def always(cls, item: Item) -> Symbol[Item]:
         """Return what is the same whatever is chosen."""
         return cls(Table((), np.zeros((), np.int64)), (item,))
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The numbers of the choices that make a difference."""
+        return self.table.choices
+
+    @cached_property
+    def pattern(self) -> Hashable:
+        """What symbols have in common that differ by the numbers of their choices."""
+        return self.table.pattern, id(self.items) if self.table.views else self.items
 
     def at(self, options: Sequence[int]) -> Item:
         """Return what it is where each choice has the option of its number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -32,6 +32,21 @@ class View:
     def first_options(self) -> Array:
         """The first option of each class."""
         return np.array(_alike(self.classes)[1])
+
+    def of(self, choice: int) -> View:
+        """Return the same view of another choice."""
+        other = object.__new__(View)
+        vars(other).update(vars(self), choice=choice)
+        vars(other).pop("key", None)
+        return other
+
+    def over(self, options: Array) -> View:
+        """Return the view of these options alone, numbered anew.
+
+        >>> View(0, np.array([0, 1, 1, 2])).over(np.array([2, 3])).classes.tolist()
+        [0, 1]
+        """
+        return View(self.choice, _numbered(self.classes[options]))
 
     @cached_property
     def key(self) -> tuple[int, bytes]:
@@ -70,10 +85,17 @@ class Table:
     views: tuple[View, ...]
     values: Array
 
-    @property
+    @cached_property
     def choices(self) -> tuple[int, ...]:
         """The numbers of the choices that make a difference."""
         return tuple(view.choice for view in self.views)
+
+    @cached_property
+    def pattern(self) -> Hashable:
+        """What tables have in common that differ by the numbers of their choices; it tells arrays by where they are."""
+        if not self.views:
+            return float(self.values)
+        return (id(self.values), *(id(view.classes) for view in self.views))
 
     def over(self, views: Sequence[View]) -> Array:
         """Return the values over other views, of these choices or more, that tell as much apart or more.

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpiparallel.search.methods.dominance import undominated
 from mpiparallel.search.methods.elimination import eliminate, lower_bound
 from mpiparallel.search.methods.memory_bound import Priced, within_memory
+from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Table, View, whole_view
 
 
@@ -41,16 +43,30 @@ def written_out(tables, counts):
 def test_elimination_finds_the_cheapest_of_all_options(case) -> None:
     tables, counts = case
     whole = written_out(tables, counts)
-    found = eliminate(tables, counts, 1 << 20)
+    found = eliminate(tables, counts, 1 << 20, Repeats())
     assert found.exact
     assert found.cost == whole[found.options] == whole.min()
+
+
+@given(sums())
+def test_options_that_others_are_never_dearer_than_go_and_the_least_cost_stays(case) -> None:
+    tables, counts = case
+    whole = written_out(tables, counts)
+    left = undominated(tables, counts, Repeats())
+    assert written_out(left.tables, left.counts).min() == whole.min() == whole[np.ix_(*left.kept)].min()
+
+
+def test_the_option_that_is_dearer_whatever_else_is_chosen_goes() -> None:
+    tables = [Table((whole_view(0, 3),), np.array([1.0, 2.0, 0.0])), Table((whole_view(1, 2),), np.array([1.0, 1.0]))]
+    tables.append(Table((whole_view(0, 3), whole_view(1, 2)), np.array([[0.0, 0.0], [0.0, 0.0], [5.0, 0.0]])))
+    assert [one.tolist() for one in undominated(tables, (3, 2), Repeats()).kept] == [[2], [1]]
 
 
 @given(sums(), st.integers(1, 30))
 def test_with_small_tables_the_cost_is_that_of_the_options_and_the_bound_is_below_all(case, most_cells) -> None:
     tables, counts = case
     whole = written_out(tables, counts)
-    found = eliminate(tables, counts, most_cells)
+    found = eliminate(tables, counts, most_cells, Repeats())
     assert found.cost == whole[found.options]
     assert lower_bound(tables, counts, most_cells) <= whole.min() <= found.cost
 
