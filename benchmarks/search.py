@@ -22,6 +22,7 @@ from mpiparallel.search.machine.cluster_file import load_machine
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.problem.task import Task
 from mpiparallel.search.search import MODES, search
+from tests.conformance.hand_plans import cut_by_hand, degrees
 from tests.conformance.searched_networks import Transformer, task_of
 
 
@@ -36,12 +37,28 @@ def resnet_task(ranks: int, machine: Machine) -> Task:
     return Task(graph, configuration, Strategies.of(graph), held_layouts(graph, configuration), Prices(machine))
 
 
+_BATCH, _HEADS = 64, 16
+
+
+def transformer(layers: int) -> Transformer:
+    """Return layers of a Transformer of width 1024."""
+    return Transformer(layers, batch=_BATCH, length=128, width=1024, heads=_HEADS, inner=4096)
+
+
+def by_hand(layers: int, ranks: int, machine: Machine) -> tuple[float, str]:
+    """Return the seconds of the best of data parallel, Megatron's cuts and both together, and which it is."""
+    plans = []
+    for data, model in degrees(ranks, _BATCH, _HEADS):
+        task = task_of(cut_by_hand(transformer(layers), data, model), ranks, machine)
+        plans.append((task.cost({}).seconds, f"{data} x {model}"))
+    return min(plans)
+
+
 def cases(layers: list[int], ranks: list[int], machine: Machine, resnet: bool) -> Iterator[tuple[str, int, Any]]:
     """Yield the name, the ranks and the maker of each task."""
     for count in ranks:
         for deep in layers:
-            network = Transformer(deep, batch=64, length=128, width=1024, heads=16, inner=4096)
-            yield f"Transformer, {deep} layers", count, lambda n=network, c=count: task_of(n, c, machine)
+            yield f"Transformer, {deep} layers", count, lambda n=deep, c=count: task_of(transformer(n), c, machine)
         if resnet:
             yield "ResNet-50", count, lambda c=count: resnet_task(c, machine)
 
@@ -55,6 +72,7 @@ def main() -> None:
     parser.add_argument("--cluster", type=Path, help="a cluster file; else the assumed machine")
     parser.add_argument("--timeout", type=float, default=inf, metavar="S")
     parser.add_argument("--resnet", action="store_true", help="ResNet-50 too")
+    parser.add_argument("--by-hand", action="store_true", help="the best plan made by hand for each Transformer, too")
     arguments = parser.parse_args()
     machine = load_machine(arguments.cluster) if arguments.cluster else Machine()
     head = f"{'network':<24}{'ranks':>6}  {'search':<24}{'CPU s':>8}"
@@ -69,6 +87,11 @@ def main() -> None:
             row = f"{name:<24}{ranks:>6}  {mode:<24}{spent:>8.2f}{found.seconds * 1e3:>10.4g}{batch * 1e3:>10.4g}"
             memory = rank_memory(task.placed(found.strategies)).total / 1e6
             print(f"{row}{found.gap:>8.1%}{memory:>11.4g}{mark}", flush=True)
+    for ranks in arguments.ranks if arguments.by_hand else ():
+        for deep in arguments.layers:
+            seconds, cuts = by_hand(deep, ranks, machine)
+            told = f"by hand, data x model {cuts}"
+            print(f"{f'Transformer, {deep} layers':<24}{ranks:>6}  {told:<32}{seconds * 1e3:>10.4g}")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.problem import problem_of
 from mpiparallel.search.problem.views import whole_view
 from mpiparallel.search.search import MODES, search
+from tests.conformance.hand_plans import cut_by_hand, degrees
 from tests.conformance.searched_networks import Drawn, Transformer, task_of, weight
 
 FAMILY = [(seed, *size) for seed in range(300) for size in ((4, 8), (6, 4))]
@@ -113,42 +114,18 @@ def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks)
             assert found.cost(options) == pytest.approx(task.cost(found.strategies(options)).seconds, rel=1e-9)
 
 
-def megatron(network, ranks):
-    """The cuts of Megatron for a Transformer: heads and inner columns, then rows that are summed."""
-    one, columns, rows = (1, 1), ((1, 1), (1, ranks)), ((1, ranks), (ranks, 1))
-    heads = (1, ranks, 1, 1)
-    for layer in network.layers:
-        for product in (layer.query, layer.key, layer.value, layer.wide):
-            product.shard(columns)
-        for product in (layer.output, layer.narrow):
-            product.shard(rows)
-        layer.add_wide.shard(((1, ranks), (ranks,)))
-        layer.add_narrow.shard((one, (1,)))
-        layer.gelu.shard(((1, ranks),))
-        layer.softmax.shard((heads,))
-        for product in (layer.scores, layer.context):
-            product.shard((heads, heads))
-        for turn in layer.turns[:3]:
-            turn.shard(((1, 1, ranks, 1),))
-        layer.turns[3].shard((heads,))
-        for add in (layer.add_first, layer.add_second):
-            add.shard((one, one))
-        for norm in (layer.first_norm, layer.second_norm):
-            norm.layer_norm.shard((one, (1,), (1,)))
-    return network
-
-
 @pytest.mark.parametrize("settings", [{}, {"enable_parallel_optimizer": True, "optimizer_threshold": 0}])
 @pytest.mark.parametrize("mode", ["recursive_programming", "optimal"])
-def test_a_transformer_is_never_dearer_than_by_batch_or_by_megatrons_cuts_with_shards_or_without(
-    mode, settings
+@pytest.mark.parametrize("shape", [{}, {"batch": 2, "length": 64, "width": 256, "inner": 1024}])
+def test_a_transformer_is_never_dearer_than_by_batch_by_megatrons_cuts_or_by_both_with_shards_or_without(
+    mode, settings, shape
 ) -> None:
-    ranks = 4
-    found = search(task_of(Transformer(1), ranks, **settings), mode)
-    by_hand = task_of(megatron(Transformer(1), ranks), ranks, **settings)
-    by_batch = task_of(Transformer(1), ranks, **settings)
+    ranks, batch = 4, shape.get("batch", 8)
+    found = search(task_of(Transformer(1, **shape), ranks, **settings), mode)
+    plans = [task_of(Transformer(1, **shape), ranks, **settings)]
     # The quick search promises the first alone.
-    plans = [by_batch, by_hand] if mode == "optimal" else [by_batch]
+    for cuts in degrees(ranks, batch, 8) if mode == "optimal" else ():
+        plans.append(task_of(cut_by_hand(Transformer(1, **shape), *cuts), ranks, **settings))
     assert found.seconds <= min(plan.cost({}).seconds for plan in plans) * (1 + 1e-9)
 
 
