@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiparallel.search.methods.elimination import eliminate, lower_bound
+from mpiparallel.search.methods.integer_program import programmed
 from mpiparallel.search.methods.memory_bound import Priced, within_memory
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.problem import Problem
@@ -13,7 +14,10 @@ from mpiparallel.search.problem.views import Table
 
 
 def solve_by_elimination(problem: Problem, most_cells: int, limit: float, clock: Clock) -> tuple[Priced, float]:
-    """Return the options of a problem within a limit of bytes, and a bound; exact if tables have few enough cells."""
+    """Return the options of a problem within a limit of bytes, and a bound; exact if tables have few enough cells.
+
+    Where the price of a byte leaves a gap, an integer program closes it, if it is small enough.
+    """
 
     def solve(price: float) -> Priced:
         tables = priced_tables(problem, price)
@@ -21,7 +25,12 @@ def solve_by_elimination(problem: Problem, most_cells: int, limit: float, clock:
         bound = found.cost if found.exact else lower_bound(tables, problem.counts, most_cells)
         return Priced(found.options, problem.cost(found.options), problem.bytes(found.options), bound)
 
-    return within_memory(solve, limit, clock.has_time)
+    found, bound = within_memory(solve, limit, clock.has_time)
+    if found.bytes <= limit and found.seconds > bound:
+        better = programmed(problem, limit, clock.seconds_left)
+        if better is not None:
+            return better, max(bound, better.bound)
+    return found, bound
 
 
 def priced_tables(problem: Problem, price: float) -> Sequence[Table]:

@@ -20,6 +20,11 @@ class Clock:
         """Return whether time is left."""
         return time.monotonic() < self._end
 
+    @property
+    def seconds_left(self) -> float:
+        """How many seconds are left."""
+        return self._end - time.monotonic()
+
     def check(self) -> None:
         """Raise TimeOverError where no time is left."""
         if not self.has_time():
