@@ -29,6 +29,11 @@ class Undominated:
         return tuple(options.size for options in self.kept)
 
 
+def all_options(tables: Sequence[Table], counts: Sequence[int]) -> Undominated:
+    """Return the problem as it is."""
+    return Undominated(tuple(tables), tuple(np.arange(count) for count in counts))
+
+
 def undominated(tables: Sequence[Table], counts: Sequence[int], repeats: Repeats) -> Undominated:
     """Return the problem without options that another of their choice is never dearer than; its least cost stays.
 

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
+from typing import Final
 
 import numpy as np
 
-from mpiparallel.search.methods.dominance import undominated
+from mpiparallel.search.methods.dominance import all_options, undominated
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Array, Table, View, cells, joined_views
+
+_LARGE_TABLE: Final = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ def eliminate(
     over, the choice that most tables depend on takes the option that promises most by itself, and ``exact`` is false.
     ``repeats`` has what is alike eliminated once.
     """
-    left = undominated(tables, counts, repeats)
+    is_large = any(table.values.size > _LARGE_TABLE for table in tables)
+    left = undominated(tables, counts, repeats) if is_large else all_options(tables, counts)
     elimination = _Elimination(left.tables, left.counts, repeats)
     exact = True
     while elimination.open:

@@ -73,10 +73,8 @@ class Repeats:
 
 
 def _renumbered(made: Any, numbers: Mapping[int, int]) -> Any:
-    if isinstance(made, Table):
-        return Table(tuple(view.of(numbers[view.choice]) for view in made.views), made.values)
-    if isinstance(made, Symbol):
-        return Symbol(_renumbered(made.table, numbers), made.items)
+    if isinstance(made, (Table, Symbol)):
+        return made.renumbered(numbers)
     if isinstance(made, (list, tuple)):
         return type(made)(_renumbered(one, numbers) for one in made)
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -36,6 +36,12 @@ class Symbol(Generic[Item]):
     def pattern(self) -> Hashable:
         """What symbols have in common that differ by the numbers of their choices."""
         return self.table.pattern, id(self.items) if self.table.views else self.items
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Symbol[Item]:
+        """Return the same symbol of other choices, in the same order."""
+        other = object.__new__(Symbol)
+        vars(other).update(table=self.table.renumbered(numbers), items=self.items, pattern=self.pattern)
+        return other
 
     def at(self, options: Sequence[int]) -> Item:
         """Return what it is where each choice has the option of its number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -96,6 +96,14 @@ class Table:
         if not self.views:
             return float(self.values)
         return (id(self.values), *(id(view.classes) for view in self.views))
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Table:
+        """Return the same table of other choices, in the same order."""
+        other = object.__new__(Table)
+        views = tuple(view.of(numbers[view.choice]) for view in self.views)
+        choices = tuple(map(numbers.__getitem__, self.choices))
+        vars(other).update(views=views, values=self.values, choices=choices, pattern=self.pattern)
+        return other
 
     def over(self, views: Sequence[View]) -> Array:
         """Return the values over other views, of these choices or more, that tell as much apart or more.
