@@ -56,8 +56,8 @@ class _Program:
 
     def __init__(self, problem: Problem, limit: float) -> None:
         tables = [*problem.seconds, *problem.memory]
-        self._views = _joint_views(tables, len(problem.counts))
-        starts = np.cumsum([0, *(view.count if view else 1 for view in self._views)])
+        self._views = _joint_views(tables, problem.counts)
+        starts = np.cumsum([0, *(view.count for view in self._views)])
         self._starts: list[int] = starts.tolist()
         self._sizes = self._starts[-1]
         finite = [float(table.values[np.isfinite(table.values)].max(initial=0)) for table in problem.seconds]
@@ -112,7 +112,6 @@ class _Program:
     def _seen(self, view: View) -> tuple[Array, Array]:
         """Return the variables of a choice, and which class of a view each of them is."""
         joint = self._views[view.choice]
-        assert joint is not None
         span = np.arange(self._starts[view.choice], self._starts[view.choice + 1])
         return span, view.classes[joint.first_options]
 
@@ -132,14 +131,14 @@ class _Program:
         found = []
         for choice, view in enumerate(self._views):
             best = int(solution[self._starts[choice] : self._starts[choice + 1]].argmax())
-            found.append(int(view.first_options[best]) if view else 0)
+            found.append(int(view.first_options[best]))
         return tuple(found)
 
 
-def _joint_views(tables: Sequence[Table], count: int) -> list[View | None]:
-    """Return of each choice the view that tells apart whatever a table does; None where nothing does."""
-    of_choices: list[list[View]] = [[] for _ in range(count)]
+def _joint_views(tables: Sequence[Table], counts: Sequence[int]) -> list[View]:
+    """Return of each choice the view that tells apart whatever a table does."""
+    of_choices = [[View(choice, np.zeros(count, np.int64))] for choice, count in enumerate(counts)]
     for table in tables:
         for view in table.views:
             of_choices[view.choice].append(view)
-    return [refined(views) if views else None for views in of_choices]
+    return [refined(views) for views in of_choices]

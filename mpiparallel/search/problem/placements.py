@@ -148,14 +148,14 @@ class _Placer:
         made = [self._outcomes_of(group, options) for options in product(*(choice.options for choice in choices))]
         possible = next((one for one in made if one is not None), None)
         if possible is None:
-            self._outcomes_of(group, [choice.options[0] for choice in choices], refuses=True)
-            raise AssertionError
+            # The policy refuses, and says why.
+            possible = self._outcomes_of(group, [choice.options[0] for choice in choices], refuses=True)
         numbers = np.arange(len(made)).reshape([view.count for view in views])
         impossible = None
         if any(one is None for one in made):
             costs = np.array([0.0 if one is not None else np.inf for one in made]).reshape(numbers.shape)
             impossible = Table(tuple(views), costs)
-        symbol = made_symbol(views, numbers, [one if one is not None else possible for one in made])
+        symbol: Symbol[Any] = made_symbol(views, numbers, [one if one is not None else possible for one in made])
         outcomes, stored = symbol.mapped(itemgetter(0)), symbol.mapped(itemgetter(1))
         placed = [_parts(outcomes.mapped(itemgetter(place)), choice.node) for place, choice in enumerate(choices)]
         return (placed, [stored.mapped(itemgetter(place)) for place in range(len(group.parameters))]), impossible
