@@ -102,10 +102,17 @@ class Compilation:
         """Drop the programs, because parameters have moved; graphs do not depend on where these are."""
         self._variants.clear()
 
-    @collector_paused()
     def shard(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> StagedGraph:
         """Return the graphs of the function with their layouts, where each rank is fed inputs of ``specs``."""
-        return self._placed(self._traced(specs, inputs, configuration), configuration)
+        return self.staged(specs, inputs, configuration)[1]
+
+    @collector_paused()
+    def staged(
+        self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration
+    ) -> tuple[Graph, StagedGraph]:
+        """Return the graph of the function on whole tensors, and that of each stage with its layouts."""
+        trace = self._traced(specs, inputs, configuration)
+        return trace.traced.graph, self._placed(trace, configuration)
 
     def variant(
         self,

@@ -16,6 +16,7 @@ from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import Structure, flatten, rebuild
 from mpiparallel.compile.trace import called
 from mpiparallel.context.settings import PYNATIVE_MODE, current_configuration, get_context, tracing_for
+from mpiparallel.context.simulation import CompiledNetwork, current_simulation, end_simulation
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
@@ -61,7 +62,9 @@ class CompiledFunction:
     def shard(self, inputs: Sequence[Any], configuration: ParallelConfiguration | None = None) -> StagedGraph:
         """Return the function's graphs with their layouts, made without data, MPI or devices."""
         arrays, structure = _take_apart(inputs)
-        return self._compilation.shard(_specs(arrays), structure, configuration or self._configuration())
+        configuration = configuration or self._configuration()
+        self._end_simulation(_specs(arrays), structure, configuration)
+        return self._compilation.shard(_specs(arrays), structure, configuration)
 
     def compile(self, inputs: Sequence[Any]) -> None:
         """Compile the function for inputs of these shapes, so that the first call finds it ready."""
@@ -74,12 +77,20 @@ class CompiledFunction:
 
     def _program(self, specs: tuple[TensorSpec, ...], inputs: Structure) -> Variant:
         configuration = self._configuration()
+        self._end_simulation(specs, inputs, configuration)
         communicator = world.current() if world.initialised() else None
         before = self._last
         self._last = self._compilation.variant(specs, inputs, configuration, communicator)
         if self._last is not before:
             self.signature = InputSignature(global_specs(specs, configuration), inputs)
         return self._last
+
+    def _end_simulation(
+        self, specs: tuple[TensorSpec, ...], inputs: Structure, configuration: ParallelConfiguration
+    ) -> None:
+        """Hand the network over where the program is only simulated: nothing is written or bound then."""
+        if current_simulation() is not None:
+            end_simulation(CompiledNetwork(*self._compilation.staged(specs, inputs, configuration), configuration))
 
     @property
     def programs(self) -> tuple[CompiledGraph, ...]:

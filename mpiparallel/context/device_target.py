@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mpiparallel.backend.cupy_backend import gpu_problem
 from mpiparallel.compatibility.remark import remark
+from mpiparallel.context.simulation import current_simulation
 from mpiparallel.errors import ConfigurationError
 
 CPU: Final = "CPU"
@@ -14,13 +15,16 @@ _ASCEND: Final = "Ascend"
 
 
 def device_of_target(target: Any, where: str) -> str:
-    """Return "CPU" or "GPU", which the ``target`` that ``where`` was given means here; "Ascend" is what there is.
+    """Return "CPU" or "GPU", which the ``target`` that ``where`` was given means here; "Ascend" is what there is, and in a
+    simulation a GPU.
 
     Raises ConfigurationError for another target, and for a GPU that this rank does not have.
 
     >>> device_of_target("CPU", "set_context")
     'CPU'
     """
+    if current_simulation() is not None and target in (GPU, _ASCEND):
+        return GPU
     if target == _ASCEND:
         found = CPU if gpu_problem() else GPU
         remark(f"{where}: device_target 'Ascend' means the {found} of each rank here")

@@ -6,16 +6,21 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.dataset import config
 from mpiparallel.dataset.cifar10_files import Bytes, Cifar10File, read_cifar10
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
+from mpiparallel.dataset.stand_in import StandIn, is_absent
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 
 _NAME = "Cifar10Dataset"
+_COUNTS: Final[dict[str | None, int]] = {"train": 50_000, "test": 10_000}
+_COLUMNS: Final = (TensorSpec((32, 32, 3), np.dtype(np.uint8)), TensorSpec((), np.dtype(np.uint32)))
 
 
 class Cifar10Dataset(Dataset):
@@ -72,7 +77,11 @@ class Cifar10Dataset(Dataset):
         cache: object = None,
     ) -> None:
         remark_on_workers(_NAME, num_parallel_workers=num_parallel_workers, cache=cache)
-        samples = _Cifar10Samples(read_cifar10(Path(dataset_dir), usage))
+        samples = (
+            StandIn(_COUNTS.get(usage, sum(_COUNTS.values())), _COLUMNS)
+            if is_absent(dataset_dir)
+            else _Cifar10Samples(read_cifar10(Path(dataset_dir), usage))
+        )
         order = sample_order(
             _NAME, len(samples), config.get_seed(), shuffle, sampler, num_shards, shard_id, num_samples
         )

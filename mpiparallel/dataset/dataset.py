@@ -20,6 +20,7 @@ from mpiparallel.dataset.random_key import RandomKey
 from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
 from mpiparallel.dataset.source import RandomAccessStage, as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
+from mpiparallel.dataset.stand_in import given_batch
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
@@ -63,6 +64,9 @@ class Dataset:
         """
         check_count("iterate", "epoch", epoch, 0)
         check_count("iterate", "skip", skip, 0)
+        given = given_batch(self._stage.columns)
+        if given is not None:
+            return (batch for batch in [given])
         size = self._stage.size() if skip else None
         if size is not None and skip > size:
             raise DatasetError(f"iterate: skip is {skip}, but an epoch has {size} rows; is it the same dataset?")
@@ -181,6 +185,8 @@ class Dataset:
         Raises:
             DatasetError: if the epoch never ends.
         """
+        if given_batch(self._stage.columns) is not None:
+            return 1
         size = self._stage.size()
         if size is None:
             raise DatasetError("get_dataset_size: repeat without a count never ends; give repeat a count, or take rows")
@@ -188,7 +194,8 @@ class Dataset:
 
     def get_batch_size(self) -> int:
         """Return the rows of a full batch, 1 before any ``batch``."""
-        return self._stage.batch_size
+        given = given_batch(self._stage.columns)
+        return self._stage.batch_size if given is None else len(next(iter(given.values())))
 
     def get_repeat_count(self) -> int:
         """Return how often the last ``repeat`` passes over the rows, 1 without one; -1 where it never ends."""

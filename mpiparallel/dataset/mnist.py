@@ -10,9 +10,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.dataset import config
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
+from mpiparallel.dataset.stand_in import StandIn, is_absent
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
@@ -21,6 +23,8 @@ _HALVES: Final = {"train": "train", "test": "t10k"}
 _IMAGES, _LABELS = ("images", 3), ("labels", 1)
 _BYTES: Final = 8
 _CLASSES: Final = 10
+_COUNTS: Final[dict[str | None, int]] = {"train": 60_000, "test": 10_000}
+_COLUMNS: Final = (TensorSpec((28, 28, 1), np.dtype(np.uint8)), TensorSpec((), np.dtype(np.uint32)))
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -78,7 +82,11 @@ class MnistDataset(Dataset):
         cache: object = None,
     ) -> None:
         remark_on_workers(_NAME, num_parallel_workers=num_parallel_workers, cache=cache)
-        samples = _MnistSamples(*_read(Path(dataset_dir), usage))
+        samples = (
+            StandIn(_COUNTS.get(usage, sum(_COUNTS.values())), _COLUMNS)
+            if is_absent(dataset_dir)
+            else _MnistSamples(*_read(Path(dataset_dir), usage))
+        )
         seed = config.get_seed()
         order = sample_order(_NAME, len(samples), seed, shuffle, sampler, num_shards, shard_id, num_samples)
         super().__init__(RandomAccessStage(RowReader(_NAME, ("image", "label")), samples, order))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from mpiparallel.cluster.exit_codes import FAILED, REFUSED, SIGNALLED
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import MpiParallelError
-from mpiparallel.launch import calibrate, completion, docs, examples, postmortem, run, show
+from mpiparallel.launch import calibrate, completion, docs, examples, postmortem, run
 from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.launch.command_line.unusable_path import unusable
@@ -21,6 +21,8 @@ from mpiparallel.launch.job.console import Console, discard, flush_or_discard
 from mpiparallel.launch.job.standard_output import StandardOutput
 from mpiparallel.launch.plan import command as plan
 from mpiparallel.launch.ranktable import command as ranktable
+from mpiparallel.launch.show import command as show
+from mpiparallel.launch.simulate import command as simulate
 from mpiparallel.launch.slurm import command as slurm
 from mpiparallel.version import VERSION
 
@@ -48,6 +50,7 @@ COMMANDS: tuple[CommandModule, ...] = (
     demo,
     plan,
     calibrate,
+    simulate,
     ckpt,
     ranktable,
     slurm,

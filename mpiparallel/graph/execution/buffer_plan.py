@@ -20,10 +20,11 @@ class BufferPlan:
     """Where each value starts in an arena of ``byte_count`` bytes; ``views`` are the nodes that copy nothing.
 
     Values that live at the same time do not overlap, but for an output computed in the memory of an input that dies
-    there.
+    there. ``lives`` are the first and the last node, by number, for which the memory of a value is kept.
     """
 
     offsets: dict[Value, int]
+    lives: dict[Value, tuple[int, int]]
     views: frozenset[Node]
     byte_count: int
 
@@ -191,5 +192,7 @@ def plan_buffers(graph: Graph) -> BufferPlan:
     planner.find_lifetimes()
     planner.share_dying_inputs()
     byte_count = planner.pack()
-    offsets = {value: storage.shared.offset for value, storage in planner.storages.items()}
-    return BufferPlan(offsets, planner.views, byte_count)
+    shared = {value: storage.shared for value, storage in planner.storages.items()}
+    offsets = {value: storage.offset for value, storage in shared.items()}
+    lives = {value: (storage.born, storage.dies) for value, storage in shared.items()}
+    return BufferPlan(offsets, lives, planner.views, byte_count)

@@ -74,12 +74,12 @@ def _moves(forecast: Forecast) -> Iterator[str]:
     )
     seconds = forecast.seconds
     yield (
-        f"takes   {_duration(seconds.total):>8}  about: {_duration(seconds.within)} within hosts, copied twice at "
+        f"takes   {duration(seconds.total):>8}  about: {duration(seconds.within)} within hosts, copied twice at "
         f"{seconds.memory_rate / 1e9:.1f} GB/s (measured now, here),"
     )
     origin = "--bandwidth" if seconds.link_is_given else "assumed; say yours with --bandwidth"
     rate = f"{seconds.link_rate / 1e9:g} GB/s a host ({origin})"
-    yield f"{'':>18}and {_duration(seconds.between)} between hosts at {rate}"
+    yield f"{'':>18}and {duration(seconds.between)} between hosts at {rate}"
     if forecast.relabeled is not None:
         yield from _relabeled(forecast)
 
@@ -123,7 +123,12 @@ def _share(part: int, whole: int) -> str:
     return "<1 %" if 0 < share < 0.01 else ">99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return seconds as a person reads them.
+
+    >>> duration(0.0123), duration(600)
+    ('12.3 ms', '10 min')
+    """
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"

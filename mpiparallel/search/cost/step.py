@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from mpiparallel.compile.localise import localise
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.cost.timed_nodes import timed_nodes
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,11 @@ class StepCost:
 
 def step_cost(sharded: ShardedGraph, prices: Prices) -> StepCost:
     """Return what a step of a laid-out graph costs, by what its first rank runs."""
-    local = localise(sharded, sharded.devices.first_rank)
     computing = 0.0
     moving: dict[str, float] = defaultdict(float)
-    for node in local.graph.nodes:
-        step = local.steps.get(node)
-        if step is not None:
-            moving[step.kind] += prices.step(step, node.inputs[0].spec.dtype.itemsize)
-        elif not node.operator.is_view:
-            inputs, outputs = ([value.spec for value in side] for side in (node.inputs, node.outputs))
-            computing += prices.operator(node.operator, inputs, outputs)
+    for timed in timed_nodes(sharded, prices):
+        if timed.step is None:
+            computing += timed.seconds
+        else:
+            moving[timed.step.kind] += timed.seconds
     return StepCost(computing, dict(moving))

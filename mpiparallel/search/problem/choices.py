@@ -45,13 +45,14 @@ def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, .
         if strategy is not None:
             found.append(Choice(node, (strategy,)))
         elif not (node.notes.follows or node.operator.follows or node.operator.keeps_layouts):
-            options = _options(node, devices)
+            options = options_of(node, devices)
             if options:
                 found.append(Choice(node, options))
     return tuple(found)
 
 
-def _options(node: Node, devices: int) -> tuple[Strategy, ...]:
+def options_of(node: Node, devices: int) -> tuple[Strategy, ...]:
+    """Return the strategies that a node may have on so many devices; none where it is placed by rules."""
     if not node.operator.has_rule:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""``mpiparallel show --pipeline``: what each stage of a pipeline would do when, before anything runs."""
+"""The time lines of pipeline stages: what each of them would do when, before anything runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import shutil
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.launch.command_line.argument_types import count, file_path
@@ -25,30 +25,16 @@ from mpiparallel.parallel.pipeline import (
     schedule_name,
 )
 
-if TYPE_CHECKING:
-    from mpiparallel.launch.command_line.parser import Subparsers
-
-NAME = "show"
 _ALL: Final = "all"
 _STAGES: Final = 4
 _MICRO_BATCHES: Final = 8
 _WIDTH: Final = (120, 24)
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the parser of ``mpiparallel show``."""
-    parser = subparsers.add_parser(
-        NAME,
-        help="draw what each stage of a pipeline would do when",
-        description="Check a schedule of pipeline stages, and draw its time lines; nothing is run.",
-        examples=(
-            "mpiparallel show --pipeline 1f1b",
-            "mpiparallel show --pipeline all --stages 4 --micro-batches 16",
-        ),
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let ``parser`` take a schedule, and what it is drawn for."""
     parser.add_argument(
         "--pipeline",
-        required=True,
         metavar="SCHEDULE",
         help=f"{', '.join(SCHEDULES)}, a name of MindSpore's for one, {_ALL}, or a file with one's own",
     )
@@ -72,8 +58,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--svg", type=file_path, metavar="FILE", help="draw the time lines into this file as well")
 
 
-def execute(arguments: argparse.Namespace) -> int:
-    """Show the schedules that ``arguments`` name; return 0."""
+def show_pipeline(arguments: argparse.Namespace) -> None:
+    """Draw the schedules that ``arguments`` name."""
     width = shutil.get_terminal_size(_WIDTH).columns
     panels = []
     for schedule in _schedules(arguments):
@@ -85,7 +71,6 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.svg is not None:
         write_output("--svg", arguments.svg, picture(panels).encode())
         print(printable(f"picture: {arguments.svg}"))
-    return 0
 
 
 def _schedules(arguments: argparse.Namespace) -> list[Schedule]:

@@ -1,0 +1,1 @@
+"""``mpiparallel simulate``: what a program would do on many ranks, worked out in one process."""
