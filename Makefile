@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 # Tests start thousands of processes: each would compile all modules anew where this is set, as in many containers.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site command-line lint check test-slow test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench clean
+.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site command-line lint check test-slow test-browser test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -82,6 +82,10 @@ test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x 
 test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in a few minutes
 	.venv/bin/python -m pytest -m slow
 
+test-browser: .venv/.browser ## open the pages that mpiparallel show writes in a headless Chromium; installs it on Debian
+	@tests/browser/packages.sh || echo "make: without a Chromium the tests are skipped" >&2
+	.venv/bin/python -m pytest -m browser tests/browser
+
 test-cluster: .venv/.test .venv-mpich/.test ## run jobs on several hosts, and let those fail; needs root on Debian
 test-cluster: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test-cluster:
@@ -127,13 +131,14 @@ clean: ## remove the virtual environments, the caches and the demo's results
 .venv/.demo: EXTRAS := demo
 .venv/.test: EXTRAS := demo,test,dev
 .venv/.docs: EXTRAS := demo,test,dev,docs
+.venv/.browser: EXTRAS := demo,test,dev,browser
 .venv/.mutants: EXTRAS := demo,test,dev,mutants
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
 .venv-torch/.interop: EXTRAS := test,interop
 .venv-mindspore/.interop: EXTRAS := test,interop-mindspore
 
-.venv/.demo .venv/.test .venv/.docs .venv/.mutants .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
+.venv/.demo .venv/.test .venv/.docs .venv/.browser .venv/.mutants .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \

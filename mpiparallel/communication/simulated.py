@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator, Completion, Reduction

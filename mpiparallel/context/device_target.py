@@ -15,8 +15,8 @@ _ASCEND: Final = "Ascend"
 
 
 def device_of_target(target: Any, where: str) -> str:
-    """Return "CPU" or "GPU", which the ``target`` that ``where`` was given means here; "Ascend" is what there is, and in a
-    simulation a GPU.
+    """Return "CPU" or "GPU", which the ``target`` that ``where`` was given means here; "Ascend" is what there is, in
+    a simulation a GPU.
 
     Raises ConfigurationError for another target, and for a GPU that this rank does not have.
 

@@ -12,6 +12,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator, Message
+from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.layout.box import Box
@@ -42,6 +43,11 @@ class BorderOperator(Operator):
 
     def __init__(self, border: Border | None = None) -> None:
         self._border = border
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        """Return the copy of what is sent; what comes is on its way meanwhile."""
+        sent = sum(spec.byte_count for spec in inputs) if not outputs else 0
+        return Cost(0, sent, sent)
 
     @property
     def border(self) -> Border:
@@ -159,6 +165,10 @@ class EndSends(Operator):
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         return ()
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        """Return no cost of its own: it waits."""
+        return Cost(0)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return runtime.outbox.end

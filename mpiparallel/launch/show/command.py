@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description=_DESCRIPTION,
         examples=(
             "mpiparallel show train.py -n 8",
-            "mpiparallel show train.py -n 64 --html network.html --cluster clusters/64_hosts_8.json",
+            "mpiparallel show train.py -n 64 --html network.html",
             "mpiparallel show train.py -n 8 --why attention/projection/MatMul",
             "mpiparallel show train.py -n 8 --parameter '*.dense.weight'",
             "mpiparallel show --pipeline 1f1b",

@@ -31,7 +31,7 @@ _MICRO_BATCHES: Final = 8
 _WIDTH: Final = (120, 24)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse._ActionsContainer) -> None:
     """Let ``parser`` take a schedule, and what it is drawn for."""
     parser.add_argument(
         "--pipeline",

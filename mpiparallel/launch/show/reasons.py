@@ -72,7 +72,7 @@ def _largest_weight(node: Node) -> int:
 
 
 def reasons_of(network: CompiledNetwork, nodes: Sequence[Node], machine: Machine, seconds: float) -> list[Reason]:
-    """Return why these operators are cut as they are; those that are left after so many seconds have no alternatives."""
+    """Return why these operators are cut as they are; after so many seconds without alternatives."""
     prices = Prices(machine)
     clock = Clock(seconds)
     found = []

@@ -15,7 +15,7 @@ from mpiparallel.search.machine.kept import kept_machine
 from mpiparallel.search.machine.machine import Machine
 
 if TYPE_CHECKING:
-    from mpiparallel.launch.command_line.parser import Parser
+    pass
 
 _INPUT = re.compile(r"(?P<name>[^=:,]+)=(?P<shape>\d+(,\d+)*)?:(?P<dtype>[a-z]+[0-9]*)", re.ASCII)
 _DTYPES = (
@@ -34,11 +34,17 @@ class InputColumn:
 
 
 def add_simulation(parser: argparse._ActionsContainer, required: bool = True) -> None:
-    """Let ``parser`` take what is simulated: a script with its arguments behind ``--``, or with -m a module."""
+    """Let ``parser`` take what is simulated: a script with arguments of its own, or with -m a module."""
     parser.add_argument(
         "script", nargs=None if required else "?", type=path_text, metavar="SCRIPT", help="the program, as it trains"
     )
-    parser.add_argument("words", nargs="*", metavar="-- ARGUMENTS", help="its own arguments")
+    parser.add_argument(
+        "--arguments",
+        nargs=argparse.REMAINDER,
+        default=[],
+        metavar="...",
+        help="all that follows is the program's own: --arguments --epochs 3",
+    )
     parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument(
         "--cluster",
@@ -58,7 +64,7 @@ def add_simulation(parser: argparse._ActionsContainer, required: bool = True) ->
 
 def script_of(arguments: argparse.Namespace) -> Script:
     """Return the script that ``arguments`` name; raise LaunchError where its file is not there."""
-    script = Script(arguments.script, tuple(arguments.words), is_module=arguments.is_module)
+    script = Script(arguments.script, tuple(arguments.arguments), is_module=arguments.is_module)
     script.check()
     return script
 

@@ -37,10 +37,10 @@ def add_parser(subparsers: Subparsers) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         examples=(
-            "mpiparallel simulate train.py --ranks 4096 --cluster clusters/64_hosts_8.json",
-            "mpiparallel simulate train.py -n 64 --input image=256,3,224,224:float32 --input label=256:int32",
-            "mpiparallel simulate train.py -n 8 --compare batch batch+optimizer recursive_programming",
-            "mpiparallel simulate train.py --find --cluster clusters/64_hosts_8.json -- --layers 96",
+            "mpiparallel simulate train.py --ranks 4096 --cluster 64_hosts_8.json",
+            "mpiparallel simulate train.py -n 64 --input tokens=256,1024:int32",
+            "mpiparallel simulate train.py -n 8 --compare batch batch+optimizer",
+            "mpiparallel simulate train.py --find --most 256 --arguments --layers 96",
         ),
     )
     add_simulation(parser)
@@ -94,7 +94,7 @@ def _find(arguments: argparse.Namespace, script: Script) -> int:
     words += [f"--cluster={arguments.cluster}"] if arguments.cluster else []
     for column in columns_of(arguments):
         words.append(f"--input={column.name}={','.join(map(str, column.shape))}:{column.dtype}")
-    tried = find([*words, script.name, "--", *script.arguments], 1, arguments.most or _MOST)
+    tried = find([*words, script.name, "--arguments", *script.arguments], 1, arguments.most or _MOST)
     best = cheapest(tried)
     if arguments.json:
         print(json.dumps({"cheapest": best.ranks, "tried": {one.ranks: one.found or one.problem for one in tried}}))

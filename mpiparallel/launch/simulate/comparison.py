@@ -93,8 +93,8 @@ def _strategies(
     if Path(base).is_file():
         return _of_file(base, network)
     raise ConfigurationError(
-        f"--compare {base}: it is none of {', '.join((WRITTEN, BATCH, *MODES, *SCHEDULES))}, and no strategy file (each "
-        f"may have {SHARDED} behind it)"
+        f"--compare {base}: it is none of {', '.join((WRITTEN, BATCH, *MODES, *SCHEDULES))}, and no strategy file "
+        f"(each may have {SHARDED} behind it)"
     )
 
 

@@ -74,8 +74,8 @@ def cheapest(tried: Sequence[Tried]) -> Tried:
     closest = min(found, key=lambda one: one.found["missing_memory"] if one.found else 0)
     missing, needed = (int(closest.found[key]) for key in ("missing_memory", "memory")) if closest.found else (0, 0)
     raise ConfigurationError(
-        f"--find: nothing fits; {closest.ranks} ranks come closest, with {amount(needed)} a rank, {amount(missing)} too "
-        "much; cut more operators, use the parallel optimizer or recomputation, or let --most be larger"
+        f"--find: nothing fits; {closest.ranks} ranks come closest, with {amount(needed)} a rank, {amount(missing)} "
+        "too much; cut more operators, use the parallel optimizer or recomputation, or let --most be larger"
     )
 
 

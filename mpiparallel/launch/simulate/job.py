@@ -48,8 +48,8 @@ def simulated(
     found = copy_context().run(run)
     if found.staged.rank_count != ranks:
         raise ConfigurationError(
-            f"{script.name}: it compiles for {found.staged.rank_count} ranks, though {ranks} are simulated; let it leave "
-            "device_num out, or set it to get_group_size()"
+            f"{script.name}: it compiles for {found.staged.rank_count} ranks, though {ranks} are simulated; let it "
+            "leave device_num out, or set it to get_group_size()"
         )
     return found
 
@@ -75,8 +75,8 @@ def _network_of(script: Script) -> CompiledNetwork:
             # Whatever the program may raise: the line tells more than where we are.
             raise LaunchError(f"{_line(error, script)}: {_told(error)}") from error
     raise LaunchError(
-        f"{script.name}: it came to its end, but trained no network and ran none on several ranks; is there a condition "
-        "on __name__, or on an argument? give arguments behind --"
+        f"{script.name}: it came to its end, but trained no network and ran none on several ranks; is there a "
+        "condition on __name__, or on an argument? give those behind --arguments"
     )
 
 

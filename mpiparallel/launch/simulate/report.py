@@ -30,7 +30,7 @@ def head(forecast: Forecast, name: str) -> Iterator[str]:
     ranks, hosts = several(forecast.ranks, "rank"), several(forecast.hosts, "host")
     yield f"{name}: {what}{samples} on {ranks}, {hosts} of {forecast.machine.ranks_per_host}, {forecast.mode}"
     if forecast.hosts > forecast.machine.hosts > 1:
-        yield f"  (the machine that is priced has {several(forecast.machine.hosts, 'host')}; more of the same are assumed)"
+        yield f"  (the cluster file has {several(forecast.machine.hosts, 'host')}; more of the same are assumed)"
     bound, part = forecast.bound
     rate = f", {forecast.samples / forecast.seconds:,.4g} samples/s" if forecast.samples else ""
     yield f"step    {duration(forecast.seconds):>8}{rate}; most of it ({_percent(part)}) is {bound}"
@@ -40,8 +40,8 @@ def head(forecast: Forecast, name: str) -> Iterator[str]:
     yield "        " + ", ".join(f"{amount(size)} {kind}" for kind, size in memory.kinds.items() if size)
     if len(forecast.stages) > 1:
         yield (
-            f"stages  {len(forecast.stages):>8} by {forecast.schedule}; they are idle for {_percent(forecast.bubble)} of "
-            "the step"
+            f"stages  {len(forecast.stages):>8} by {forecast.schedule}; they are idle for "
+            f"{_percent(forecast.bubble)} of the step"
         )
 
 

@@ -45,8 +45,9 @@ def memory_of(sharded: ShardedGraph, overlaps: bool) -> MemoryForecast:
     """Return the memory of the first rank; ``overlaps`` says that collectives are started early."""
     local = local_graph(sharded, sharded.devices.first_rank, overlaps)
     kinds = {**dict.fromkeys(KINDS, 0), **_kept(sharded)}
-    constants = {value: value.constant.nbytes for node in local.nodes for value in node.inputs if _is_constant(value)}
-    kinds["inputs"] = sum(value.spec.byte_count for value in local.inputs) + sum(constants.values())
+    arrays = {value: value.constant for node in local.nodes for value in node.inputs}
+    constants = sum(array.nbytes for array in arrays.values() if array is not None)
+    kinds["inputs"] = sum(value.spec.byte_count for value in local.inputs) + constants
     plan = plan_buffers(local)
     fullest, filled = _fullest(local, plan, sharded)
     for kind, count in filled.items():
@@ -54,10 +55,6 @@ def memory_of(sharded: ShardedGraph, overlaps: bool) -> MemoryForecast:
     kinds["gaps"] = plan.byte_count - sum(filled.values())
     kinds[_BUFFERS] += sum(map(_staging_bytes, local.nodes))
     return MemoryForecast(kinds, plan.byte_count, fullest)
-
-
-def _is_constant(value: Value) -> bool:
-    return value.constant is not None
 
 
 def _kept(sharded: ShardedGraph) -> dict[str, int]:

@@ -1,0 +1,118 @@
+"""The page of ``mpiparallel show --html``, opened as a person would: what is read there is what arithmetic says."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpiparallel.launch.cli import main
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+SCRIPT = """
+import numpy as np
+from mpiparallel import Model, context, nn
+from mpiparallel.dataset import NumpySlicesDataset
+context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+class Block(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Dense(64, 256, has_bias=False), nn.Dense(256, 64, has_bias=False)
+        self.wide.matmul.shard(((4, 1), (2, 1)))
+        self.narrow.matmul.shard(((4, 2), (1, 2)))
+    def construct(self, x):
+        return x + self.narrow(self.wide(x))
+network = nn.SequentialCell(*(Block() for _ in range(6)))
+data = NumpySlicesDataset((np.zeros((128, 64), np.float32),) * 2, ["x", "y"], shuffle=False).batch(128)
+Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), 0.1)).train(1, data)
+"""
+
+
+def _problem() -> str:
+    """Return why no page can be opened here; nothing where one can."""
+    if find_spec("playwright") is None:
+        return "needs Playwright; make test-browser installs it"
+    return "" if any(map(shutil.which, BROWSERS)) else "needs Chromium; make test-browser installs it on Debian"
+
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(_problem()), reason=_problem())]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the script on 8 ranks."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+    assert main(["show", str(folder / "train.py"), "-n", "8", "--html", str(folder / "network.html")]) == 0
+    return folder / "network.html"
+
+
+@pytest.fixture
+def page(written: Path) -> Iterator[Any]:
+    """The page, open; what it asks of others and what goes wrong in it fails the test."""
+    from playwright.sync_api import sync_playwright
+
+    asked: list[str] = []
+    with sync_playwright() as driver:
+        executable = next(path for path in map(shutil.which, BROWSERS) if path)
+        browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        found = browser.new_page(viewport={"width": 1440, "height": 900})
+        found.on("request", lambda request: asked.append(request.url))
+        found.on("pageerror", lambda error: asked.append(str(error)))
+        found.goto(written.as_uri())
+        yield found
+        browser.close()
+    assert asked == [written.as_uri()]
+
+
+def test_an_operator_is_found_with_its_cut_its_moves_and_who_holds_its_weight(page: Any) -> None:
+    page.fill("#search", "narrow/matmul")
+    assert page.inner_text("#hits") == "6 operators, 1 shown"
+    page.press("#search", "Enter")
+    assert page.inner_text("#cuts") == "(4,2) (1,2)"
+    moves = page.inner_text("#moves")
+    # The gradient of half of the weight, summed over the four ranks that have rows of the batch.
+    assert "AllReduce\t4\t1\t32.8 kB" in moves
+    assert "gradients: gradient of" in moves
+    held = page.inner_text(".holders")
+    assert "float32, kept as 64 x 256/2, 4 copies: 32.8 kB a rank" in held
+    assert "[0:64, 0:128]\t0, 2, 4, 6" in held
+    assert "[0:64, 128:256]\t1, 3, 5, 7" in held
+
+
+def test_it_says_why_and_what_other_cuts_would_cost(page: Any) -> None:
+    page.fill("#search", "wide")
+    page.press("#search", "Enter")
+    why = page.inner_text("#why")
+    assert "Strategy that the program sets by shard. The best alternative, (" in why
+    assert "(4,1) (2,1) (this)" in why
+    assert why.count(" %") > 5
+
+
+def test_layers_that_are_alike_stand_as_one_until_they_are_unfolded(page: Any) -> None:
+    rows = "svg [data-name]"
+    page.click("#fold")
+    folded = page.locator(rows).count()
+    page.click("#unfold")
+    assert page.locator(rows).count() > folded
+    assert "0 to 5 are alike" in page.text_content("#canvas svg")
+    names = [page.locator(rows).nth(place).get_attribute("data-name") for place in range(page.locator(rows).count())]
+    assert len(names) == len(set(names))
+    before = page.locator("#canvas svg").bounding_box()["width"]
+    page.click("#larger")
+    assert page.locator("#canvas svg").bounding_box()["width"] == pytest.approx(1.25 * before)
+
+
+def test_communication_memory_and_parameters_have_pages_of_their_own(page: Any) -> None:
+    page.click("[data-tab=communication]")
+    assert "12 gradients" in page.inner_text("#panel")
+    page.click("[data-tab=memory]")
+    # Twelve weights of 64 x 256 in two parts.
+    assert "weights\t393 kB" in page.inner_text("#panel")
+    page.fill("#search", "moment1")
+    page.click("[data-tab=parameters]")
+    assert "moment1." in page.inner_text("#panel h3 >> nth=0")

@@ -1,0 +1,217 @@
+"""``mpiparallel simulate``: what a program would take on ranks that are not there, held to arithmetic and to ranks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel import Model, context, nn
+from mpiparallel.communication.threads import run_world
+from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.launch.cli import main
+
+MLP = """
+import numpy as np
+from mpiparallel import Model, context, nn
+from mpiparallel.communication import get_group_size, init
+from mpiparallel.dataset import NumpySlicesDataset
+init()
+ranks = get_group_size()
+context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True{settings})
+class Network(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Dense(64, 256, has_bias=False), nn.Dense(256, 64, has_bias=False)
+        if ranks > 1:
+            self.wide.matmul.shard(((ranks // 2, 1), (2, 1)))
+            self.narrow.matmul.shard(((ranks // 2, 2), (1, 2)))
+    def construct(self, x):
+        return self.narrow(self.wide(x))
+network = Network()
+data = NumpySlicesDataset((np.zeros((4096, 64), np.float32),) * 2, ["x", "y"], shuffle=False).batch(4096)
+Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), 0.1)).train(1, data)
+print("trained")
+"""
+
+
+@pytest.fixture
+def simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Return what gives the forecast of a script of this text."""
+
+    def run(script: str, *words: str) -> dict[str, Any]:
+        path = tmp_path / "train.py"
+        path.write_text(script, encoding="utf-8")
+        assert main(["simulate", str(path), "--json", *words]) == 0, capsys.readouterr().err
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_memory_and_communication_are_what_arithmetic_says(simulated: Callable[..., dict[str, Any]]) -> None:
+    (stage,) = simulated(MLP.format(settings=""), "-n", "4096")["stages"]
+    assert stage["memory"]["kinds"]["weights"] == 2 * 64 * 256 * 4 // 2
+    # Two moments of each weight, and a few numbers.
+    assert 0 <= stage["memory"]["kinds"]["optimizer states"] - 2 * 64 * 256 * 4 < 100
+    # The narrow product is summed over the two ranks that share its two rows, and each keeps one for the loss.
+    (forward,) = (one for one in stage["moves"] if one["phase"] == "forward" and "narrow" in one["operator"])
+    assert (forward["kind"], forward["group"]["ranks"], forward["byte_count"]) == ("ReduceScatter", "0, 1", 2 * 64 * 4)
+    # Each gradient is summed over the 2,048 ranks that have rows of the batch: 512 hosts of 8.
+    gradients = [one for one in stage["moves"] if one["phase"] == "gradients"]
+    assert [one["byte_count"] for one in gradients] == [64 * 256 * 4 // 2] * 2
+    assert {(one["group"]["size"], one["group"]["hosts"]) for one in gradients} == {(2048, 512)}
+
+
+def test_it_is_the_memory_that_real_ranks_take(simulated: Callable[..., dict[str, Any]]) -> None:
+    settings = ", enable_parallel_optimizer=True, parallel_optimizer_config={'parallel_optimizer_threshold': 0}"
+
+    def train(communicator: Any) -> tuple[int, int, int]:
+        context.set_auto_parallel_context(
+            parallel_mode="semi_auto_parallel",
+            full_batch=True,
+            enable_parallel_optimizer=True,
+            parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        )
+        wide, narrow = nn.Dense(64, 256, has_bias=False), nn.Dense(256, 64, has_bias=False)
+        wide.matmul.shard(((2, 1), (2, 1)))
+        narrow.matmul.shard(((2, 2), (1, 2)))
+        network = nn.SequentialCell(wide, narrow)
+        optimizer = nn.Adam(network.trainable_params(), 0.1)
+        data = NumpySlicesDataset((np.zeros((4096, 64), np.float32),) * 2, ["x", "y"], shuffle=False).batch(4096)
+        model = Model(network, nn.MSELoss(), optimizer)
+        model.train(1, data)
+        (compiled,) = model.train_network.program.programs
+        parameters = compiled.local.parameters.values()
+        held = [(value.parameter.requires_grad, value.parameter.asnumpy().nbytes) for value in parameters]
+        return (
+            sum(size for trained, size in held if trained),
+            sum(size for trained, size in held if not trained),
+            compiled.program.arena_bytes,
+        )
+
+    weights, states, arena = run_world(4, train)[0]
+    (stage,) = simulated(MLP.format(settings=settings), "-n", "4")["stages"]
+    kinds = stage["memory"]["kinds"]
+    assert (kinds["weights"], kinds["optimizer states"], stage["memory"]["arena"]) == (weights, states, arena)
+
+
+def test_nothing_is_written_printed_or_trained(
+    simulated: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "strategy.json"
+    script = MLP.format(settings=f", strategy_ckpt_save_file={str(saved)!r}")
+    assert simulated(f'print("hello")\n{script}', "-n", "4")["trains"]
+    assert [one.name for one in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_the_data_need_not_be_there(simulated: Callable[..., dict[str, Any]]) -> None:
+    script = """
+import numpy as np
+import mpiparallel.dataset as ds
+from mpiparallel import Model, context, nn
+from mpiparallel.communication import get_group_size, get_rank
+context.set_context(device_target="GPU")
+context.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+data = ds.Cifar10Dataset("/nowhere", "train", num_shards=get_group_size(), shard_id=get_rank())
+data = data.map(lambda x: x.reshape(-1).astype(np.float32), "image").map(np.int32, "label").batch(16)
+network = nn.Dense(3072, 10)
+loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+Model(network, loss, nn.Momentum(network.trainable_params(), 0.1, 0.9)).train(1, data)
+"""
+    assert simulated(script, "-n", "8")["samples"] == 8 * 16
+    given = ("--input", "image=64,3072:float32", "--input", "label=64:int32")
+    assert simulated(script, "-n", "8", *given)["samples"] == 8 * 64
+
+
+def test_the_stages_of_a_pipeline_wait_for_each_other(simulated: Callable[..., dict[str, Any]]) -> None:
+    script = """
+import numpy as np
+from mpiparallel import Model, context, nn
+from mpiparallel.dataset import NumpySlicesDataset
+config = {"pipeline_scheduler": "gpipe"}
+context.set_auto_parallel_context(
+    parallel_mode="semi_auto_parallel", full_batch=True, pipeline_stages=2, pipeline_config=config
+)
+network = nn.SequentialCell(*(nn.Dense(256, 256, has_bias=False) for _ in range(2)))
+network[0].pipeline_stage, network[1].pipeline_stage = 0, 1
+net = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 4)
+data = NumpySlicesDataset((np.zeros((512, 256), np.float32),) * 2, ["x", "y"], shuffle=False).batch(512)
+Model(net, optimizer=nn.SGD(net.trainable_params(), 0.1)).train(1, data)
+"""
+    found = simulated(script, "-n", "8")
+    assert (found["schedule"], [one["ranks"] for one in found["stages"]]) == ("gpipe", ["0 to 3", "4 to 7"])
+    sends = [one for one in found["stages"][0]["moves"] if one["kind"] == "Send"]
+    # A micro-batch of 128 rows, of which a rank has a quarter.
+    assert [one["byte_count"] for one in sends] == [32 * 256 * 4] * 4
+    busy = [one["time"]["busy"] for one in found["stages"]]
+    assert found["seconds"] == max(one["time"]["busy"] + one["time"]["waiting"] for one in found["stages"])
+    assert found["bubble"] == pytest.approx(1 - sum(busy) / (2 * found["seconds"]))
+    assert 0 < found["bubble"] < 1
+
+
+@pytest.mark.parametrize("name", ["batch", "batch+optimizer", "recursive_programming", "written+optimizer"])
+def test_other_cuts_stand_beside_its_own(simulated: Callable[..., dict[str, Any]], name: str) -> None:
+    found = simulated(MLP.format(settings=""), "-n", "8", "--compare", name)
+    assert list(found) == ["written", name]
+    whole = 2 * 64 * 256 * 4
+    kinds = {cut: found[cut]["stages"][0]["memory"]["kinds"] for cut in found}
+    assert kinds["written"]["weights"] == whole // 2
+    expected = {"batch": whole, "batch+optimizer": whole // 8, "written+optimizer": whole // 8}
+    if name in expected:
+        assert kinds[name]["weights"] == expected[name]
+    else:
+        assert found[name]["seconds"] <= found["written"]["seconds"]
+
+
+BAD = {
+    "no values while tracing": (
+        MLP.format(settings="").replace("self.narrow(self", "float(x.sum()) * self.narrow(self"),
+        "train.py:17: construct takes float()",
+    ),
+    "a file is written": ("open('log.txt', 'w')", "train.py:1: a simulation writes no file"),
+    "data are missing": ("open('data.bin')", "train.py:1: [Errno 2] No such file or directory: 'data.bin'; if these"),
+    "nothing is trained": ("x = 1", "it came to its end, but trained no network"),
+    "it exits": ("raise SystemExit(3)", "train.py:1: the script ended by exit(3) before it trained"),
+    "other ranks": (
+        MLP.format(settings=", device_num=2").replace("ranks = get_group_size()", "ranks = 2"),
+        "it compiles for 2 ranks, though 4 are simulated",
+    ),
+    "a message": (
+        "import numpy as np\nfrom mpiparallel.communication import world\nworld.current().send(np.ones(1), 1)",
+        "train.py:3: send: in a simulation there is no other rank",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_simulated_is_told_by_its_line(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, words = BAD[case]
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(script, encoding="utf-8")
+    assert main(["simulate", "train.py", "-n", "4"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_text_says_what_bounds_a_step_and_what_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, cluster = tmp_path / "train.py", tmp_path / "cluster.json"
+    script.write_text(MLP.format(settings=""), encoding="utf-8")
+    cluster.write_text('{"hosts": 2, "ranks_per_host": 2, "memory_gb": 0.002}', encoding="utf-8")
+    assert main(["simulate", str(script), "-n", "4", "--cluster", str(cluster)]) == 0
+    out = capsys.readouterr().out
+    assert "train.py: a training step of 4,096 samples on 4 ranks, 2 hosts of 2, semi_auto_parallel" in out
+    assert "most of it (" in out
+    assert "does not fit" in out
+    assert "(2,1) (2,1)" in out
+    assert main(["simulate", str(script), "--find", "--most", "1", "--cluster", str(cluster)]) == 2
+    assert "--find: nothing fits; 1 ranks come closest, with" in capsys.readouterr().err
+    cluster.write_text('{"hosts": 2,\n "launch_us": "x"}', encoding="utf-8")
+    assert main(["simulate", str(script), "-n", "4", "--cluster", str(cluster)]) == 2
+    assert f'{cluster}:2: launch_us: "x" must be a number above 0' in capsys.readouterr().err

@@ -1,0 +1,48 @@
+"""What another cut would cost is what a network costs that is written with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiparallel import Tensor, nn
+from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.cost.step import step_cost
+from mpiparallel.search.forecast.reason import reason_of
+from mpiparallel.search.machine.machine import Machine
+
+CONFIGURATION = ParallelConfiguration(ParallelMode.SEMI_AUTO_PARALLEL, device_num=4)
+Cuts = tuple[tuple[int, ...], ...]
+
+
+def placed(second: Cuts) -> ShardedGraph:
+    """Return the training of two layers, the second cut so."""
+    network = nn.SequentialCell(nn.Dense(32, 64, has_bias=False), nn.Dense(64, 32, has_bias=False))
+    network[0].matmul.shard(((1, 1), (4, 1)))
+    network[1].matmul.shard(second)
+    step = nn.TrainOneStepCell(nn.WithLossCell(network, nn.MSELoss()), nn.SGD(network.trainable_params(), 0.1))
+    x, y = (Tensor(np.zeros((16, 32), np.float32)) for _ in range(2))
+    return step.set_train().sharded_graph(x, y, configuration=CONFIGURATION)
+
+
+def test_each_alternative_costs_what_it_would_if_it_were_written() -> None:
+    prices = Prices(Machine())
+    sharded = placed(((1, 4), (1, 4)))
+    node = [one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "MatMul"][1]
+    reason = reason_of(node, sharded, CONFIGURATION, prices)
+    assert reason.rule == "strategy that the program sets by shard"
+    assert reason.tried == reason.possible == len(reason.alternatives) > 5
+    assert [one.seconds for one in reason.alternatives] == sorted(one.seconds for one in reason.alternatives)
+    assert reason.strategy not in [one.strategy for one in reason.alternatives]
+    for one in (*reason.alternatives[:3], reason.alternatives[-1]):
+        assert one.seconds == pytest.approx(step_cost(placed(one.strategy), prices).seconds, rel=1e-12)
+
+
+def test_without_time_it_says_how_many_were_tried() -> None:
+    sharded = placed(((1, 4), (1, 4)))
+    node = next(one for one in sharded.graph.nodes if one.operator.name == "MatMul")
+    asked = iter([True, True, False])
+    reason = reason_of(node, sharded, CONFIGURATION, Prices(Machine()), lambda: next(asked))
+    assert (reason.tried, len(reason.alternatives) <= 2, reason.possible > 2) == (2, True, True)
