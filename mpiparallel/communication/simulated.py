@@ -17,6 +17,7 @@ def simulated_world(size: int, ranks_per_host: int) -> Communicator:
 
     Collectives give what they would if all ranks gave the same. Messages to others are refused.
 
+    >>> import numpy as np
     >>> world = simulated_world(16384, ranks_per_host=8)
     >>> total = np.ones(1)
     >>> world.all_reduce(total)

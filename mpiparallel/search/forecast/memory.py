@@ -94,7 +94,9 @@ def _kind(value: Value, owners: Owners, gradients: Collection[str]) -> str:
         return _GRADIENTS
     name = value.name.rpartition(":")[0]
     if not owners.knows(name):
-        return _BUFFERS
+        # What the network computes stays that in another layout.
+        made = name.rpartition("/")[0].rpartition(":")[0]
+        return _ACTIVATIONS if owners.is_forward(made) else _BUFFERS
     return _ACTIVATIONS if owners.is_forward(name) else _WORKING
 
 
