@@ -14,9 +14,9 @@ import numpy as np
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import ArrayFile, Attribute
-from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
+from mpiparallel.checkpoint.files.digested_file import open_committed
+from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.stored_state import Parts, StoredState, StoredTensor
 from mpiparallel.checkpoint.strategy.merged import StageParameters
 from mpiparallel.checkpoint.transform.checkpoint_files import check_one_format
@@ -162,7 +162,7 @@ def _check_some(headers: Headers, problems: Mapping[int, str]) -> None:
 
 def _committed(folder: Path, manifest: Manifest, stages: Sequence[StageParameters]) -> SourceState:
     openers = {
-        rank: partial(open_shard, folder / shard.file, shard.digest)
+        rank: partial(open_committed, folder / shard.file, shard.digest)
         for rank, shard in enumerate(manifest.shards)
         if shard is not None
     }
@@ -181,9 +181,8 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[StageParameter
                         f"was saved as {layout}, the source strategy has it as {told}; give the src_strategy_file of "
                         "this training, or none"
                     )
-    return SourceState(
-        state, headers, openers, FORMATS["h5"].suffix, manifest.rank_count, own=_own(manifest), problems=problems
-    )
+    suffix = next(Path(shard.file).suffix for shard in manifest.shards if shard is not None)
+    return SourceState(state, headers, openers, suffix, manifest.rank_count, own=_own(manifest), problems=problems)
 
 
 def _dtype(infos: Slices) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ import pytest
 from mpiparallel.checkpoint.catalogue import commit_time
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import save_shards
+from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, ShardPlaces
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.communication.threads import run_world
@@ -33,12 +34,12 @@ TARGET = {"w": Layout((7, 5), DeviceMatrix((4,)), ((0,), ())), "table": Layout((
 WHOLE = {"w": numbers((7, 5)), "table": numbers((11, 4), "int16"), "step": numbers((), "int64")}
 
 
-def save(folder: Path, remove_redundancy: bool) -> Path:
+def save(folder: Path, remove_redundancy: bool, places: ShardPlaces = IN_RANK_FOLDERS) -> Path:
     """Save the state of six ranks, and leave a newer checkpoint that was not completed."""
 
     def part(world: Any) -> None:
         arrays = slices_of(WHOLE, SOURCE, world.rank)
-        save_shards(folder, "net", 1, 7, arrays, SOURCE, world, remove_redundancy=remove_redundancy)
+        save_shards(folder, "net", 1, 7, arrays, SOURCE, world, remove_redundancy=remove_redundancy, places=places)
 
     run_world(6, part)
     (folder / "rank_0" / "net-1_8.h5").write_bytes(b"torn")
@@ -59,6 +60,16 @@ def test_the_manifest_says_how_our_own_checkpoints_are_cut(saved: Path, tmp_path
     for rank in range(4):
         assert_same(read_slices(report.files[rank]), slices_of(WHOLE, TARGET, rank))
     assert not report.replaced
+
+
+@pytest.mark.parametrize("format_name", ["ckpt", "safetensors"])
+def test_checkpoints_in_formats_of_others_are_converted_and_keep_their_format(tmp_path: Path, format_name: str) -> None:
+    committed = save(tmp_path / "saved", remove_redundancy=False, places=ShardPlaces(format=format_name))
+    (committed / "rank_0" / "net-1_8.h5").unlink()
+    report = transform_checkpoints(committed, tmp_path / "out", "net", None, write_layouts(tmp_path / "t.ckpt", TARGET))
+    for rank in range(4):
+        assert report.files[rank].suffix == f".{format_name}"
+        assert_same(read_slices(report.files[rank]), slices_of(WHOLE, TARGET, rank))
 
 
 def test_a_strategy_that_agrees_with_the_manifest_may_be_given_and_no_other(saved: Path, tmp_path: Path) -> None:
