@@ -103,7 +103,8 @@ class Parser(argparse.ArgumentParser):
         name = word.partition("=")[0]
         if not word.startswith("-"):
             self.error(f"{shown(word)} is one word too many; {self.prog} --help shows what it takes")
-        options = [option for action in self._actions for option in action.option_strings if action.help]
+        listed = [action for action in self._actions if action.help != argparse.SUPPRESS]
+        options = [option for action in listed for option in action.option_strings]
         self.error(f"there is no option {shown(name)}; {self._meant(name, options)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

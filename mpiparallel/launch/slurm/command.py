@@ -56,6 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--requeue", action="store_true", help="let the job come again after a preemption or the loss of a node"
     )
     make.add_argument("-o", "--output", type=file_path, metavar="FILE", help="write here (default: to stdout)")
+    make.add_argument("--json", action="store_true", help="print JSON: where it was written, and its text")
     Script.add_arguments(make)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.ckpt.answer import answer
 from mpiparallel.launch.command_line.output_file import EXECUTABLE, write_output
 from mpiparallel.launch.job.installation import mpi_library, vendor_of
 from mpiparallel.launch.job.script import Script
@@ -33,10 +34,12 @@ _OPTIONS = (
 def execute(arguments: argparse.Namespace) -> int:
     """Write the batch script that ``arguments`` describe, to stdout or into a file; return 0."""
     text = _batch_script(arguments).text
-    if arguments.output is None:
+    if arguments.output is not None:
+        write_output("--output", arguments.output, os.fsencode(text), EXECUTABLE)
+    if arguments.json:
+        answer({"output": arguments.output and str(arguments.output), "text": text}, [], True)
+    elif arguments.output is None:
         sys.stdout.write(text)
-        return 0
-    write_output("--output", arguments.output, os.fsencode(text), EXECUTABLE)
     return 0
 
 

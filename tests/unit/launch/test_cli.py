@@ -182,6 +182,52 @@ def test_help_ends_with_examples_that_can_be_typed(parser: Parser, monkeypatch: 
         command_line().parse_args(words[: words.index(">")] if ">" in words else words)
 
 
+WITHOUT_JSON = {
+    "mpiparallel demo": "prints what its ranks print",
+    "mpiparallel calibrate": "prints what its ranks print",
+    "mpiparallel show": "draws",
+    "mpiparallel ranktable make": "a rank table is JSON",
+    "mpiparallel ranktable merge": "a rank table is JSON",
+    "mpiparallel completion": "prints a program for a shell",
+}
+
+
+@pytest.mark.parametrize(
+    "parser", [one for one in every_parser(command_line()) if not one.commands], ids=lambda parser: str(parser.prog)
+)
+def test_a_command_answers_in_json_or_there_is_a_reason(parser: Parser) -> None:
+    assert ("--json" in parser.format_help()) != (parser.prog in WITHOUT_JSON)
+
+
+@pytest.mark.parametrize(
+    "parser", [one for one in every_parser(command_line()) if one.commands], ids=lambda parser: str(parser.prog)
+)
+def test_every_subcommand_with_a_letter_too_few_is_told_its_name(
+    parser: Parser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in parser.commands:
+        with pytest.raises(SystemExit) as ended:
+            main([*parser.prog.split()[1:], name[:-1]])
+        assert ended.value.code == 2
+        assert "did you mean" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("parser", list(every_parser(command_line())), ids=lambda parser: str(parser.prog))
+def test_every_long_option_with_a_letter_too_many_is_told_its_name(
+    parser: Parser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = parser.prog.split()[1:]
+    words = shlex.split(parser.examples[0])[1 + len(command) :]
+    for option in [one for one in parser._option_string_actions if one.startswith("--")]:
+        with pytest.raises(SystemExit) as ended:
+            main([*command, f"{option}q", *words])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"usage: {parser.prog} ")
+        told = said.partition(f'there is no option "{option}q"; did you mean ')[2]
+        assert told.partition("?")[0].replace("-", "_") == option.replace("-", "_")
+
+
 @pytest.mark.parametrize("words", [["--debug", "run", "absent.py"], ["run", "--debug", "absent.py"]])
 def test_debug_may_stand_before_or_behind_the_command(words: list[str]) -> None:
     with pytest.raises(LaunchError):
