@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 # Tests start thousands of processes: each would compile all modules anew where this is set, as in many containers.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site command-line lint check test-slow test-browser test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench clean
+.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site pictures command-line lint check test-slow test-browser test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench release clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -13,7 +13,7 @@ CUDA ?= cuda12x
 METADATA := setup.cfg setup.py pyproject.toml
 # Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi runs all of them after it.
 SAMPLED = $(EMPTY) or sample
-TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples
+TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples and not browser
 SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	parallel/test_every_strategy.py graph/expression/test_cuda_kernels.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
@@ -64,6 +64,10 @@ stubs: .venv/.test ## write the stubs of names that are put together at import
 site: .venv/.docs ## build the site and its reference; warnings are errors: build/site/index.html
 	.venv/bin/python -m sphinx -W --keep-going -n -q -b html docs build/site
 
+# NAMES="gpt auto" draws some alone.
+pictures: .venv/.test ## follow the pages of the examples, and draw their pictures from what the programs find [NAMES=...]
+	.venv/bin/python -m tests.conformance.documents.example_pictures $(NAMES)
+
 command-line: .venv/.test ## write the page of docs that lists all commands and options
 	.venv/bin/python -m tests.conformance.documents.command_line_page
 
@@ -82,7 +86,7 @@ test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x 
 test-slow: .venv/.test ## train the image example to over 95 % test accuracy, in a few minutes
 	.venv/bin/python -m pytest -m slow
 
-test-browser: .venv/.browser ## open the pages that mpiparallel show writes in a headless Chromium; installs it on Debian
+test-browser: .venv/.browser ## open the pages of mpiparallel show, and the site where make site has built it, in a headless Chromium; installs that on Debian
 	@tests/browser/packages.sh || echo "make: without a Chromium the tests are skipped" >&2
 	.venv/bin/python -m pytest -m browser tests/browser
 
@@ -121,6 +125,13 @@ mutants:
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done
 
+release: .venv/.release ## build the archive and the wheel, check both, and train with the wheel in a fresh environment of each Python
+	rm -rf build/release
+	.venv/bin/python -m build --outdir build/release
+	.venv/bin/python -m twine check --strict build/release/*
+	.venv/bin/check-wheel-contents build/release/*.whl
+	.venv/bin/python -m tests.conformance.documents.fresh_install build/release/*.whl
+
 clean: ## remove the virtual environments, the caches and the demo's results
 	rm -rf .venv .venv-mpich .venv-torch .venv-mindspore mpiparallel_demo build mpiparallel.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -133,12 +144,13 @@ clean: ## remove the virtual environments, the caches and the demo's results
 .venv/.docs: EXTRAS := demo,test,dev,docs
 .venv/.browser: EXTRAS := demo,test,dev,browser
 .venv/.mutants: EXTRAS := demo,test,dev,mutants
+.venv/.release: EXTRAS := demo,test,dev,release
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
 .venv-torch/.interop: EXTRAS := test,interop
 .venv-mindspore/.interop: EXTRAS := test,interop-mindspore
 
-.venv/.demo .venv/.test .venv/.docs .venv/.browser .venv/.mutants .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
+.venv/.demo .venv/.test .venv/.docs .venv/.browser .venv/.mutants .venv/.release .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \
