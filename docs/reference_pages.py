@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -63,9 +64,15 @@ def pages() -> dict[str, str]:
 
 
 def write_pages(folder: Path) -> None:
-    """Write the pages into a folder; what has not changed is left, so that it is not read anew."""
+    """Write the pages into a folder: what has not changed is left, so that it is not read anew, and others go."""
     folder.mkdir(exist_ok=True)
-    for name, text in pages().items():
+    made = pages()
+    for path in folder.iterdir():
+        if path.is_dir() and path.name not in FRONTS:
+            shutil.rmtree(path)
+        elif path.is_file() and path.name not in made:
+            path.unlink()
+    for name, text in made.items():
         path = folder / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

@@ -1,0 +1,73 @@
+"""The site, opened as a reader would: the search finds, the reference tells, the pictures are whole."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+SITE = Path(__file__).parents[2] / "build" / "site"
+
+
+def _problem() -> str:
+    """Return why the site cannot be opened here; nothing where it can."""
+    if find_spec("playwright") is None:
+        return "needs Playwright; make test-browser installs it"
+    if not any(map(shutil.which, BROWSERS)):
+        return "needs Chromium; make test-browser installs it on Debian"
+    return "" if (SITE / "index.html").is_file() else "needs the site; make site builds it"
+
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(_problem()), reason=_problem())]
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """The first page; an error in a script, and anything that is asked of others, fails the test."""
+    from playwright.sync_api import sync_playwright
+
+    wrong: list[str] = []
+    with sync_playwright() as driver:
+        executable = next(path for path in map(shutil.which, BROWSERS) if path)
+        browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        found = browser.new_page(viewport={"width": 1440, "height": 900})
+        found.on("pageerror", lambda error: wrong.append(str(error)))
+        found.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
+        found.goto((SITE / "index.html").as_uri())
+        yield found
+        browser.close()
+    assert wrong == []
+
+
+def test_a_search_for_an_operator_leads_to_its_page(page: Any) -> None:
+    page.click("button.search-button-field:visible, button.search-button:visible")
+    page.fill("input[type=search]:visible", "BatchMatMul")
+    page.press("input[type=search]:visible", "Enter")
+    page.click("#search-results li a:has-text('ops.BatchMatMul')")
+    assert page.inner_text("h1").startswith("mpiparallel.ops.BatchMatMul")
+    assert "Examples" in page.inner_text("article")
+
+
+def test_the_reference_is_a_few_clicks_away_and_says_what_an_operator_may_cut(page: Any) -> None:
+    page.click("article a:has-text('mpiparallel.ops')")
+    page.click("article a:text-is('MatMul')")
+    assert "(m, k)" in page.inner_text("article")
+
+
+@pytest.mark.parametrize(("title", "least"), [("Sharding in pictures", 6), ("Examples and files", 14)])
+def test_every_picture_of_a_page_is_there_and_inside_the_page(page: Any, title: str, least: int) -> None:
+    page.click(f"article a:has-text('{title}')")
+    pictures = page.query_selector_all("article img")
+    assert len(pictures) >= least
+    width = page.viewport_size["width"]
+    for picture in pictures:
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("one => one.complete && one.naturalWidth") > 0, picture.get_attribute("src")
+        box = picture.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
