@@ -6,7 +6,7 @@ usage() {
     cat <<'END'
 usage: recover.sh CHECKPOINTS RANKS script.py [arguments of the script]
 For example: recover.sh checkpoints 8 train.py --epochs 3
-             recover.sh checkpoints 8 examples/resnet50_cifar10.py --resume
+             recover.sh checkpoints 8 examples/resnet/resnet50_cifar10.py --resume
 
 CHECKPOINTS  folder in which the script saves, and from which it resumes by model.resume
 RANKS        how many ranks to go on with; as many as before, or any other number

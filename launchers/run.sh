@@ -4,7 +4,7 @@ set -eu
 
 usage() {
     cat <<'END'
-usage: run.sh DATA_PATH RANK_SIZE [options of examples/resnet50_cifar10.py]
+usage: run.sh DATA_PATH RANK_SIZE [options of examples/resnet/resnet50_cifar10.py]
 For example: run.sh cifar-10-batches-bin 8
              run.sh digits 2 --digits --network resnet18
 
@@ -29,4 +29,4 @@ shift 2
 case $ranks in '' | *[!0-9]* | 0) fail "RANK_SIZE is \"$ranks\"; give a whole number from 1" ;; esac
 export DATA_PATH
 here=$(dirname "$(readlink -f "$0")")
-exec "${PYTHON:-python}" -m mpiparallel run -n "$ranks" "$here/../examples/resnet50_cifar10.py" "$@"
+exec "${PYTHON:-python}" -m mpiparallel run -n "$ranks" "$here/../examples/resnet/resnet50_cifar10.py" "$@"

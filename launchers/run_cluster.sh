@@ -4,7 +4,7 @@ set -eu
 
 usage() {
     cat <<'END'
-usage: run_cluster.sh DATA_PATH RANK_TABLE_FILE RANK_SIZE RANK_START [options of examples/resnet50_cifar10.py]
+usage: run_cluster.sh DATA_PATH RANK_TABLE_FILE RANK_SIZE RANK_START [options of examples/resnet/resnet50_cifar10.py]
 For example: run_cluster.sh /shared/cifar-10-batches-bin /shared/rank_table.json 16 0
 
 DATA_PATH        folder of CIFAR-10, by the same path on every host
@@ -41,4 +41,4 @@ shift 4
 export DATA_PATH
 here=$(dirname "$(readlink -f "$0")")
 exec "${PYTHON:-python}" -m mpiparallel run -n "$ranks" --rank-table "$table" \
-    "$here/../examples/resnet50_cifar10.py" "$@"
+    "$here/../examples/resnet/resnet50_cifar10.py" "$@"

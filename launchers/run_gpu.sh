@@ -4,7 +4,7 @@ set -eu
 
 usage() {
     cat <<'END'
-usage: run_gpu.sh DATA_PATH [options of examples/resnet50_cifar10.py]
+usage: run_gpu.sh DATA_PATH [options of examples/resnet/resnet50_cifar10.py]
 For example: run_gpu.sh cifar-10-batches-bin
 
 DATA_PATH  folder of CIFAR-10

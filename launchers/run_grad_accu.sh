@@ -4,7 +4,7 @@ set -eu
 
 usage() {
     cat <<'END'
-usage: run_grad_accu.sh DATA_PATH RANK_SIZE [options of examples/resnet50_cifar10.py]
+usage: run_grad_accu.sh DATA_PATH RANK_SIZE [options of examples/resnet/resnet50_cifar10.py]
 For example: run_grad_accu.sh cifar-10-batches-bin 8
              run_grad_accu.sh digits 2 --digits --network resnet18 --grad_accumulation_step 4
 

@@ -1,11 +1,13 @@
-"""Train on 4 ranks, go on with 3, with 2, and with 4 again, in one job; see README.md beside this file.
+"""Train on 8 ranks, go on with 6, and with 8 again, in one job; see README.md beside this file.
 
-mpiparallel run -n 4 examples/elastic/train.py
+mpiparallel run -n 8 train.py
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 
 import mpiparallel as ms
 from mpiparallel import Model, nn, ops
@@ -13,7 +15,7 @@ from mpiparallel.communication import get_rank, init
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train.callback import Callback, LossMonitor
 
-CUTS = {4: (2, 2), 3: (1, 3), 2: (2, 1)}  # by the number of ranks: the batch, and the hidden units
+CUTS = {8: (2, 4), 6: (2, 3)}  # by the number of ranks: the batch, and the hidden units
 
 
 class Network(nn.Cell):
@@ -51,6 +53,16 @@ class Elastic(Callback):
         print("this rank waits", flush=True)
 
 
+class Losses(Callback):
+    """Keep the loss of each step."""
+
+    def __init__(self):
+        self.losses = []
+
+    def step_end(self, run_context):
+        self.losses.append(float(run_context.original_args().net_outputs.asnumpy()))
+
+
 def digits(batch_size):
     from sklearn.datasets import load_digits  # an extra that only this example needs
 
@@ -62,19 +74,24 @@ def digits(batch_size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--still", action="store_true", help="stay on 4 ranks, to compare the losses")
+    parser.add_argument("--still", action="store_true", help="stay on 8 ranks, to compare the losses")
     arguments = parser.parse_args()
     init()
     ms.set_seed(1)
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
     data = digits(batch_size=60)
     steps = data.get_dataset_size()
-    network = Network(4)
+    network = Network(8)
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
     model = Model(network, loss, nn.Adam(network.trainable_params(), 0.003))
-    plan = {} if arguments.still else {10: 3, steps: 2, 2 * steps + 5: 4}
-    callbacks = [Elastic(model, plan)] + ([LossMonitor(10)] if get_rank() == 0 else [])
+    plan = {} if arguments.still else {10: 6, 2 * steps: 8}
+    losses = Losses()
+    callbacks = [losses, Elastic(model, plan)] + ([LossMonitor(10)] if get_rank() == 0 else [])
     model.train(arguments.epochs, data, callbacks, dataset_sink_mode=False)
+    if get_rank() == 0:
+        name = "8 ranks" if arguments.still else "8, 6, 8 ranks"
+        lines = {name: [list(range(1, len(losses.losses) + 1)), losses.losses]}
+        Path(f"{name.replace(' ', '_')}.result.json").write_text(json.dumps({"x": "step", "y": "loss", "lines": lines}))
 
 
 if __name__ == "__main__":

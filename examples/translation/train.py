@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 import mpiparallel as ms
@@ -19,7 +21,7 @@ from mpiparallel.nn.transformer import (
     TransformerOpParallelConfig,
     VocabEmbedding,
 )
-from mpiparallel.train.callback import CheckpointConfig, LossMonitor, ModelCheckpoint, TimeMonitor
+from mpiparallel.train.callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, RunContext, TimeMonitor
 
 PAD = 1
 
@@ -113,6 +115,22 @@ class TranslationNet(nn.Cell):
         return self.loss(logits, ops.reshape(labels, (-1,)), ops.reshape(given, (-1,)))
 
 
+class Losses(Callback):
+    """Keep the loss of each step."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+
+    def step_end(self, run_context: RunContext) -> None:
+        self.losses.append(float(run_context.original_args().net_outputs.asnumpy()))
+
+    def write(self) -> None:
+        """Write them to a file, as a curve."""
+        ranks = get_group_size()
+        lines = {f"{ranks} ranks": [list(range(1, len(self.losses) + 1)), self.losses]}
+        Path(f"{ranks}_ranks.result.json").write_text(json.dumps({"x": "step", "y": "loss", "lines": lines}))
+
+
 def parameter_groups(network: nn.Cell) -> list[dict[str, Any]]:
     """Return the weights with decay, and the biases and layer norms without."""
     parameters = network.trainable_params()
@@ -157,10 +175,13 @@ def main() -> None:
         if get_rank() == 0:
             print(f"resumed from {found}" if found else f"no checkpoint in {arguments.checkpoints}", flush=True)
     saved = CheckpointConfig(arguments.save_steps, keep_checkpoint_max=2, async_save=True)
-    callbacks = [ModelCheckpoint("translation", arguments.checkpoints, saved)]
+    losses = Losses()
+    callbacks = [losses, ModelCheckpoint("translation", arguments.checkpoints, saved)]
     if get_rank() == 0:
         callbacks += [LossMonitor(per_print_times=10), TimeMonitor()]
     model.train(arguments.epochs, dataset, callbacks, dataset_sink_mode=False)
+    if get_rank() == 0:
+        losses.write()
 
 
 if __name__ == "__main__":

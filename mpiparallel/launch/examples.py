@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "show",
         help="print one",
         description="Print a file, or the page of a folder and the names of its files.",
-        examples=("mpiparallel examples show reshard_arrays.py", "mpiparallel examples show launchers/run.sh"),
+        examples=("mpiparallel examples show arrays", "mpiparallel examples show launchers/run.sh"),
     )
     copying = inner.add_parser(
         "copy",

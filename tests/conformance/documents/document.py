@@ -20,6 +20,7 @@ import doctest
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,8 @@ from mpiparallel.communication.threads import run_world
 from tests.conformance import patience
 
 ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *EXAMPLES]
 RUN = ("python", "pycon", "console", "sh")
 DIRECTIVES = ("{include}", "{toctree}")
 
@@ -102,6 +104,13 @@ class Reader:
 
     folder: Path
     names: list[dict[str, Any]] = field(default_factory=list)
+
+    def follow(self, page: Path) -> None:
+        """Paste all blocks of a page; that of an example has its programs beside it, and so has the folder."""
+        if page in EXAMPLES:
+            shutil.copytree(page.parent, self.folder, dirs_exist_ok=True)
+        for block in blocks(page):
+            self.paste(block)
 
     def paste(self, block: Block) -> None:
         """Run a block; raise AssertionError where it does not do what the document shows."""

@@ -20,9 +20,7 @@ ON_ONE_PROCESS = [
 @pytest.mark.parametrize("page", ON_ONE_PROCESS)
 def test_each_sample_of_a_page_runs_as_it_is_pasted(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    reader = Reader(tmp_path)
-    for block in SAMPLES[page]:
-        reader.paste(block)
+    Reader(tmp_path).follow(ROOT / page)
 
 
 @pytest.mark.parametrize("page", SAMPLES)

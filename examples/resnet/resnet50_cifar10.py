@@ -1,7 +1,7 @@
 """Train ResNet on CIFAR-10 in any parallel mode, as the parallel training tutorial does.
 
-mpiparallel run -n 2 examples/resnet50_cifar10.py --digits --network resnet18
-mpiparallel run -n 4 examples/resnet50_cifar10.py --data_path cifar-10-batches-bin --parallel_mode semi_auto_parallel
+mpiparallel run -n 2 resnet50_cifar10.py --digits --network resnet18
+mpiparallel run -n 4 resnet50_cifar10.py --data_path cifar-10-batches-bin --parallel_mode semi_auto_parallel
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """Turn a matrix that ranks hold by rows into one that fewer of them hold by columns, with NumPy and mpi4py alone.
 
-mpirun -n 4 python examples/reshard_arrays.py
+mpiparallel run -n 4 reshard_arrays.py
 """
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -30,8 +33,15 @@ def main():
         box = columns.box(world.rank)
         assert np.array_equal(turned, matrix[:, box.start[1] : box.stop[1]])
     shape = None if turned is None else turned.shape
-    for line in world.gather(f"rank {world.rank}: {mine.shape} -> {shape}") or ():
-        print(line)
+    held = mine.size, 0 if turned is None else turned.size
+    told = world.gather((f"rank {world.rank}: {mine.shape} -> {shape}", held))
+    if told:
+        print(*(line for line, _ in told), sep="\n")
+        bars = {
+            when: {f"rank {rank}": sizes[index] for rank, (_, sizes) in enumerate(told)}
+            for index, when in enumerate(("by rows", "by columns"))
+        }
+        Path("arrays.result.json").write_text(json.dumps({"y": "elements held", "bars": bars}))
 
 
 if __name__ == "__main__":
