@@ -34,7 +34,7 @@ numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
 
 # Classes inside of the package that attributes of operators have as values: users do not name them.
-nitpick_ignore_regex = [("py:class", r"mpiparallel\.(graph|ops\.ranking)\..*")]
+nitpick_ignore_regex = [("py:class", r"mpiparallel\.(graph|ops\.reductions\.ranking)\..*")]
 
 
 def add_cuts(app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]) -> None:
