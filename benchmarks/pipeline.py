@@ -30,7 +30,7 @@ from training_step.peer import TorchPeer, free_port
 from mpiparallel import Tensor, context, nn
 from mpiparallel.communication import init, world
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.parallel.pipeline import (
+from mpiparallel.pipeline import (
     SCHEDULES,
     Action,
     Costs,

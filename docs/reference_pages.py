@@ -34,7 +34,7 @@ FRONTS = (
     "mpiparallel.dataset.vision",
     "mpiparallel.layout",
     "mpiparallel.reshard",
-    "mpiparallel.parallel.pipeline",
+    "mpiparallel.pipeline",
     "mpiparallel.testing",
     "mpiparallel.common",
 )

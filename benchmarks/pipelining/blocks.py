@@ -6,7 +6,7 @@ from typing import Any
 
 from mpiparallel import nn, ops
 from mpiparallel.parallel.border import Send
-from mpiparallel.parallel.pipeline import Placement
+from mpiparallel.pipeline import Placement
 
 
 class Block(nn.Cell):

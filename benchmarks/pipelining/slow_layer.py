@@ -12,7 +12,7 @@ from mpiparallel import Parameter, nn
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
-from mpiparallel.parallel.pipeline import Action, Kind, Placement, TimedAction
+from mpiparallel.pipeline import Action, Kind, Placement, TimedAction
 
 WIDTH = 16
 

@@ -14,7 +14,7 @@ import mpiparallel as ms
 from mpiparallel import nn
 from mpiparallel.communication import get_group_size, get_rank, init
 from mpiparallel.dataset import NumpySlicesDataset
-from mpiparallel.parallel.pipeline import check, make_schedule
+from mpiparallel.pipeline import check, make_schedule
 
 MICRO_BATCHES = 8
 SCHEDULES = {"gpipe": "gpipe", "1f1b": "1f1b", "zb_h1": "zb_h1", "zb_v": "zero_bubble_v"}  # as pipeline_config has them

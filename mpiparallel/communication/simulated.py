@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from mpiparallel.communication.protocol import Communicator, Completion, Reduction
-from mpiparallel.communication.step_flag import StepFlag
+from mpiparallel.communication.protocol import Communicator, Completion, Reduction, StepFlag
 from mpiparallel.errors import CommunicationError
 
 

@@ -11,7 +11,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.copies import includes, joined
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.schedule import Schedule
 
 
 @dataclass(frozen=True)

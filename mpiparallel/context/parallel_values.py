@@ -11,9 +11,9 @@ from typing import Any, Final
 from mpiparallel.context.accepted import OPTIMIZER
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.parallel.configuration import ParallelMode
-from mpiparallel.parallel.pipeline.parsing import read_schedule
-from mpiparallel.parallel.pipeline.registry import schedule_name
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.parsing import read_schedule
+from mpiparallel.pipeline.registry import schedule_name
+from mpiparallel.pipeline.schedule import Schedule
 
 _PIPELINE_KEYS: Final = ("pipeline_interleave", "pipeline_scheduler")
 _OPTIMIZER_KEYS: Final = ("parallel_optimizer_threshold", "optimizer_weight_shard_size", *OPTIMIZER)

@@ -8,7 +8,7 @@ from math import inf
 from typing import Final
 
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.schedule import Schedule
 
 
 class ParallelMode:

@@ -18,5 +18,5 @@ FOLDERS = sorted(
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(PACKAGE.parent)))
 def test_a_folder_can_be_seen_at_once(folder: Path) -> None:
-    entries = [path.name for path in folder.iterdir() if path.name not in ("__pycache__", "py.typed")]
+    entries = [path.name for path in folder.iterdir() if path.name not in ("__init__.py", "__pycache__", "py.typed")]
     assert len(entries) <= MOST_ENTRIES, f"{len(entries)} entries; group those of one subject in a folder"

@@ -14,7 +14,7 @@ PURE = (
     "mpiparallel.errors",
     "mpiparallel.launch.cli",
     "mpiparallel.layout.layout",
-    "mpiparallel.parallel.pipeline",
+    "mpiparallel.pipeline",
     "mpiparallel.reshard.planning.plan",
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mpiparallel.compile.staging.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.parallel.pipeline.placement import Placement
+from mpiparallel.pipeline.placement import Placement
 
 Homes = frozenset[int]
 

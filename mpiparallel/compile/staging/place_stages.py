@@ -19,13 +19,13 @@ from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.border import Arrive, Border, Receive, Send
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.pipeline.action import Action, Kind
-from mpiparallel.parallel.pipeline.messages import with_messages
-from mpiparallel.parallel.pipeline.placement import Placement
-from mpiparallel.parallel.pipeline.registry import SCHEDULES, make_schedule
-from mpiparallel.parallel.pipeline.report import check
-from mpiparallel.parallel.pipeline.schedule import Schedule
 from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.messages import with_messages
+from mpiparallel.pipeline.placement import Placement
+from mpiparallel.pipeline.registry import SCHEDULES, make_schedule
+from mpiparallel.pipeline.report import check
+from mpiparallel.pipeline.schedule import Schedule
 
 _MOST_CROSSINGS = 1 << 14
 """Each has a tag of its own, and MPI promises 32,767 of them."""

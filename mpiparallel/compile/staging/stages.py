@@ -11,8 +11,8 @@ from mpiparallel.compile.staging.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.parallel.border import Arrive, EndSends, Receive, Send
-from mpiparallel.parallel.pipeline.action import Kind
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.action import Kind
+from mpiparallel.pipeline.schedule import Schedule
 
 _RECEIVES: Final = {Kind.FORWARD: Kind.RECEIVE_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.RECEIVE_GRADIENTS}
 _SENDS: Final = {Kind.FORWARD: Kind.SEND_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.SEND_GRADIENTS}

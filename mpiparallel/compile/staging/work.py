@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.parallel.pipeline.action import Kind
-from mpiparallel.parallel.pipeline.placement import Placement
+from mpiparallel.pipeline.action import Kind
+from mpiparallel.pipeline.placement import Placement
 
 
 class Work(NamedTuple):

@@ -12,7 +12,7 @@ from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.launch.command_line.argument_types import count, file_path
 from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.job.printable import printable
-from mpiparallel.parallel.pipeline import (
+from mpiparallel.pipeline import (
     SCHEDULES,
     Costs,
     Panel,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
-from mpiparallel.compile.place_stages import place_stages
+from mpiparallel.compile.staging.place_stages import place_stages
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.context.simulation import CompiledNetwork
 from mpiparallel.errors import ConfigurationError, StrategyFileError
@@ -16,8 +16,8 @@ from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.launch.simulate.job import forecast_of
 from mpiparallel.launch.simulate.report import table
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.pipeline import SCHEDULES
 from mpiparallel.parallel.saved_strategies import SavedStrategies
+from mpiparallel.pipeline import SCHEDULES
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import Forecast
 from mpiparallel.search.machine.machine import Machine

@@ -14,9 +14,9 @@ from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.containers import CellList, SequentialCell
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.pipeline.partition import partition
-from mpiparallel.parallel.pipeline.registry import SCHEDULES
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.partition import partition
+from mpiparallel.pipeline.registry import SCHEDULES
+from mpiparallel.pipeline.schedule import Schedule
 
 Layers = Sequence[tuple[str, Cell]]
 

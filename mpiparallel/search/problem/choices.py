@@ -13,7 +13,7 @@ from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.legal_strategies import legal_strategies
-from mpiparallel.parallel.placement import Operands, ShardingRule
+from mpiparallel.parallel.placement import ShardingRule
 
 _RULES_KEPT: Final = 1 << 10
 

@@ -12,7 +12,7 @@ from mpiparallel.backend.freed_memory import give_back_freed_memory
 PROGRAM = """
 import sys
 from pathlib import Path
-from mpiparallel.freed_memory import give_back_freed_memory
+from mpiparallel.backend.freed_memory import give_back_freed_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1])

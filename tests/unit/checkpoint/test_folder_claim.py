@@ -25,8 +25,8 @@ ROUNDS, CONTENDERS = 10, 6
 HOLDS = """
 import sys
 from pathlib import Path
-from mpiparallel.checkpoint.folder_claim import FolderClaim
-from mpiparallel.checkpoint.folder_holder import Holder
+from mpiparallel.checkpoint.files.folder_claim import FolderClaim
+from mpiparallel.checkpoint.files.folder_holder import Holder
 FolderClaim(Path(sys.argv[1]), Holder.here()).hold()
 print("held", flush=True)
 sys.stdin.read()
@@ -34,8 +34,8 @@ sys.stdin.read()
 CONTEND = """
 import multiprocessing, sys
 from pathlib import Path
-from mpiparallel.checkpoint.folder_claim import FolderClaim
-from mpiparallel.checkpoint.folder_holder import Holder
+from mpiparallel.checkpoint.files.folder_claim import FolderClaim
+from mpiparallel.checkpoint.files.folder_holder import Holder
 from mpiparallel.errors import CheckpointError
 
 def contend(number, barrier):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.cli import main
-from mpiparallel.parallel.pipeline import SCHEDULES, make_schedule
+from mpiparallel.pipeline import SCHEDULES, make_schedule
 
 
 def test_it_draws_a_schedule_and_says_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:

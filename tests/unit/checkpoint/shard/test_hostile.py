@@ -324,7 +324,7 @@ seen = []
 sys.addaudithook(lambda event, _: seen.append(event) if event.startswith("pickle.") else None)
 from pathlib import Path
 import numpy as np
-from mpiparallel.checkpoint.array_file import infos_of, read_array
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 seen.clear()

@@ -192,7 +192,7 @@ def test_completely_full_disk_is_an_error(small_disk: Path) -> None:
 LIMITED = """
 import resource, sys
 import numpy as np
-from mpiparallel.checkpoint.array_file import infos_of
+from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
 arrays = {"w": np.ones(10**6), "v": np.ones(10**6), "u": np.ones(3)}

@@ -122,7 +122,7 @@ def test_a_killed_process_leaves_its_last_call(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 recorder = FlightRecorder(Path({str(path)!r}), 1, 2)
 recorder.enter(recorder.group([0, 1]), recorder.text("all_reduce"), recorder.text("layer3.w"), 7)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_a_stopped_process_is_told_from_one_that_runs(tmp_path: Path) -> None:
     program = f"""
 import time
 from pathlib import Path
-from mpiparallel.flight.recorder import FlightRecorder
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 recorder = FlightRecorder(Path({str(path)!r}), 1, 2)
 print("ready", flush=True)
 time.sleep(86400)

@@ -11,7 +11,7 @@ from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.graph.graph import Graph, Node
-from mpiparallel.parallel.pipeline import SCHEDULES, check, make_schedule
+from mpiparallel.pipeline import SCHEDULES, check, make_schedule
 
 STAGES, MICRO_BATCHES, BLOCKS, ROWS, WIDTH = 3, 6, 6, 40, 32
 

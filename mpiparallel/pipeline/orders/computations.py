@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpiparallel.parallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.action import Action, Kind
 
 
 @dataclass(frozen=True)

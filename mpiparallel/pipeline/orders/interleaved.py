@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mpiparallel.parallel.pipeline.messages import Orders
-from mpiparallel.parallel.pipeline.orders.computations import Computations
+from mpiparallel.pipeline.messages import Orders
+from mpiparallel.pipeline.orders.computations import Computations
 
 
 def interleaved(stages: int, micro_batches: int, chunks: int) -> Orders:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline import SCHEDULES, check, make_schedule, parse, read_schedule
+from mpiparallel.pipeline import SCHEDULES, check, make_schedule, parse, read_schedule
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mpiparallel.parallel.pipeline import SCHEDULES, Costs, Report, check, make_schedule
+from mpiparallel.pipeline import SCHEDULES, Costs, Report, check, make_schedule
 
 SIZES = [
     (stages, micro_batches) for stages in range(2, 9) for micro_batches in {stages, stages + 1, 2 * stages, 5 * stages}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mpiparallel.parallel.pipeline.action import Action
-from mpiparallel.parallel.pipeline.messages import Orders
-from mpiparallel.parallel.pipeline.orders.computations import Computations
+from mpiparallel.pipeline.action import Action
+from mpiparallel.pipeline.messages import Orders
+from mpiparallel.pipeline.orders.computations import Computations
 
 _PERIOD: Final = 6
 """Computations of one micro-batch on one stage: three for each of two chunks."""

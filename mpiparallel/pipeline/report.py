@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpiparallel.parallel.pipeline.blocking import stuck_if_blocking
-from mpiparallel.parallel.pipeline.costs import Costs
-from mpiparallel.parallel.pipeline.rules import check_lists, held_activations
-from mpiparallel.parallel.pipeline.schedule import Schedule
-from mpiparallel.parallel.pipeline.timing import end_times
+from mpiparallel.pipeline.blocking import stuck_if_blocking
+from mpiparallel.pipeline.costs import Costs
+from mpiparallel.pipeline.rules import check_lists, held_activations
+from mpiparallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.timing import end_times
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Report:
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import check, make_schedule
+    >>> from mpiparallel.pipeline import check, make_schedule
     >>> check(make_schedule("gpipe", stages=2, micro_batches=2)).bubble
     2.0
     """
@@ -82,7 +82,7 @@ def check(schedule: Schedule, costs: Costs | None = None) -> Report:
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> check(make_schedule("zb_h1", stages=4, micro_batches=8)).bubble
     3.0
     """

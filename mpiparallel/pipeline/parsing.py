@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from mpiparallel.errors import ScheduleError, reason
-from mpiparallel.parallel.pipeline.action import COMPUTATIONS, LETTERS, MARKS, Action, Kind
-from mpiparallel.parallel.pipeline.messages import with_messages
-from mpiparallel.parallel.pipeline.placement import Placement
-from mpiparallel.parallel.pipeline.rules import check_known
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.action import COMPUTATIONS, LETTERS, MARKS, Action, Kind
+from mpiparallel.pipeline.messages import with_messages
+from mpiparallel.pipeline.placement import Placement
+from mpiparallel.pipeline.rules import check_known
+from mpiparallel.pipeline.schedule import Schedule
 
 _ACTION: Final = re.compile(r"([FIW])([0-9]{1,6})(?:\.([0-9]{1,4}))?(?:([<>])([0-9]{1,4}))?")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline import SCHEDULES, check, make_schedule
-from mpiparallel.parallel.pipeline.blocking import stuck_if_blocking
+from mpiparallel.pipeline import SCHEDULES, check, make_schedule
+from mpiparallel.pipeline.blocking import stuck_if_blocking
 
 
 def broken_rule(name: str, stages: int, micro_batches: int) -> str:

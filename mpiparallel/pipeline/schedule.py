@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpiparallel.parallel.pipeline.action import Action
-from mpiparallel.parallel.pipeline.placement import Placement
+from mpiparallel.pipeline.action import Action
+from mpiparallel.pipeline.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Schedule:
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> print(make_schedule("1f1b", stages=2, micro_batches=2), end="")
     schedule 1f1b
     micro-batches 2

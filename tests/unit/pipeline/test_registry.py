@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline import SCHEDULES, Placement, make_schedule, schedule_name
+from mpiparallel.pipeline import SCHEDULES, Placement, make_schedule, schedule_name
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from itertools import accumulate
 from math import floor, log10
 from typing import Final
 
-from mpiparallel.parallel.pipeline.action import ENDINGS, Kind
-from mpiparallel.parallel.pipeline.panel import Panel
-from mpiparallel.parallel.pipeline.timing import TimedAction
+from mpiparallel.pipeline.action import ENDINGS, Kind
+from mpiparallel.pipeline.panel import Panel
+from mpiparallel.pipeline.timing import TimedAction
 
 _WIDTH: Final = 1080
 _LEFT: Final = 84
@@ -55,7 +55,7 @@ def picture(panels: Sequence[Panel]) -> str:
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> drawn = picture([Panel.planned("GPipe", make_schedule("gpipe", stages=2, micro_batches=2))])
     >>> drawn.count("<rect"), "stage 1" in drawn
     (19, True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiparallel.parallel.pipeline.costs import Costs
-from mpiparallel.parallel.pipeline.report import check
-from mpiparallel.parallel.pipeline.schedule import Schedule
-from mpiparallel.parallel.pipeline.timing import TimedAction, time_line
+from mpiparallel.pipeline.costs import Costs
+from mpiparallel.pipeline.report import check
+from mpiparallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.timing import TimedAction, time_line
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Panel:
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> Panel.planned("GPipe", make_schedule("gpipe", stages=2, micro_batches=2)).title
     'GPipe'
     """

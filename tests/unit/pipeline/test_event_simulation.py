@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline import (
+from mpiparallel.pipeline import (
     SCHEDULES,
     Action,
     Costs,
@@ -21,8 +21,8 @@ from mpiparallel.parallel.pipeline import (
     make_schedule,
     time_line,
 )
-from mpiparallel.parallel.pipeline.messages import with_messages
-from tests.unit.parallel.pipeline.event_simulation import ends_with_rendezvous, most_at_once, simulated
+from mpiparallel.pipeline.messages import with_messages
+from tests.unit.pipeline.event_simulation import ends_with_rendezvous, most_at_once, simulated
 
 KINDS = (Kind.FORWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
 

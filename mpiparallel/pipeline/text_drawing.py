@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Final
 
-from mpiparallel.parallel.pipeline.action import ENDINGS, LETTERS
-from mpiparallel.parallel.pipeline.panel import Panel
-from mpiparallel.parallel.pipeline.timing import TimedAction
+from mpiparallel.pipeline.action import ENDINGS, LETTERS
+from mpiparallel.pipeline.panel import Panel
+from mpiparallel.pipeline.timing import TimedAction
 
 _IDLE: Final = "."
 _WIDTH: Final = 120
@@ -33,7 +33,7 @@ def drawn_text(panel: Panel, width: int = _WIDTH) -> str:
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import Panel, make_schedule
+    >>> from mpiparallel.pipeline import Panel, make_schedule
     >>> print(drawn_text(Panel.planned("GPipe", make_schedule("gpipe", stages=2, micro_batches=2)), 60))
     GPipe: step 8, of which bubble 2; a stage holds activations of 2 micro-batches at most
     stage 0  F0 F1 ......I0 W0 I1 W1

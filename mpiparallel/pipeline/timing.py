@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline.action import Action, Kind
-from mpiparallel.parallel.pipeline.costs import Costs
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.costs import Costs
+from mpiparallel.pipeline.schedule import Schedule
 
 _Moments = list[float | None]
 """When something happened, by micro-batch; None for not yet."""
@@ -31,7 +31,7 @@ class TimedAction(NamedTuple):
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> print(time_line(make_schedule("gpipe", stages=1, micro_batches=1))[0].action)
     F0
     """
@@ -66,7 +66,7 @@ def time_line(schedule: Schedule, costs: Costs | None = None) -> list[TimedActio
 
     Examples
     --------
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> time_line(make_schedule("gpipe", stages=1, micro_batches=1))[0].end
     1.0
     """

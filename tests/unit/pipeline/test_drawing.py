@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mpiparallel.parallel.pipeline import (
+from mpiparallel.pipeline import (
     SCHEDULES,
     Action,
     Costs,

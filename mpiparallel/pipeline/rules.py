@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline.action import COMPUTATIONS, ENDINGS, Action, Kind
-from mpiparallel.parallel.pipeline.placement import Placement
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.action import COMPUTATIONS, ENDINGS, Action, Kind
+from mpiparallel.pipeline.placement import Placement
+from mpiparallel.pipeline.schedule import Schedule
 
 _BITS: Final = tuple(1 << kind for kind in Kind)
 

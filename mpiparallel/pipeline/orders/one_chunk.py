@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mpiparallel.parallel.pipeline.action import Action
-from mpiparallel.parallel.pipeline.messages import Orders
-from mpiparallel.parallel.pipeline.orders.computations import Computations
+from mpiparallel.pipeline.action import Action
+from mpiparallel.pipeline.messages import Orders
+from mpiparallel.pipeline.orders.computations import Computations
 
 
 def gpipe(stages: int, micro_batches: int) -> Orders:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline.action import ENDINGS, Action, Kind
-from mpiparallel.parallel.pipeline.placement import Placement
+from mpiparallel.pipeline.action import ENDINGS, Action, Kind
+from mpiparallel.pipeline.placement import Placement
 
 Orders = Sequence[Sequence[Action]]
 """The computations of each stage, in order."""

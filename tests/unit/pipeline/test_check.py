@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline import Costs, Placement, Schedule, check, make_schedule, parse
+from mpiparallel.pipeline import Costs, Placement, Schedule, check, make_schedule, parse
 
 
 def changed(schedule: Schedule, stage: int, change: Callable[[list[str]], object]) -> Schedule:

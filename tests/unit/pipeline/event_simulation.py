@@ -6,7 +6,7 @@ from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mpiparallel.parallel.pipeline import Costs, Kind, Schedule
+from mpiparallel.pipeline import Costs, Kind, Schedule
 
 SENDS = {Kind.SEND_ACTIVATIONS: 1, Kind.SEND_GRADIENTS: -1}
 RECEIVES = {Kind.RECEIVE_ACTIVATIONS: 0, Kind.RECEIVE_GRADIENTS: 0}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mpiparallel.parallel.pipeline.action import Action, Kind
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.schedule import Schedule
 
 _SHOWN: Final = 3
 _SENDS: Final = {Kind.SEND_ACTIVATIONS: Kind.RECEIVE_ACTIVATIONS, Kind.SEND_GRADIENTS: Kind.RECEIVE_GRADIENTS}
@@ -18,7 +18,7 @@ def stuck_if_blocking(schedule: Schedule) -> str:
     Blocking means that a send ends when its receive is reached, as that of a large message does, and that the messages
     from one stage to another are taken in the order in which they are sent. The lists must have passed `check_lists`.
 
-    >>> from mpiparallel.parallel.pipeline import make_schedule
+    >>> from mpiparallel.pipeline import make_schedule
     >>> stuck_if_blocking(make_schedule("zb_v", stages=4, micro_batches=8, blocking=True))
     ''
     """

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.parallel.pipeline import SCHEDULES, check, make_schedule, parse, schedule_name
+from mpiparallel.pipeline import SCHEDULES, check, make_schedule, parse, schedule_name
 
-TEXT = (Path(__file__).parents[4] / "docs" / "pipeline.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| (.*?) ?\| ([\d.]+) \| (?:.* = )?([\d.]+) \| ([\d.]+)", TEXT, re.MULTILINE)
 
 

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.parallel.pipeline.messages import Orders, with_messages
-from mpiparallel.parallel.pipeline.orders.interleaved import interleaved
-from mpiparallel.parallel.pipeline.orders.one_chunk import gpipe, one_forward_one_backward, zero_bubble_h1
-from mpiparallel.parallel.pipeline.orders.v_shape import v_half, zero_bubble_v
-from mpiparallel.parallel.pipeline.placement import Placement
-from mpiparallel.parallel.pipeline.schedule import Schedule
+from mpiparallel.pipeline.messages import Orders, with_messages
+from mpiparallel.pipeline.orders.interleaved import interleaved
+from mpiparallel.pipeline.orders.one_chunk import gpipe, one_forward_one_backward, zero_bubble_h1
+from mpiparallel.pipeline.orders.v_shape import v_half, zero_bubble_v
+from mpiparallel.pipeline.placement import Placement
+from mpiparallel.pipeline.schedule import Schedule
 
 
 @dataclass(frozen=True)
