@@ -20,15 +20,16 @@ class PeerError(RuntimeError):
 class TorchPeer:
     """A child process with one thread, warm when this returns; ``variants`` are the ways in which it can run a step.
 
-    ``peer`` is what the program ``worker`` takes. Raises PeerError when the process ends, with what it said.
+    ``peer`` is what the program ``worker`` takes, by default that of a training step. Raises PeerError when
+    the process ends, with what it said.
     """
 
-    def __init__(self, python: str | Path, peer: Mapping[str, Any], worker: Path = WORKER) -> None:
+    def __init__(self, python: str | Path, peer: Mapping[str, Any], worker: Path | None = None) -> None:
         self._python = str(python)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         try:
             self._child = subprocess.Popen(
-                [self._python, str(worker), json.dumps(dict(peer))],
+                [self._python, str(worker or WORKER), json.dumps(dict(peer))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environment,

@@ -13,7 +13,7 @@ _SERVING: Final = ("TYPE_CHECKING", "annotations", "getattr_of")
 def functions_of(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
     """Return the public functions that are defined in modules, by all of their names.
 
-    >>> from mpiparallel.ops import clipping
+    >>> from mpiparallel.ops.elementwise import clipping
     >>> sorted(functions_of(clipping))
     ['clip_by_global_norm', 'clip_by_norm', 'clip_by_value']
     """

@@ -46,6 +46,7 @@ class Split(Operator):
 
     Examples
     --------
+    >>> import numpy as np
     >>> [piece.shape for piece in Split(0, 1)(np.ones((4, 2)))]
     [(4, 2)]
     """
@@ -154,6 +155,7 @@ class Stack(Operator):
 
     Examples
     --------
+    >>> import numpy as np
     >>> Stack(1)((np.zeros(2), np.ones(2))).asnumpy().tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """

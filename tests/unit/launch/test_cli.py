@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -257,11 +259,24 @@ def on_terminal(work: Callable[[], object]) -> str:
         with pytest.MonkeyPatch.context() as patch, open(theirs, "w", closefd=False) as stream:
             patch.setattr(sys, "stdout", stream)
             patch.setattr(sys, "stderr", stream)
-            work()
-        return os.read(ours, 1 << 16).decode()
+            # A terminal holds a few kilobytes, so somebody must read while the work writes.
+            with ThreadPoolExecutor(1) as reader:
+                seen = reader.submit(_read_all, ours)
+                work()
+                stream.flush()
+                os.close(theirs)
+                return seen.result()
     finally:
         os.close(ours)
-        os.close(theirs)
+
+
+def _read_all(terminal: int) -> str:
+    """Return what is written to a terminal until its other end is closed."""
+    parts = []
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from mpiparallel.launch.doctor.checks.versions import find_versions
 from tests.unit.launch.doctor.faked_machine import FakedMachine, only
 
-LIBRARIES = ("numpy", "mpi4py", "h5py", "google.protobuf", "threadpoolctl", "xxhash", "shtab")
+LIBRARIES = ("numpy", "mpi4py", "h5py", "google.protobuf", "ml_dtypes", "threadpoolctl", "xxhash", "shtab")
 
 
 def told(**other: dict[str, str]) -> str:

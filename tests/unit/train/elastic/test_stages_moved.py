@@ -87,7 +87,7 @@ def test_more_stages_than_the_cells_are_in_are_refused_and_all_is_as_before() ->
     def job(communicator):
         model, network = make_model(MASKED)
         model.train(1, rows(ROWS), dataset_sink_mode=False)
-        with pytest.raises(ConfigurationError, match="cells of the network are in the stages 0, 1; set"):
+        with pytest.raises(ConfigurationError, match="the cells of the network are in stages 0, 1; set"):
             model.reshard(pipeline_stages=4)
         model.train(1, rows(ROWS), dataset_sink_mode=False)
         return [cell.pipeline_stage for cell in (network.embedding, *network.blocks, network.head)]
