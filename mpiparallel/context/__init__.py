@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.compatibility.absent_names import getattr_of
+from mpiparallel.context.default_values import GRAPH_MODE as GRAPH_MODE
+from mpiparallel.context.default_values import PYNATIVE_MODE as PYNATIVE_MODE
 from mpiparallel.context.device import set_device as set_device
 from mpiparallel.context.parameter_server import get_ps_context as get_ps_context
 from mpiparallel.context.parameter_server import reset_ps_context as reset_ps_context
@@ -13,8 +15,6 @@ from mpiparallel.context.seeds import get_seed as get_seed
 from mpiparallel.context.seeds import initial_seed as initial_seed
 from mpiparallel.context.seeds import manual_seed as manual_seed
 from mpiparallel.context.seeds import set_seed as set_seed
-from mpiparallel.context.settings import GRAPH_MODE as GRAPH_MODE
-from mpiparallel.context.settings import PYNATIVE_MODE as PYNATIVE_MODE
 from mpiparallel.context.settings import get_auto_parallel_context as get_auto_parallel_context
 from mpiparallel.context.settings import get_context as get_context
 from mpiparallel.context.settings import reset_auto_parallel_context as reset_auto_parallel_context

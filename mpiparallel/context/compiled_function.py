@@ -15,7 +15,8 @@ from mpiparallel.compile.compilation import Compilation, Variant, global_specs
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import Structure, flatten, rebuild
 from mpiparallel.compile.trace import called
-from mpiparallel.context.settings import PYNATIVE_MODE, current_configuration, get_context, tracing_for
+from mpiparallel.context.default_values import PYNATIVE_MODE
+from mpiparallel.context.settings import current_configuration, get_context, tracing_for
 from mpiparallel.context.simulation import CompiledNetwork, current_simulation, end_simulation
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.graph.tensor import Tensor

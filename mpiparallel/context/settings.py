@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from math import inf, prod
-from typing import Any, Final
+from typing import Any
 
 from mpiparallel.communication import world
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL, say_without_effect
+from mpiparallel.context.default_values import CONTEXT_DEFAULTS, GRAPH_MODE, PARALLEL_DEFAULTS, PYNATIVE_MODE
 from mpiparallel.context.device_target import GPU, device_of_target, remark_eager_mode
 from mpiparallel.context.parallel_values import (
     check_names,
@@ -29,53 +30,13 @@ from mpiparallel.parallel.observed_configuration import ObservedConfiguration
 
 LoadedStrategies = tuple[str, tuple[tuple[str, Strategy], ...], int]
 
-GRAPH_MODE: Final = 0
-PYNATIVE_MODE: Final = 1
-
-_PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
-    "parallel_mode": ParallelMode.STAND_ALONE,
-    "device_num": None,
-    "global_rank": None,
-    "gradients_mean": False,
-    "parameter_broadcast": False,
-    "full_batch": None,
-    "dataset_strategy": "data_parallel",
-    "loss_repeated_mean": True,
-    "strategy_ckpt_save_file": "",
-    "strategy_ckpt_load_file": "",
-    "enable_parallel_optimizer": False,
-    "parallel_optimizer_config": {},
-    "optimizer_weight_shard_size": -1,
-    "pipeline_stages": 1,
-    "pipeline_config": None,
-    "grad_accumulation_step": 1,
-    "auto_parallel_search_mode": "recursive_programming",
-    "search_mode": "recursive_programming",
-    "search_timeout": None,
-    "search_machine": "",
-    "group_ckpt_save_file": "",
-    "strategy_ckpt_config": {},
-    "force_fp32_communication": False,
-    "dump_local_norm": False,
-    "dump_device_local_norm": False,
-    **{name: accepted.default for name, accepted in PARALLEL.items()},
-}
-_CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
-    "mode": GRAPH_MODE,
-    "device_target": "CPU",
-    "device_id": None,
-    "save_graphs": False,
-    "save_graphs_path": ".",
-    **{name: accepted.default for name, accepted in GENERAL.items()},
-}
-
 
 @dataclass(frozen=True)
 class Settings:
     """All that the user has set."""
 
-    general: dict[str, Any] = field(default_factory=lambda: dict(_CONTEXT_DEFAULTS))
-    parallel: dict[str, Any] = field(default_factory=lambda: dict(_PARALLEL_DEFAULTS))
+    general: dict[str, Any] = field(default_factory=lambda: dict(CONTEXT_DEFAULTS))
+    parallel: dict[str, Any] = field(default_factory=lambda: dict(PARALLEL_DEFAULTS))
     seed: int = 0
     unnamed: int = 0
     draws: int = 0
@@ -121,7 +82,7 @@ def set_context(**settings: Any) -> None:
     --------
     >>> set_context(mode=GRAPH_MODE, device_target="CPU")
     """
-    check_names(settings, _CONTEXT_DEFAULTS, "set_context")
+    check_names(settings, CONTEXT_DEFAULTS, "set_context")
     if settings.get("mode", GRAPH_MODE) not in (GRAPH_MODE, PYNATIVE_MODE):
         raise ConfigurationError(
             f"set_context: mode {settings['mode']!r} is neither GRAPH_MODE (0) nor PYNATIVE_MODE (1)"
@@ -166,7 +127,7 @@ def get_context(name: str) -> Any:
     >>> get_context("mode") == GRAPH_MODE
     True
     """
-    check_names({name: None}, _CONTEXT_DEFAULTS, "get_context")
+    check_names({name: None}, CONTEXT_DEFAULTS, "get_context")
     return all_settings().general[name]
 
 
@@ -200,7 +161,7 @@ def set_auto_parallel_context(**settings: Any) -> None:
     >>> set_auto_parallel_context(parallel_mode=ParallelMode.SEMI_AUTO_PARALLEL, full_batch=True)
     >>> reset_auto_parallel_context()
     """
-    check_names(settings, _PARALLEL_DEFAULTS, "set_auto_parallel_context")
+    check_names(settings, PARALLEL_DEFAULTS, "set_auto_parallel_context")
     settings = in_one_way(settings)
     check_parallel_values(settings)
     say_without_effect("set_auto_parallel_context", settings, PARALLEL)
@@ -251,7 +212,7 @@ def get_auto_parallel_context(name: str) -> Any:
     >>> get_auto_parallel_context("parallel_mode")
     'stand_alone'
     """
-    check_names({name: None}, _PARALLEL_DEFAULTS, "get_auto_parallel_context")
+    check_names({name: None}, PARALLEL_DEFAULTS, "get_auto_parallel_context")
     return all_settings().parallel[name]
 
 
@@ -265,7 +226,7 @@ def reset_auto_parallel_context() -> None:
     >>> get_auto_parallel_context("device_num") is None
     True
     """
-    _keep(replace(all_settings(), parallel=dict(_PARALLEL_DEFAULTS)))
+    _keep(replace(all_settings(), parallel=dict(PARALLEL_DEFAULTS)))
 
 
 def next_unnamed() -> int:
