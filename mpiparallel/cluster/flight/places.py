@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = str(Path(__file__).parents[2])
 _LIBRARIES = tuple({*sysconfig.get_paths().values()} - {sysconfig.get_path("data"), sysconfig.get_path("scripts")})
 
 

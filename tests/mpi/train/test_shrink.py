@@ -27,7 +27,7 @@ CASES = [
     ("pieces", "kill@3:62", False, [7], "slices of replicas"),
     ("replicas", "kill@0:40,kill@5:80", False, [7, 6], "slices of replicas"),
     ("replicas", "kill@3:60:in,kill@5:63", False, [6], "slices of replicas"),
-    pytest.param("replicas", "kill@2:30", True, [7], "slices of replicas", marks=pytest.mark.sample),
+    pytest.param("replicas", "kill@2:36", True, [7], "slices of replicas", marks=pytest.mark.sample),
     ("cut", "kill@6:200", False, [6], "slices of replicas"),
     ("shards", "kill@3:200", True, [7], "checkpoint"),
     # Of two stages of four the survivors make one of seven.
@@ -83,8 +83,14 @@ def test_survivors_have_the_losses_of_a_training_that_nobody_left(
     assert not dead & set(ended), output
     compiled = {(int(traces), int(places)) for traces, places in COMPILED.findall(output)}
     # Traced once, and placed at the start and for each number of ranks that they go on as. Where 7 cannot have the
-    # network, who leads has tried that too, and one of them trains no more.
-    assert compiled == ({(1, 1), (1, 2), (1, 3)} if kind == "cut" else {(1, 1 + len(counts))}), output
+    # network, who leads has tried that too, and one of them trains no more; so too where the second death comes later.
+    once = {(1, 1 + len(counts))}
+    if kind == "cut":
+        assert compiled == {(1, 1), (1, 2), (1, 3)}, output
+    elif ":in," in chaos:
+        assert once <= compiled <= once | {(1, 2 + len(counts))}, output
+    else:
+        assert compiled == once, output
     wanted = undisturbed(kind if kind in ("pieces", "stages") else "replicas")
     for number in ended:
         by_step = losses(tmp_path, number)
