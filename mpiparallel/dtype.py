@@ -163,8 +163,9 @@ def common_dtype(*dtypes: Any) -> np.dtype[Any]:
     """
     distinct = set(dtypes)
     if _BFLOAT16 in distinct and len(distinct) > 1:
-        floats = {one for one in distinct if is_inexact(one)}
-        distinct = {np.dtype(np.float32)} if floats == set(_NARROW) else floats
+        distinct = {one for one in distinct if is_inexact(one)}
+        if distinct.issuperset(_NARROW):
+            distinct = distinct - {*_NARROW} | {np.dtype(np.float32)}
     return np.result_type(*distinct)
 
 

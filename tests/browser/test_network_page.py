@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mpiparallel.launch.cli import main
+from tests.browser.chromium import opened, problem
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SCRIPT = """
 import numpy as np
 from mpiparallel import Model, context, nn
@@ -32,14 +30,7 @@ Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), 0.1)).train(1, 
 """
 
 
-def _problem() -> str:
-    """Return why no page can be opened here; nothing where one can."""
-    if find_spec("playwright") is None:
-        return "needs Playwright; make test-browser installs it"
-    return "" if any(map(shutil.which, BROWSERS)) else "needs Chromium; make test-browser installs it on Debian"
-
-
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(_problem()), reason=_problem())]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(problem()), reason=problem())]
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +45,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def page(written: Path) -> Iterator[Any]:
     """The page, open; what it asks of others and what goes wrong in it fails the test."""
-    from playwright.sync_api import sync_playwright
-
-    asked: list[str] = []
-    with sync_playwright() as driver:
-        executable = next(path for path in map(shutil.which, BROWSERS) if path)
-        browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        found = browser.new_page(viewport={"width": 1440, "height": 900})
-        found.on("request", lambda request: asked.append(request.url))
-        found.on("pageerror", lambda error: asked.append(str(error)))
-        found.goto(written.as_uri())
+    with opened(written.as_uri(), lambda url: url == written.as_uri()) as found:
         yield found
-        browser.close()
-    assert asked == [written.as_uri()]
 
 
 def test_an_operator_is_found_with_its_cut_its_moves_and_who_holds_its_weight(page: Any) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+from tests.browser.chromium import opened, problem
+
 SITE = Path(__file__).parents[2] / "build" / "site"
 
 
 def _problem() -> str:
     """Return why the site cannot be opened here; nothing where it can."""
-    if find_spec("playwright") is None:
-        return "needs Playwright; make test-browser installs it"
-    if not any(map(shutil.which, BROWSERS)):
-        return "needs Chromium; make test-browser installs it on Debian"
-    return "" if (SITE / "index.html").is_file() else "needs the site; make site builds it"
+    return problem() or ("" if (SITE / "index.html").is_file() else "needs the site; make site builds it")
 
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(_problem()), reason=_problem())]
@@ -39,22 +34,12 @@ class Silent(SimpleHTTPRequestHandler):
 @pytest.fixture
 def page() -> Iterator[Any]:
     """The first page; an error in a script, and anything that is asked of others, fails the test."""
-    from playwright.sync_api import sync_playwright
-
-    wrong: list[str] = []
-    with ThreadingHTTPServer(("localhost", 0), partial(Silent, directory=SITE)) as server, sync_playwright() as driver:
+    with ThreadingHTTPServer(("localhost", 0), partial(Silent, directory=SITE)) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://localhost:{server.server_port}/"
-        executable = next(path for path in map(shutil.which, BROWSERS) if path)
-        browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        found = browser.new_page(viewport={"width": 1440, "height": 900})
-        found.on("pageerror", lambda error: wrong.append(str(error)))
-        found.on("request", lambda request: request.url.startswith(address) or wrong.append(request.url))
-        found.goto(address)
-        yield found
-        browser.close()
+        with opened(address, lambda url: url.startswith(address)) as found:
+            yield found
         server.shutdown()
-    assert wrong == []
 
 
 def test_a_search_for_an_operator_leads_to_its_page(page: Any) -> None:

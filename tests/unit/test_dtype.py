@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import permutations
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import mpiparallel as ms
+from mpiparallel import dtype as mstype_of
 from mpiparallel.common import dtype as mstype
 from mpiparallel.errors import ConfigurationError
 
@@ -107,3 +109,20 @@ def test_types_are_found_for_those_of_python_and_numpy_and_back() -> None:
 def test_tensors_and_parameters_print_their_type_as_mindspores_do() -> None:
     assert repr(ms.Tensor([1.0])) == "Tensor(shape=[1], dtype=Float32, value=\n[1.])"
     assert repr(ms.Parameter([1.0], "w")) == "Parameter (name=w, shape=(1,), dtype=Float32, requires_grad=True)"
+
+
+@pytest.mark.parametrize(
+    ("together", "common"),
+    [
+        (("bfloat16", "bfloat16"), "bfloat16"),
+        (("bfloat16", "int64", "bool"), "bfloat16"),
+        (("bfloat16", "float16"), "float32"),
+        (("bfloat16", "float16", "float64"), "float64"),
+        (("float16", "bfloat16", "float32", "int8"), "float32"),
+        (("bfloat16", "complex64"), "complex64"),
+        (("float16", "int64"), "float64"),
+    ],
+)
+def test_types_make_the_least_that_holds_their_floats(together: tuple[str, ...], common: str) -> None:
+    for order in permutations(together):
+        assert mstype_of.common_dtype(*map(np.dtype, order)) == np.dtype(common)
