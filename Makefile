@@ -130,7 +130,7 @@ release: .venv/.release ## build the archive and the wheel, check both, and trai
 	.venv/bin/python -m build --outdir build/release
 	.venv/bin/python -m twine check --strict build/release/*
 	.venv/bin/check-wheel-contents build/release/*.whl
-	.venv/bin/python -m tests.conformance.documents.fresh_install build/release/*.whl
+	.venv/bin/python -m tests.release.fresh_install build/release/*.whl
 
 clean: ## remove the virtual environments, the caches and the demo's results
 	rm -rf .venv .venv-mpich .venv-torch .venv-mindspore mpiparallel_demo build mpiparallel.egg-info

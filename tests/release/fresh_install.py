@@ -1,6 +1,6 @@
 """Install a wheel into a fresh environment of each Python there is, far from the repository, and train with it there.
 
-``python -m tests.conformance.documents.fresh_install build/release/*.whl``. Pythons are those of $PATH and of pyenv.
+``python -m tests.release.fresh_install build/release/*.whl``. Pythons are those of $PATH and of pyenv.
 """
 
 from __future__ import annotations
