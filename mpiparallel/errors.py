@@ -15,6 +15,7 @@
     |  `- RankFailureError                   a rank that it needs has died
     |- ReshardError         (RuntimeError)  state could not be moved
     |- CheckpointError      (RuntimeError, ValueError)  a checkpoint is damaged, incomplete or does not fit
+    |  `- TransformError                     it cannot be converted for another strategy
     |- StrategyFileError    (ValueError, TypeError)  a strategy or group file cannot be read
     |- NonFiniteError       (ArithmeticError) a loss or a gradient is infinite or no number
     |- DatasetError         (ValueError, TypeError, RuntimeError)  input data are missing or malformed
@@ -26,7 +27,8 @@ program that was written for MindSpore catches it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 
@@ -95,6 +97,10 @@ class CheckpointError(MpiParallelError, RuntimeError, ValueError):
     """A checkpoint is damaged, incomplete or does not fit."""
 
 
+class TransformError(CheckpointError):
+    """Files cannot be converted: one is missing, or it does not fit the strategy that it should have."""
+
+
 class StrategyFileError(MpiParallelError, ValueError, TypeError):
     """A strategy file or a group file cannot be read."""
 
@@ -109,6 +115,15 @@ class DatasetError(MpiParallelError, ValueError, TypeError, RuntimeError):
 
 class LaunchError(MpiParallelError, RuntimeError):
     """A job could not be started, or ended badly."""
+
+
+@contextmanager
+def about(subject: str) -> Iterator[None]:
+    """Put ``subject`` before the message of an error about a strategy file or a conversion."""
+    try:
+        yield
+    except (StrategyFileError, TransformError) as error:
+        raise type(error)(f"{subject}: {error}") from error
 
 
 _ORIGINS = "origins"

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from checkpointing.folders import clear
-from checkpointing.methods import COMMIT, COPY, OURS, START, STEP, STEP_BESIDE, WHOLE, Task
+from checkpointing.methods import COMMIT, COPY, OURS, START, STEP, STEP_BESIDE, WHOLE, Task, clear
 from checkpointing.states import arrays_of
 from mpi4py import MPI
 

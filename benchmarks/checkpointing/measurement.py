@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkpointing.folders import clear, forget
-from checkpointing.methods import Method, Span, WrongResultError
+from checkpointing.methods import Method, Span, WrongResultError, clear, forget
 from mpi4py import MPI
 
 LEAST_ROUNDS = 2

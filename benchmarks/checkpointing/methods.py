@@ -1,7 +1,9 @@
-"""What is measured, by name; nothing here loads MPI or PyTorch."""
+"""What is measured, by name, and folders made ready for it; nothing here loads MPI or PyTorch."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,3 +109,19 @@ def task_of(job: Mapping[str, Any], rank: int, ranks: int) -> Task:
     names = ("state", "mebibytes", "source", "saved_ranks", "load")
     meeting = str(Path(job["folder"]) / "gloo")
     return Task(rank=rank, ranks=ranks, folder=job["place"], meeting=meeting, **{name: job[name] for name in names})
+
+
+def clear(folder: Path) -> None:
+    """Let a folder be empty, and let the disk be done with all that came before, so that it does not count."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    os.sync()
+
+
+def forget(folder: Path) -> None:
+    """Let the kernel forget what it has read of the files in a folder; where files lie in memory nothing happens."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from checkpointing.folders import clear, forget
+from checkpointing.methods import clear, forget
 from checkpointing.states import FLOAT_BYTES, STATES, arrays_of, layouts_of
 
 from mpiparallel.checkpoint.files.array_file import infos_of

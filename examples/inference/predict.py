@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from sine import Sine
+from train import Sine
 
 import mpiparallel as ms
 from mpiparallel.communication import get_group_size, get_rank, init

@@ -1,9 +1,10 @@
-"""Where compiled loops and measurements are kept for other processes."""
+"""Where compiled loops and measurements are kept for other processes, and how."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -15,3 +16,22 @@ def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
     """
     chosen = variables.get("NUMBA_CACHE_DIR") or variables.get("XDG_CACHE_HOME")
     return Path(chosen or Path(variables.get("HOME", "/nonexistent"), ".cache"), "mpiparallel")
+
+
+def keep(path: Path, content: bytes) -> bool:
+    """Write a file of that folder, whole or not at all; return whether it is there.
+
+    It is not where the disk is full, or where the folder is another user's. Without it, time is lost and nothing else.
+    """
+    draft = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.parent.stat().st_uid != os.getuid():
+            return False
+        draft.write_bytes(content)
+        draft.replace(path)
+        return True
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        return False

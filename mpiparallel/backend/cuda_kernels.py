@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from mpiparallel.backend.cache_folder import cache_folder
+from mpiparallel.backend.cache_folder import cache_folder, keep
 from mpiparallel.backend.nvrtc import OPTIONS, Nvrtc
 
 
@@ -43,24 +41,10 @@ class CudaKernels:
         except OSError:
             pass
         code = self._compiler.compile(text, self._architecture).machine_code
-        _keep(path, code)
+        keep(path, code)
         return code
 
 
 def _path(text: str, architecture: str, version: str) -> Path:
     parts = "\x1f".join((text, architecture, version, *OPTIONS))
     return cache_folder() / f"kernel_{hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()}.cubin"
-
-
-def _keep(path: Path, code: bytes) -> None:
-    """Write machine code for other processes, whole or not at all; a disk that takes none costs them time only."""
-    draft = path.with_suffix(f".{os.getpid()}")
-    with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.parent.stat().st_uid != os.getuid():
-            return
-        draft.write_bytes(code)
-        draft.replace(path)
-        return
-    with suppress(OSError):
-        draft.unlink()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.cache_folder import cache_folder
+from mpiparallel.backend.cache_folder import cache_folder, keep
 
 _CACHE_FAILURES = (OSError, EOFError, ImportError, AttributeError, ValueError, pickle.UnpicklingError)
 _OFF = ("0", "off", "no", "false")
@@ -78,17 +78,14 @@ def _file_of(source: str) -> Path | None:
     """Return a file with the source, by which the compiled loop is found again; None where none can be written."""
     digest = hashlib.blake2b(source.encode() + _own_source(), digest_size=16).hexdigest()
     path = cache_folder() / f"loop_{digest}.py"
+    return path if _is_own(path) or keep(path, source.encode()) else None
+
+
+def _is_own(path: Path) -> bool:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.parent.stat().st_uid != os.getuid():
-            return None
-        if not path.exists():
-            draft = path.with_suffix(f".{os.getpid()}")
-            draft.write_text(source, encoding="utf-8")
-            draft.replace(path)
+        return path.exists() and path.parent.stat().st_uid == os.getuid()
     except OSError:
-        return None
-    return path
+        return False
 
 
 @cache

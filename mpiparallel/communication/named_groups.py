@@ -7,7 +7,7 @@ from typing import Final
 
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ConfigurationError
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, Final
+from typing import Final
 
 from mpiparallel.cluster.environment import Environment
 from mpiparallel.errors import ConfigurationError
@@ -43,15 +43,6 @@ def remark(line: str) -> None:
         if not any(isinstance(present, _EachLineOnce) for present in logger.filters):
             logger.addFilter(_EachLineOnce())
         logger.warning("mpiparallel: %s", line)
-
-
-def no_effect(where: str, argument: str, value: Any, why: str, default: Any = None) -> None:
-    """Say once that ``where`` takes ``argument`` but does nothing by it; nothing is said where it is its default.
-
-    >>> no_effect("Conv2d", "data_format", "NCHW", "it is the only order", default="NCHW")
-    """
-    if value is not default and (type(value) is not type(default) or value != default):
-        remark(f"{where}: {argument}={value!r} has no effect here: {why}")
 
 
 def forget_remarks() -> None:

@@ -17,6 +17,7 @@ def local_graph(sharded: ShardedGraph, rank: int, overlaps: bool = False, fuses:
     needed. With ``fuses`` neighbouring element-wise operators become one, and updates of small parameters.
     """
     local = localise(sharded, rank)
+    # First when collectives run, then what is fused: only neighbours are, in the order in which they will run.
     schedule_collectives(local.graph, local.steps, rank, overlaps)
     if fuses:
         fuse_elementwise(local.graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 
 
 class Accepted(NamedTuple):

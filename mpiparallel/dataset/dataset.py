@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.dataset import config
 from mpiparallel.dataset.batch_stage import BatchStage
 from mpiparallel.dataset.column_stage import project, rename

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.dataset.stage import check_count
 
 _ONE_THREAD: Final = "one thread reads ahead, and rows do not depend on who reads them; see config.set_prefetch_size"

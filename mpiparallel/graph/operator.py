@@ -1,10 +1,10 @@
-"""What an operator is: its shapes, its sharding rule, its kernel and its gradient, described once."""
+"""What an operator is: its shapes, sharding rule, kernel and gradient, described once; and the registry of all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -209,3 +209,14 @@ class Recorder(Protocol):
 
 RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 """What operators are recorded in now; None where they compute at once."""
+
+
+OPERATORS: Final[dict[str, type[Operator]]] = {}
+"""The one registry of operators, by name: those that ``ops`` offers."""
+Class = TypeVar("Class", bound=type[Operator])
+
+
+def register(operator: Class) -> Class:
+    """Enter an operator's class under its name; used as a decorator."""
+    OPERATORS[operator.__name__] = operator
+    return operator

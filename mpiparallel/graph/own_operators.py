@@ -16,8 +16,7 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.functions_of_two import ADDITION
 from mpiparallel.graph.expression.term import Term
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

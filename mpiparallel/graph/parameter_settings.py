@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from mpiparallel.compatibility.remark import no_effect, remark
+from mpiparallel.compatibility.arguments import no_effect
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
 
 

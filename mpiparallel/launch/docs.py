@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mpiparallel.launch.ckpt.answer import answer
-from mpiparallel.launch.job.colour import has_colours
+from mpiparallel.launch.job.terminal_text import has_colours
 from mpiparallel.launch.shipped import SHIPPED, listing, named, summary
 
 if TYPE_CHECKING:

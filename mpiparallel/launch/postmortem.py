@@ -16,8 +16,8 @@ from mpiparallel.cluster.flight.recorder import spans
 from mpiparallel.cluster.flight.recording import RecordedCall, Recording
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.command_line.argument_types import file_path
-from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.job.terminal_text import printable
 
 if TYPE_CHECKING:
     from mpiparallel.launch.command_line.parser import Subparsers

@@ -33,9 +33,9 @@ from mpiparallel.launch.job.mapping import mapping, places
 from mpiparallel.launch.job.mpirun_command import Job, MpirunCommand, build
 from mpiparallel.launch.job.on_failure import ABORT, SHRINK, OnFailure
 from mpiparallel.launch.job.output_selection import OutputSelection
-from mpiparallel.launch.job.printable import printable
 from mpiparallel.launch.job.rank_settings import CHAOS_VARIABLE, rank_settings
 from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.job.terminal_text import printable
 from mpiparallel.launch.rank import under_launcher
 from mpiparallel.launch.rank.starter import Starter
 from mpiparallel.launch.watching.attempts import Attempts

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mpiparallel.compatibility.refusal import only
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect, only
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import with_defaults

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from mpiparallel.compatibility.remark import no_effect, remark
+from mpiparallel.compatibility.arguments import no_effect
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor

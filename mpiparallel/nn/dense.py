@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor

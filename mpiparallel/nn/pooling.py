@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mpiparallel import ops
-from mpiparallel.compatibility.refusal import only
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect, only
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.graph.written_gradient import WrittenGradient

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.compile.structure import ProgramConstant
 from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.errors import ConfigurationError, TraceError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.compatibility.absent_names import getattr_of
-from mpiparallel.graph import registry
+from mpiparallel.graph.operator import OPERATORS as _OPERATORS
 from mpiparallel.ops import custom, elementwise, matrix_product  # noqa: F401 - they enter their operators
 from mpiparallel.ops.elementwise import choice, power  # noqa: F401 - they enter their operators
 from mpiparallel.ops.gradients.gradient import GradOperation as GradOperation
@@ -40,7 +40,7 @@ from mpiparallel.parallel.collective import ReduceOp as ReduceOp
 __path__: list[str] = []
 """No folder: what MindSpore has in files inside ``operations`` is in ``mindspore_paths``."""
 
-vars().update(registry.OPERATORS)
+vars().update(_OPERATORS)
 
 if not TYPE_CHECKING:
     __getattr__ = getattr_of(__name__)

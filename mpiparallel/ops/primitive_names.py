@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Final
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.graph.operator import Operator
 
 _NO_OPERATOR: Final = "the function stays a function, which runs whenever a network is traced"

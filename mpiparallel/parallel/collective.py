@@ -14,8 +14,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError, StrategyError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.layout import Reduction
 from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import common_refinement
 from mpiparallel.layout.layout import Layout

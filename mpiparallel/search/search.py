@@ -10,9 +10,8 @@ from typing import Final
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.search.cost.floor import least_seconds
 from mpiparallel.search.cost.memory import bytes_kept
-from mpiparallel.search.cost.step import step_cost
+from mpiparallel.search.cost.step import least_seconds, step_cost
 from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.methods.elimination import eliminate
 from mpiparallel.search.methods.halving import narrowed, rounds, uncut

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import current_configuration, get_auto_parallel_context
 from mpiparallel.dataset.dataset import Dataset

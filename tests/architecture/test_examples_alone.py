@@ -97,13 +97,13 @@ def test_what_a_tensor_does_is_there_wherever_the_operators_are() -> None:
 
 
 def test_only_the_door_to_all_operators_reads_the_registry() -> None:
-    registry = "mpiparallel.graph.registry"
+    home = "mpiparallel.graph.operator"
     imported = {
         (name, alias.name)
         for name, tree in trees().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in (registry, registry.rpartition(".")[0])
+        if isinstance(node, ast.ImportFrom) and node.module == home
         for alias in node.names
     }
-    takers = {name for name, what in imported if what in ("OPERATORS", "registry")}
+    takers = {name for name, what in imported if what == "OPERATORS"}
     assert takers == {"mpiparallel.ops.operations"}

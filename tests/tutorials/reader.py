@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -112,3 +113,15 @@ def _of_session(leader: int) -> list[int]:
             if int(session) == leader and state != "Z":
                 found.append(int(path.parent.name))
     return found
+
+
+_LOSS = re.compile(r"epoch: \d+ step: \d+, loss is (\d[\d.]*(?:e[+-]\d+)?)")
+
+
+def losses(text: str) -> list[float]:
+    """Return the losses in ``text``, in their order, also where the lines of two ranks run into each other.
+
+    >>> losses("epoch: 1 step: 73, loss is 6.45995epoch: 1 step: 73, loss is 1.5e-3")
+    [6.45995, 0.0015]
+    """
+    return [float(found) for found in _LOSS.findall(text)]

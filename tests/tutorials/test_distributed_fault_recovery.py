@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.mpi_launcher import interpreters, library
-from tests.tutorials.loss_lines import losses
-from tests.tutorials.reader import Reader
+from tests.tutorials.reader import Reader, losses
 from tests.tutorials.translation import NETWORK, script, write_sentences
 
 pytestmark = pytest.mark.mpi

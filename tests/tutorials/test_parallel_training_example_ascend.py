@@ -11,9 +11,8 @@ import pytest
 
 import mpiparallel as ms
 from mpiparallel.cluster.rank_table import RankTable
-from tests.conformance.cifar10_images import write_images
-from tests.tutorials.loss_lines import losses
-from tests.tutorials.reader import Reader
+from tests.conformance.made_up_data import write_images
+from tests.tutorials.reader import Reader, losses
 
 pytestmark = pytest.mark.mpi
 listings = partial(pytest.mark.tutorial, "parallel_training_example_ascend")
@@ -103,7 +102,7 @@ def of_ranks(folder: Path, name: str, ranks: int) -> list[np.ndarray]:
 @pytest.fixture(scope="module")
 def images(folder: Path) -> Path:
     """The archive, of 48 images."""
-    return write_images(folder)
+    return write_images(folder / "cifar-10-batches-bin")
 
 
 @listings("rank_table_8pcs", "rank_table_16pcs")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import mpiparallel as ms
-from tests.tutorials.loss_lines import losses
-from tests.tutorials.reader import Reader
+from tests.tutorials.reader import Reader, losses
 from tests.tutorials.translation import NETWORK, script, write_sentences
 
 pytestmark = pytest.mark.mpi

@@ -10,14 +10,12 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mpiparallel.dataset.cifar10_files import write_cifar10
+from tests.conformance.made_up_data import write_images, write_sentences
 from tests.conformance.mpi_launcher import interpreters, library
 from tests.tutorials.correction import with_import_changed
-from tests.tutorials.loss_lines import losses
-from tests.tutorials.reader import Reader
+from tests.tutorials.reader import Reader, losses
 from tests.tutorials.record import Record
 from tests.tutorials.sample_runs import RUNS, Run
 
@@ -48,28 +46,6 @@ def cases() -> list[tuple[str, Path, Run]]:
         if (folder / run.sample / run.program).exists()
         and not (run.instead and (folder / run.sample / run.instead).exists())
     ]
-
-
-def write_sentences(path: Path, steps: int) -> Path:
-    """Write the pairs of sentences of so many steps of 32, each longer than the samples need.
-
-    Each word follows from the one before, so that there is something to learn in every epoch.
-    """
-    firsts = np.random.default_rng(1).integers(0, 90, 32 * steps)
-    pairs = [[[f"{kind}{(first + place) % 90}" for place in range(14)] for kind in "ab"] for first in firsts]
-    path.write_text("".join(f"{' '.join(one)}\t{' '.join(other)}\n" for one, other in pairs), encoding="utf-8")
-    return path
-
-
-def write_images(folder: Path, batches: int) -> Path:
-    """Write the images of so many batches of 32 on each of two ranks; their brightness is their label."""
-    draw = np.random.default_rng(0)
-    each = -(-batches * 2 * 32 // 5)
-    for stem in [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]:
-        labels = draw.integers(0, 10, each).astype(np.uint8)
-        pixels = labels[:, None, None, None] * 25 + draw.integers(0, 20, (each, 32, 32, 3))
-        write_cifar10(folder, stem, pixels.astype(np.uint8), labels)
-    return folder
 
 
 @pytest.fixture(scope="module", params=interpreters(), ids=library)
@@ -121,7 +97,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The words of commands that are data."""
     folder = tmp_path_factory.mktemp("data")
     sizes = {"images": 1, "many_images": _ACCUMULATED}
-    return {name: write_images(folder / name, batches) for name, batches in sizes.items()}
+    return {name: write_images(folder / name, -(-batches * 2 * 32 // 5)) for name, batches in sizes.items()}
 
 
 @pytest.fixture

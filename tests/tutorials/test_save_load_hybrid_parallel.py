@@ -10,8 +10,7 @@ import pytest
 
 import mpiparallel as ms
 from tests.conformance.mpi_launcher import interpreters, library
-from tests.tutorials.loss_lines import losses
-from tests.tutorials.reader import Reader
+from tests.tutorials.reader import Reader, losses
 
 pytestmark = pytest.mark.mpi
 listings = partial(pytest.mark.tutorial, "save_load_hybrid_parallel")

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, about
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.checkpoint.strategy import node_strategy
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.message_file import new_name, path_of, read_message, write_content
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, about
 
 _NOUN = "group file"
 _MOST_RANKS = 2**31 - 1

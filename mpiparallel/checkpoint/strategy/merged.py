@@ -13,11 +13,10 @@ from math import prod
 from pathlib import Path
 from typing import Final
 
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.message_file import path_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyItem, StrategyRecord
-from mpiparallel.errors import StrategyFileError, reason
+from mpiparallel.errors import StrategyFileError, about, reason
 from mpiparallel.layout.layout import Layout
 
 _STAGED_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(.+)", re.DOTALL)

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.message_file import path_of, read_content, write_content
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, about
 from mpiparallel.layout.layout import Layout
 
 _FORMAT: Final = "mpiparallel replica groups 1"

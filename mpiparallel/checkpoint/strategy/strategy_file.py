@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.checkpoint.strategy import node_strategy, strategy_json
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.message_file import new_name, path_of, read_content, read_message, write_content
 from mpiparallel.checkpoint.strategy.strategy_record import (
     MERGED_STAGE,
@@ -19,7 +18,7 @@ from mpiparallel.checkpoint.strategy.strategy_record import (
     from_right,
     to_right,
 )
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, about
 
 _NOUN = "strategy file"
 _SETTING = "strategy_ckpt_save_file"

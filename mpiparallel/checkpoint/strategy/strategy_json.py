@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.strategy_record import (
     LayoutItem,
     StrategyItem,
@@ -13,7 +12,7 @@ from mpiparallel.checkpoint.strategy.strategy_record import (
     from_right,
     to_right,
 )
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, about
 
 _LAYOUT_KEYS = ("dev_matrix", "field", "opt_weight_shard_size", "opt_weight_shard_step", "tensor_map", "tensor_shape")
 _BOUNDS_KEYS = ("param_split_shape", "indices_offset")

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from mpiparallel.checkpoint.strategy.error_subject import about
-from mpiparallel.errors import LayoutError, StrategyFileError
+from mpiparallel.errors import LayoutError, StrategyFileError, about
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout, TensorMap
 

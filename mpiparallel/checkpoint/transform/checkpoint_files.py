@@ -10,7 +10,7 @@ from typing import Final
 
 from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.formats.registry import FORMATS
-from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.errors import TransformError
 
 _RANK_FOLDER: Final = re.compile(r"rank_(0|[1-9][0-9]{0,8})")
 _STAMP: Final = re.compile(r".+-([0-9]{1,18})_([0-9]{1,18})", re.DOTALL)

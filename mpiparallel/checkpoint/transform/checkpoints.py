@@ -14,11 +14,10 @@ from mpiparallel.checkpoint.transform.rank_list import check_rank
 from mpiparallel.checkpoint.transform.report import TransformReport
 from mpiparallel.checkpoint.transform.source_state import open_source
 from mpiparallel.checkpoint.transform.target_slices import Missing, Target, strategy_stages
-from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.checkpoint.transform.workers import run_workers
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, TransformError
 
 Name = str | Path
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.files.array_file import ArrayFile, fill_box
 from mpiparallel.checkpoint.transform.source_state import SourceState
-from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.errors import TransformError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 

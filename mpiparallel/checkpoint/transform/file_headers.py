@@ -13,8 +13,7 @@ from mpiparallel.checkpoint.files.array_file import ArrayFile, Attribute
 from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
-from mpiparallel.checkpoint.transform.transform_error import TransformError
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, TransformError
 
 Opener = Callable[[], ArrayFile]
 Headers = Mapping[int, "FileHeader"]

@@ -19,8 +19,7 @@ from mpiparallel.checkpoint.transform.target_slices import (
     replacements,
     strategy_stages,
 )
-from mpiparallel.checkpoint.transform.transform_error import TransformError
-from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.errors import CheckpointError, ConfigurationError, TransformError
 from mpiparallel.layout.box import Box
 
 

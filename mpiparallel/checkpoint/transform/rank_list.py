@@ -11,8 +11,7 @@ from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
 from mpiparallel.checkpoint.transform.source_state import holders
 from mpiparallel.checkpoint.transform.stored_layout import cuts_of, stored_layout
 from mpiparallel.checkpoint.transform.target_slices import WHOLE, Missing, Target, strategy_stages
-from mpiparallel.checkpoint.transform.transform_error import about_parameter
-from mpiparallel.errors import ConfigurationError, StrategyFileError
+from mpiparallel.errors import ConfigurationError, StrategyFileError, about
 from mpiparallel.layout.layout import Layout
 
 
@@ -92,7 +91,7 @@ def _layouts(source: Sequence[StageParameters], target: Target) -> Iterator[tupl
                 continue
             seen.add(name)
             others = [other.items[name] for other in target.stages if name in other.items]
-            with about_parameter(name):
+            with about(f'parameter "{name}"'):
                 yield name, stored_layout(item, _shape([item, *others]), stage.ranks.start)
 
 

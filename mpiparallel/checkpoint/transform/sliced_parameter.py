@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
-from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.errors import TransformError
 from mpiparallel.layout.box import Box
 
 Array = NDArray[Any]

@@ -29,7 +29,7 @@ from mpiparallel.checkpoint.transform.file_headers import (
     told_beside,
 )
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
-from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
+from mpiparallel.errors import TransformError, about
 from mpiparallel.layout.copies import includes
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -137,7 +137,7 @@ def _cut_by(
     named = {name for stage in stages for name in stage.items}
     for name in dict.fromkeys(name for header in headers.values() for name in header.arrays):
         infos = slices_in(headers, name)
-        with about_parameter(name):
+        with about(f'parameter "{name}"'):
             dtype = _dtype(infos)
             known = {**slices_in(beside, name), **infos}
             layouts = _layouts(name, infos, known, stages, shapes.get(name)) if name in named else [_replicated(infos)]
@@ -174,7 +174,7 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[StageParameter
             if name not in state.tensors:
                 continue
             layout = state.tensors[name].layout
-            with about_parameter(name):
+            with about(f'parameter "{name}"'):
                 told = stored_layout(item, layout.global_shape, stage.ranks.start)
                 if not includes(layout, told):
                     raise TransformError(

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
-from mpiparallel.checkpoint.transform.transform_error import TransformError
-from mpiparallel.errors import LayoutError, StrategyFileError
+from mpiparallel.errors import LayoutError, StrategyFileError, TransformError
 from mpiparallel.layout.layout import Layout, bounds_of
 
 Shape = tuple[int, ...]

@@ -17,8 +17,7 @@ from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
-from mpiparallel.checkpoint.transform.transform_error import TransformError, about_parameter
-from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError
+from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError, TransformError, about
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 
@@ -60,7 +59,7 @@ class Target:
         found: dict[str, Box] = {}
         for name, layout in layouts.items():
             if name in stage.items:
-                with about_parameter(name):
+                with about(f'parameter "{name}"'):
                     found[name] = stored_layout(stage.items[name], layout.global_shape, stage.ranks.start).box(rank)
             elif name in own and not self._names(name):
                 found[name] = layout.box(layout.devices.members[rank % layout.devices.size])

@@ -11,8 +11,7 @@ from typing import Final
 
 from mpiparallel.checkpoint.transform.folder_request import FolderRequest
 from mpiparallel.checkpoint.transform.report import TransformReport
-from mpiparallel.checkpoint.transform.transform_error import TransformError
-from mpiparallel.errors import CheckpointError, ConfigurationError, MpiParallelError, StrategyFileError
+from mpiparallel.errors import CheckpointError, ConfigurationError, MpiParallelError, StrategyFileError, TransformError
 
 _KINDS: Final = {
     kind.__name__: kind for kind in (TransformError, StrategyFileError, ConfigurationError, CheckpointError)

@@ -1,4 +1,4 @@
-"""What all communicators of one MPI world share."""
+"""What all communicators of one MPI world share, the check with which its ranks begin a step included."""
 
 from __future__ import annotations
 
@@ -8,9 +8,26 @@ from dataclasses import dataclass, field, replace
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.communication.fault_injection.schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI
-from mpiparallel.communication.mpi.step_check import StepCheck
 from mpiparallel.communication.mpi.waiting import RequestWait, wait_napping, wait_spinning
-from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.protocol import Communicator, Completion, StepFlag
+
+
+class StepCheck:
+    """The comparison that ranks begin a step with: it must end before anything else is communicated.
+
+    It may still be going on; ``step_flag`` is the flag that it passes on. All communicators of a world share it.
+    """
+
+    def __init__(self) -> None:
+        self.step_flag = StepFlag()
+        self.pending: Completion | None = None
+
+    def end(self) -> None:
+        """Wait for the comparison, if one is going on; raises CommunicationError where ranks differ."""
+        pending = self.pending
+        if pending is not None:
+            self.pending = None
+            pending()
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from mpiparallel.communication.mpi import shared_memory
 from mpiparallel.communication.mpi.collective_monitor import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, abort_job, reporting
-from mpiparallel.communication.mpi.mpi_world import MpiWorld
+from mpiparallel.communication.mpi.mpi_world import MpiWorld, StepCheck
 from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
-from mpiparallel.communication.mpi.step_check import StepCheck
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 

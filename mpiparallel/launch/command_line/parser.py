@@ -13,8 +13,7 @@ from typing import IO, Any, NoReturn, TypeAlias, TypeVar
 from mpiparallel.cluster.exit_codes import REFUSED
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.launch.command_line.nearest import nearest
-from mpiparallel.launch.job.colour import Colour, painted
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import Colour, painted, printable
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
 _Namespace = TypeVar("_Namespace")

@@ -19,7 +19,7 @@ from mpiparallel.launch.doctor.hosts import examine_hosts, is_here
 from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import CHECKS
 from mpiparallel.launch.doctor.report import coloured, report
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import printable
 
 
 def consult(arguments: argparse.Namespace) -> int:

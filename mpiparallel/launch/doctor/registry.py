@@ -1,8 +1,10 @@
-"""All checks, in the order in which they are shown."""
+"""The checks of the doctor: what each looks at, on which machines, and in which order they are shown."""
 
 from __future__ import annotations
 
-from mpiparallel.launch.doctor.check import Check
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
 from mpiparallel.launch.doctor.checks.blas import find_blas, find_threads
 from mpiparallel.launch.doctor.checks.cores import find_cores
 from mpiparallel.launch.doctor.checks.folders import find_environment_folder, find_folders
@@ -15,6 +17,24 @@ from mpiparallel.launch.doctor.checks.root import find_root
 from mpiparallel.launch.doctor.checks.slurm import find_slurm
 from mpiparallel.launch.doctor.checks.two_ranks import find_start
 from mpiparallel.launch.doctor.checks.versions import find_versions
+from mpiparallel.launch.doctor.finding import Finding
+from mpiparallel.launch.doctor.machine import ExaminedMachine
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: the ``group`` that its findings are shown under, and the function that yields them.
+
+    ``here_only`` checks look at what the job takes from the machine that starts it, so other hosts are spared them.
+    ``alone`` checks measure: they run after all others.
+    """
+
+    name: str
+    group: str
+    find: Callable[[ExaminedMachine], Iterable[Finding]]
+    here_only: bool = False
+    alone: bool = False
+
 
 CHECKS: tuple[Check, ...] = (
     Check("mpi", "MPI", find_mpi),

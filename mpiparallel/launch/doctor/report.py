@@ -9,7 +9,7 @@ from typing import IO
 
 from mpiparallel.launch.doctor.finding import STATES, Finding
 from mpiparallel.launch.doctor.hosts import GROUP
-from mpiparallel.launch.job.colour import Colour, painted
+from mpiparallel.launch.job.terminal_text import Colour, painted
 
 _WIDEST = 100
 _NARROWEST = 60

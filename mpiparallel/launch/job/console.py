@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from mpiparallel.launch.job.colour import Colour, painted
 from mpiparallel.launch.job.lost_output import LostOutput
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import Colour, painted, printable
 
 # A closed stream is None, a stream that a program closed raises ValueError.
 _FAILS = (OSError, ValueError, AttributeError)

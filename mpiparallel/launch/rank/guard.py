@@ -16,8 +16,7 @@ from typing import NoReturn
 
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.rank_folder import RankFolder
-from mpiparallel.launch.rank.children import children_of
-from mpiparallel.launch.rank.parent_death import die_with_parent
+from mpiparallel.launch.rank.process_tree import children_of, die_with_parent
 
 # The fields of proc_pid_stat(5) that say where the words of the command are in memory, from the third field on.
 _BEGIN, _END = 48 - 3, 49 - 3

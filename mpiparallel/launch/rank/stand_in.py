@@ -31,7 +31,7 @@ from mpiparallel.launch.control import message as control_message
 from mpiparallel.launch.control.address import VARIABLE, ControlAddress
 from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.job.rank_folder import Failure
-from mpiparallel.launch.rank.parent_death import die_with_parent
+from mpiparallel.launch.rank.process_tree import die_with_parent
 
 _NAP_SECONDS = 0.05
 _IDENTITY_PREFIXES = ("HYDI_", "HYDRA_", "MPI_LOCAL", "OMPI_", "PMIX_", "PMI_", "PRTE_")

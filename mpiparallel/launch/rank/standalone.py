@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiparallel.launch.job.growing_log import GrowingLog
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import printable
 
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 5.0

@@ -43,7 +43,7 @@ from mpiparallel.launch.rank.guard import stand_guard
 from mpiparallel.launch.rank.identity import identity, name_rank
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.log_stream import print_to_log
-from mpiparallel.launch.rank.parent_death import die_with_parent
+from mpiparallel.launch.rank.process_tree import die_with_parent
 from mpiparallel.launch.rank.standalone import Standalone
 
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count
 from mpiparallel.launch.command_line.output_file import write_output
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import printable
 from mpiparallel.launch.show.pipeline import add_arguments, show_pipeline
 from mpiparallel.launch.simulate.arguments import add_simulation, columns_of, machine_of, script_of
 

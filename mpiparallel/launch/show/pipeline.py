@@ -11,7 +11,7 @@ from typing import Final
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.launch.command_line.argument_types import count, file_path
 from mpiparallel.launch.command_line.output_file import write_output
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import printable
 from mpiparallel.pipeline import (
     SCHEDULES,
     Costs,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Mapping
 
-from mpiparallel.cluster.exit_codes import SIGNALLED
+from mpiparallel.cluster.exit_codes import SIGNALLED, of_wait
 from mpiparallel.launch.job.rank_folder import RankFolder
 
 _OPENMPI_SIGNAL = re.compile(r"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on\s+signal ([0-9]+)")
@@ -23,9 +22,6 @@ _FATAL_SIGNALS = {
     "Segmentation fault": 11,
 }
 _TAIL_BYTES = 64 * 1024
-
-OF_MPIRUN = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
-"""How processes end that mpirun ends."""
 
 
 def exit_statuses(output: str, size: int) -> Mapping[int, int]:
@@ -58,9 +54,3 @@ def fatal_signal(folder: RankFolder) -> int | None:
     found = _FATAL.findall(text)
     number = _FATAL_SIGNALS.get(found[-1].strip()) if found else None
     return SIGNALLED + number if number else None
-
-
-def of_wait(status: int) -> int:
-    """Return the exit code for a ``status`` of wait(2)."""
-    number = status & 0x7F
-    return SIGNALLED + number if number else status >> 8 & 0xFF

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
-from mpiparallel.launch.watching.exit_statuses import OF_MPIRUN, exit_statuses, fatal_signal, of_wait
+from mpiparallel.cluster.exit_codes import FAILED, OF_MPIRUN, SIGNALLED, of_wait
+from mpiparallel.launch.watching.exit_statuses import exit_statuses, fatal_signal
 from mpiparallel.launch.watching.host_loss import killed_process, lost_host, lost_some_host
 from mpiparallel.launch.watching.rank_outcome import RankOutcome
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
+from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, OF_MPIRUN, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.job.rank_folder import RankFolder
 from mpiparallel.launch.watching.abort import Abort
-from mpiparallel.launch.watching.exit_statuses import OF_MPIRUN, exit_statuses
+from mpiparallel.launch.watching.exit_statuses import exit_statuses
 from mpiparallel.launch.watching.first_failure import FirstFailure, signal_name
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
 from mpiparallel.launch.watching.rank_outcome import RankOutcome, first_cause

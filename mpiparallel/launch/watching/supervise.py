@@ -21,7 +21,7 @@ from mpiparallel.launch.job.lost_output import LostOutput, lost_in_words
 from mpiparallel.launch.job.mpirun_command import MpirunCommand
 from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, RankFolder
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
-from mpiparallel.launch.rank.parent_death import die_with_parent
+from mpiparallel.launch.rank.process_tree import die_with_parent
 from mpiparallel.launch.watching.hang_check import HangCheck
 from mpiparallel.launch.watching.job_outcome import JobOutcome, judge
 from mpiparallel.launch.watching.mpirun_output import MpirunOutput

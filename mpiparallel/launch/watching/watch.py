@@ -16,7 +16,7 @@ from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 from mpiparallel.launch.job.console import Console
 from mpiparallel.launch.job.rank_folder import RankFolder
-from mpiparallel.launch.rank.children import children_of, kill_children
+from mpiparallel.launch.rank.process_tree import children_of, kill_children
 from mpiparallel.launch.watching.hang_check import HangCheck
 from mpiparallel.launch.watching.leaving import Leaving
 from mpiparallel.launch.watching.mpirun_output import MpirunOutput

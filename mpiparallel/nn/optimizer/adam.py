@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.optimizer.optimizer import Optimizer

@@ -8,7 +8,7 @@ from math import gcd, inf
 from typing import Any, Final
 
 from mpiparallel import ops
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel import ops
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.guard import only_if, put_back_updates, take_back_updates

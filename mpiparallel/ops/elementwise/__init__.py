@@ -15,8 +15,8 @@ from mpiparallel.graph.expression.function import Function
 from mpiparallel.graph.expression.function_docstring import function_docstring
 from mpiparallel.graph.expression.functions_of_two import ADDITION
 from mpiparallel.graph.expression.universal_functions import UNIVERSAL_FUNCTIONS
+from mpiparallel.graph.operator import register
 from mpiparallel.graph.own_operators import Add
-from mpiparallel.graph.registry import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_operations import TensorOperations
 from mpiparallel.ops.application import applied

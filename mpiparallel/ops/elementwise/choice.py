@@ -15,8 +15,7 @@ from mpiparallel.graph.elementwise import Broadcasting, promote
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.input_checks import check_bool
-from mpiparallel.graph.operator import Kernel
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.elementwise import Maximum, Minimum, Sqrt, Square

@@ -12,8 +12,7 @@ from mpiparallel.dtype import smallest_normal
 from mpiparallel.graph.broadcasting import sum_to
 from mpiparallel.graph.elementwise import Broadcasting
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.dtype import Type
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.shapes.inspection import DType, Rank, Shape, Size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.application import as_tensor
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
 from mpiparallel.ops.application import applied, as_tensor
-from mpiparallel.ops.functions.loss_reduction import reduced_loss
+from mpiparallel.ops.reductions.reduction import reduced_loss
 
 
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:

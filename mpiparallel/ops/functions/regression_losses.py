@@ -7,7 +7,7 @@ from typing import Any
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
 from mpiparallel.ops.application import applied, as_tensor
-from mpiparallel.ops.functions.loss_reduction import reduced_loss
+from mpiparallel.ops.reductions.reduction import reduced_loss
 
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:

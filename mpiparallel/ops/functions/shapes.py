@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.tensor import Tensor

@@ -14,8 +14,7 @@ from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_floating
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.matrix_product import BatchMatMul
 from mpiparallel.ops.shapes.reshaping import BroadcastTo

@@ -11,8 +11,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_shape
-from mpiparallel.graph.operator import Kernel
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.images.pooling_windows import Pooling, PoolingGradient, PoolingOfImages
 from mpiparallel.ops.images.window import WindowsOfImage

@@ -13,8 +13,7 @@ from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.layout import bounds_of
 from mpiparallel.ops.indexing.batch_gathering import BatchGather

@@ -14,8 +14,7 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, call, operand, reduce, widened
 from mpiparallel.graph.input_checks import check_floating, check_integer, check_shape
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.indexing.cut_tables import Indexing
 

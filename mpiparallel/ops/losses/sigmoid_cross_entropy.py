@@ -7,7 +7,7 @@ from typing import Any
 
 from mpiparallel.graph.blocks import Blockwise
 from mpiparallel.graph.expression.term import Term, call
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.elementwise import Sigmoid
 

@@ -9,8 +9,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term, call, reduce
 from mpiparallel.graph.input_checks import check_floating, check_shape, normal_axis
-from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

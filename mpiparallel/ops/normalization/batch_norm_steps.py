@@ -10,7 +10,7 @@ import numpy as np
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.expression.term import Term, call, reduce
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.elementwise import Sqrt
 from mpiparallel.ops.normalization.batch_statistics import ChannelWise

@@ -14,8 +14,7 @@ from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term, reduce
 from mpiparallel.graph.input_checks import check_floating, check_shape
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

@@ -11,8 +11,7 @@ from mpiparallel.compile.differentiate import is_zero
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.term import Term, call, reduce
 from mpiparallel.graph.input_checks import check_floating, check_shape, normal_axis
-from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

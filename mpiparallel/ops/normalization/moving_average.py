@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.ops.variables.assignment import Assignment
 
 

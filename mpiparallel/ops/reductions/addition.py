@@ -15,8 +15,7 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.input_checks import check_shape
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.images.window import image_format
 from mpiparallel.ops.reductions.reduction import ReduceSum

@@ -10,8 +10,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import normal_axis
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

@@ -12,8 +12,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.dtype import is_inexact
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.parallel.collective import AllReduce
 
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import normal_axis
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.indexing.gathering import GatherLastGrad
 from mpiparallel.ops.indexing.one_hot_encoding import OneHot

@@ -11,15 +11,14 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
-from mpiparallel.compatibility.refusal import only
+from mpiparallel.compatibility.arguments import only
 from mpiparallel.dtype import is_floating, is_narrow
-from mpiparallel.errors import ShapeError
+from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term, reduce
 from mpiparallel.graph.input_checks import check_bool
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.layout import Reduction as Reducing
 from mpiparallel.ops.shapes.reshaping import BroadcastTo
@@ -317,3 +316,12 @@ class ReduceAny(ReduceLogic):
 
     reduction = "max"
     function = "maximum"
+
+
+def reduced_loss(losses: Tensor, reduction: str, name: str) -> Tensor:
+    """Return the mean, the sum, or the losses themselves; raise ConfigurationError for another reduction."""
+    if reduction == "none":
+        return losses
+    if reduction not in ("mean", "sum"):
+        raise ConfigurationError(f"{name}: reduction {reduction!r} is not one of 'mean', 'sum', 'none'")
+    return losses.mean() if reduction == "mean" else losses.sum()

@@ -13,8 +13,7 @@ from mpiparallel.graph.blocks import block_size, element_blocks
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_floating
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

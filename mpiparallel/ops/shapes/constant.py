@@ -13,8 +13,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 from mpiparallel.ops.shapes.reshaping import BroadcastTo
 

@@ -8,8 +8,7 @@ from typing import Any
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

@@ -16,8 +16,7 @@ from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import normal_axis
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]

@@ -11,8 +11,7 @@ from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel, Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.reductions.reduction import ReduceSum
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.dtype import is_floating
 from mpiparallel.graph.own_operators import Cast
 from mpiparallel.graph.tensor import Tensor

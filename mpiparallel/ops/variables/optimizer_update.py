@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.expression.term import Term, call
-from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.registry import register
+from mpiparallel.graph.operator import Operator, register
 
 _ALONE = "nobody else writes to the parameters of a rank"
 

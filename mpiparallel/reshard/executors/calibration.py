@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.backend.cache_folder import cache_folder
+from mpiparallel.backend.cache_folder import cache_folder, keep
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
@@ -72,8 +70,9 @@ def calibration_of(communicator: Communicator) -> Calibration:
     if codes[0] < 0:
         measured = measure(communicator)
         if communicator.rank == 0:
-            with suppress(OSError):
-                _keep(cache_folder() / _FILE, key, [measured.large, measured.small])
+            path = cache_folder() / _FILE
+            content = _read(path) | {key: [measured.large, measured.small]}
+            keep(path, json.dumps(content, indent=1, sort_keys=True).encode())
         return measured
     return Calibration(names[codes[0]], names[codes[1]])
 
@@ -154,12 +153,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _keep(path: Path, key: str, names: list[str]) -> None:
-    """Add to the file in one step, so that a job that reads it meanwhile sees the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = _read(path) | {key: names}
-    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=_FILE, delete=False) as file:
-        json.dump(content, file, indent=1, sort_keys=True)
-    Path(file.name).replace(path)

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Final
 
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ConfigurationError
 
 ON_ERROR: Final = ("raise", "warn")

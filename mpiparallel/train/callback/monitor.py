@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from mpiparallel.compatibility.remark import no_effect
+from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.errors import ConfigurationError, NonFiniteError
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext
 from mpiparallel.train.callback.loss_guard import LossGuard

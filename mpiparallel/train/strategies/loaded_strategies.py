@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from mpiparallel.checkpoint.strategy.error_subject import about
 from mpiparallel.checkpoint.strategy.merged import stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyRecord
@@ -13,7 +12,7 @@ from mpiparallel.checkpoint.transform.stored_layout import stored_layout
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import get_auto_parallel_context, take_strategies
-from mpiparallel.errors import StrategyFileError
+from mpiparallel.errors import StrategyFileError, about
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.saved_strategies import SavedStrategies
 

@@ -16,7 +16,7 @@ from mpiparallel.common import initializer as initializers
 from mpiparallel.dataset import vision
 from mpiparallel.errors import DatasetError
 from mpiparallel.graph.parameter import Parameter
-from tests.conformance.cifar10_images import write_images
+from tests.conformance.made_up_data import write_images
 from tests.conformance.probes.argument_probe import ROWS, Beside, Noted, Probe, Refused, seen
 
 

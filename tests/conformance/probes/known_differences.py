@@ -9,7 +9,7 @@ _LOADED = "unit/train/parameter_files/test_distributed_checkpoint.py"
 
 ELSEWHERE: dict[str, dict[str, str]] = {
     "Model": {"eval_network": "unit/train/test_evaluation.py", "eval_indexes": "unit/train/test_evaluation.py"},
-    "Model.build": {"valid_dataset": "unit/train/test_signature_claims.py"},
+    "Model.build": {"valid_dataset": "unit/train/test_evaluation.py"},
     "load_checkpoint": {"net": _STORED, "remove_redundancy": _SAVED},
     "load_distributed_checkpoint": dict.fromkeys(
         ("checkpoint_filenames", "predict_strategy", "train_strategy_filename"), _LOADED

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import patience
-from tests.conformance.cifar10_images import write_images
+from tests.conformance.made_up_data import write_images
 
 ROOT = Path(__file__).parents[3]
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """A folder of images whose brightness is their label."""
-    return write_images(tmp_path)
+    return write_images(tmp_path / "cifar-10-batches-bin")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, SIGNALLED
 from tests.conformance import patience
 from tests.conformance.mpi_launcher import interpreters, library
 from tests.reliability.counts import count, record
-from tests.reliability.files.small_disk import small_disk
+from tests.reliability.files.failing_disks import small_disk
 from tests.reliability.launched_job import Ended, LaunchedJob
 from tests.reliability.ranks import struck_ranks
 

@@ -15,7 +15,7 @@ import pytest
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, SIGNALLED
 from tests.conformance.mpi_launcher import environment, interpreters, library
 from tests.reliability.ends.test_failures import check_gone, sampled
-from tests.reliability.files.small_disk import small_disk
+from tests.reliability.files.failing_disks import small_disk
 from tests.reliability.launched_job import ROOT, Ended, LaunchedJob
 from tests.reliability.ranks import telling_ranks
 from tests.reliability.ranks.telling_ranks import CODE, ON_FULL_DISK, STDERRS, VICTIM, WORDS

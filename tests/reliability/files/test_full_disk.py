@@ -24,7 +24,7 @@ from mpiparallel.train.callback import Callback
 from tests.reliability import states
 from tests.reliability.child import exit_status
 from tests.reliability.counts import count, record
-from tests.reliability.files.small_disk import small_disk
+from tests.reliability.files.failing_disks import small_disk
 from tests.reliability.subject import save, saved, steps_in, wrong_arrays
 
 RANKS = 2

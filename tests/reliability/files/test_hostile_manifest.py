@@ -1,4 +1,4 @@
-"""Whatever stands in the file of a manifest: it is refused by one of our errors, soon, and in little memory."""
+"""Whatever stands in the file of a manifest: one of our errors refuses it, soon, and in little memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import resource
 import signal
 from pathlib import Path
 
+import pytest
+
 from mpiparallel.checkpoint.catalogue import catalogue, uncommitted
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import MpiParallelError
+from tests.conformance.mpi_launcher import library
 from tests.reliability import states
 from tests.reliability.child import exit_status
 from tests.reliability.counts import count, record
 from tests.reliability.files.sealed_manifest import content_of, damaged_text, mutated, sealed
+from tests.reliability.mpi_job import MpiJob
 from tests.reliability.subject import load, saved
 
 RANKS = 2
@@ -73,3 +77,14 @@ def data_bytes() -> int:
     """The memory of this process that counts against RLIMIT_DATA."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
     return int(line.split()[1]) * 1024
+
+
+@pytest.mark.mpi
+def test_no_pickle_is_made_or_read(interpreter: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    with MpiJob(interpreter, 2, "tests.reliability.ranks.pickle_ranks", notes, tmp_path / "checkpoints") as job:
+        status = job.end()
+        assert status == 0, job.output()
+        assert sorted(job.output().split("\n")) == ["", "rank 0 refuses pickles", "rank 1 refuses pickles"]
+    record(f"saves and loads with pickles refused: {library(interpreter)}", saves=2, pickles=0)

@@ -12,7 +12,7 @@ from mpiparallel.checkpoint.catalogue import CheckpointFiles, remove
 from mpiparallel.communication.threads import run_world
 from tests.reliability import states
 from tests.reliability.counts import count, record
-from tests.reliability.files.power_loss import Disk, restore
+from tests.reliability.files.failing_disks import Disk, restore
 from tests.reliability.files.system_calls import CHANGES, observed
 from tests.reliability.subject import save, steps_in, wrong_arrays
 

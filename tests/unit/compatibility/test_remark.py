@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mpiparallel.compatibility.remark import no_effect, remark
+from mpiparallel.compatibility.arguments import no_effect
+from mpiparallel.compatibility.remark import remark
 
 Remarks = Callable[[], list[str]]
 

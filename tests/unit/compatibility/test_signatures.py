@@ -15,11 +15,19 @@ import pytest
 from mpiparallel.errors import MpiParallelError
 from tests.conformance.cases.shared_callables import at, ours, parameters
 from tests.conformance.probes.argument_probe import Beside, Noted, Probe, Refused
-from tests.conformance.probes.argument_probes import ARGUMENTS
+from tests.conformance.probes.cell_probes import CELLS
+from tests.conformance.probes.checkpoint_probes import CHECKPOINTS
+from tests.conformance.probes.data_probes import DATA
+from tests.conformance.probes.function_probes import FUNCTIONS
 from tests.conformance.probes.known_differences import ABSENT, ELSEWHERE, OTHER_DEFAULTS, PLACED_OTHERWISE
+from tests.conformance.probes.layer_probes import LAYERS
+from tests.conformance.probes.operator_probes import OPERATORS
+from tests.conformance.probes.training_probes import TRAINING
 
 TABLE = Path(__file__).parents[2] / "fixtures" / "mindspore" / "signatures.json"
 THEIRS: dict[str, list[str]] = json.loads(TABLE.read_text(encoding="utf-8"))
+ARGUMENTS: dict[str, Probe] = {**CELLS, **CHECKPOINTS, **DATA, **FUNCTIONS, **LAYERS, **OPERATORS, **TRAINING}
+"""All probes by the name of what is called."""
 Entry = TypeVar("Entry")
 CASES = [(name, argument, value) for name, probe in ARGUMENTS.items() for argument, value in probe.values.items()]
 

@@ -10,8 +10,8 @@ from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.random_stream import drawing_at
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import blocks
+from mpiparallel.graph.operator import OPERATORS
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.registry import OPERATORS
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P

@@ -188,3 +188,13 @@ def test_wrong_metrics_are_refused_before_anything_runs() -> None:
         Model(nn.Dense(6, 3), metrics={"acc"}, eval_network=nn.Dense(6, 3), eval_indexes=[0])
     with pytest.raises(DatasetError, match="the dataset has no batch"):
         model({"acc"}).eval(NumpySlicesDataset((X, Y), ["x", "y"]).batch(100, drop_remainder=True))
+
+
+def test_a_valid_dataset_has_the_evaluation_compiled() -> None:
+    batches = NumpySlicesDataset((np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)), ["x", "y"]).batch(2)
+    placed = []
+    for options in ({}, {"valid_dataset": batches}):
+        layer = nn.Dense(3, 1)
+        Model(layer, nn.MSELoss()).build(**options)
+        placed.append(layer.weight.layout is not None)
+    assert placed == [False, True]

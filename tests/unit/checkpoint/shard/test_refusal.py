@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,6 +20,7 @@ from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.errors import CheckpointError
 from tests.conformance import patience
+from tests.reliability.files.failing_disks import small_disk
 
 
 def write(path: Path, arrays: dict[str, NDArray[Any]], **attributes: Any) -> None:
@@ -160,33 +160,29 @@ def test_a_disk_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", folder]).returncode:
-        pytest.skip("only root may mount a small disk")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", 3 << 20) as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("size", [2**20, 2**22, 2**26])
-def test_full_disk_is_an_error_that_leaves_the_old_shard(small_disk: Path, size: int) -> None:
-    path = small_disk / "shard.h5"
+def test_full_disk_is_an_error_that_leaves_the_old_shard(disk: Path, size: int) -> None:
+    path = disk / "shard.h5"
     write(path, {"w": np.arange(8)})
-    (small_disk / "other").write_bytes(bytes(2 * 2**20 + 2**19))
+    (disk / "other").write_bytes(bytes(2 * 2**20 + 2**19))
     with pytest.raises(CheckpointError, match=rf"{path}: cannot be written .*No space left.*needs \d{{7,8}} bytes"):
         write(path, {f"w{index}": np.ones(size // 16, np.uint8) for index in range(16)})
-    assert sorted(file.name for file in small_disk.iterdir()) == ["other", "shard.h5"]
+    assert sorted(file.name for file in disk.iterdir()) == ["other", "shard.h5"]
     with open_shard(path) as shard:
         assert read_array(shard, "w").tolist() == list(range(8))
 
 
-def test_completely_full_disk_is_an_error(small_disk: Path) -> None:
+def test_completely_full_disk_is_an_error(disk: Path) -> None:
     with suppress(OSError):
-        (small_disk / "other").write_bytes(bytes(2**22))
+        (disk / "other").write_bytes(bytes(2**22))
     with pytest.raises(CheckpointError, match="No space left"):
-        write(small_disk / "shard.h5", {"w": np.arange(8)})
-    assert [file.name for file in small_disk.iterdir()] == ["other"]
+        write(disk / "shard.h5", {"w": np.arange(8)})
+    assert [file.name for file in disk.iterdir()] == ["other"]
 
 
 LIMITED = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
-from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.errors import TransformError
 
 
 def make(root: Path, *names: str) -> None:

@@ -12,8 +12,8 @@ from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, ShardPlaces
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
-from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.stored_slices import (

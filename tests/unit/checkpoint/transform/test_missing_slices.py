@@ -8,7 +8,7 @@ import pytest
 
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
-from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.errors import TransformError
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, assert_folder, mlp
 from tests.unit.checkpoint.transform.stored_slices import (
     assert_same,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
-from mpiparallel.checkpoint.transform.transform_error import TransformError
+from mpiparallel.errors import TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.stored_slices import (

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
-from mpiparallel.checkpoint.transform.transform_error import TransformError
-from mpiparallel.errors import CheckpointError, MpiParallelError
+from mpiparallel.errors import CheckpointError, MpiParallelError, TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, mlp

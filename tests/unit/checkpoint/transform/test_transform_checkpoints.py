@@ -11,8 +11,8 @@ from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
-from mpiparallel.checkpoint.transform.transform_error import TransformError
 from mpiparallel.communication.threads import run_world
+from mpiparallel.errors import TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, assert_folder

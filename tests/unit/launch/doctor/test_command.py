@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.cli import main
-from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.finding import Finding, State
 from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.registry import Check
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.doctor.check import Check
 from mpiparallel.launch.doctor.child import ask
 from mpiparallel.launch.doctor.examination import examine
 from mpiparallel.launch.doctor.finding import Finding
 from mpiparallel.launch.doctor.machine import ExaminedMachine
-from mpiparallel.launch.doctor.registry import CHECKS
+from mpiparallel.launch.doctor.registry import CHECKS, Check
 from tests.unit.launch.doctor.faked_machine import FakedMachine
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.job.console import Console
-from mpiparallel.launch.job.printable import printable
+from mpiparallel.launch.job.terminal_text import printable
 
 
 @pytest.mark.parametrize(

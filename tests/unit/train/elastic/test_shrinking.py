@@ -1,15 +1,18 @@
-"""When a training is to go on without ranks that die."""
+"""When a training is to go on without ranks that die, and from where."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mpiparallel import set_auto_parallel_context
+from mpiparallel.train import CheckpointConfig, LossMonitor, ModelCheckpoint
 from mpiparallel.train.elastic.shrinking import is_wanted
+from mpiparallel.train.recovery import Recovery
 
 SURVIVAL = "mpiparallel.communication.mpi.survival"
 
@@ -63,3 +66,16 @@ def test_where_the_mpi_library_cannot_the_first_rank_says_why(
     set_auto_parallel_context(parallel_mode="data_parallel")
     assert not is_wanted(world(rank))
     assert ("cannot go on when a rank dies: MPI is too old" in capsys.readouterr().err) is (rank == 0)
+
+
+def test_a_training_goes_on_from_its_own_last_commit_else_from_that_it_resumed_else_from_none(tmp_path: Path) -> None:
+    asked: list[Any] = []
+    model: Any = SimpleNamespace(resumed=None, shrinking=asked.append)
+    saving = ModelCheckpoint("net", str(tmp_path / "own"), CheckpointConfig())
+    Recovery(model, [LossMonitor(), saving])
+    (commit,) = asked
+    assert commit() == ()
+    model.resumed = SimpleNamespace(folder=tmp_path / "before", prefix="old")
+    assert commit() == (str(tmp_path / "before"), "old")
+    saving.last_manifest = tmp_path / "own" / "net-1_1.manifest.json"
+    assert commit() == (str(tmp_path / "own"), "net")

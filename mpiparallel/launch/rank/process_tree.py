@@ -1,13 +1,30 @@
-"""The processes that a process is the parent of, by the kernel's word: their names and users do not matter."""
+"""Parents and children among processes, as the kernel has them: their names and users do not matter."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
+from mpiparallel.cluster.exit_codes import SIGNALLED
+
 _DEAD = "ZX"
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent dies (prctl(2), ``PR_SET_PDEATHSIG``); Linux only.
+
+    It ends at once if the parent dies meanwhile. Of one that was dead before, the kernel tells nothing.
+    """
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(SIGNALLED + signal.SIGKILL)
 
 
 def children_of(process: int) -> list[int]:

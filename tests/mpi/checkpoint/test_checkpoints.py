@@ -1,16 +1,21 @@
+"""Checkpoints that real ranks convert or load."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.checkpoint.files.array_file import read_array
 from mpiparallel.checkpoint.formats.registry import open_file
+from tests.mpi.checkpoint.any_checkpoint_ranks import CASES
+
+pytestmark = pytest.mark.mpi
 
 GENUINE = Path(__file__).parents[2] / "fixtures" / "mindspore" / "e2e_8to4"
 
 
-@pytest.mark.mpi
 def test_ranks_share_the_targets_of_a_conversion(mpi_run, tmp_path: Path) -> None:
     output = mpi_run(3, "tests.mpi.checkpoint.transform_ranks", GENUINE, tmp_path)
     for rank, made in enumerate(("[0, 3]", "[1]", "[2]")):
@@ -24,7 +29,6 @@ def test_ranks_share_the_targets_of_a_conversion(mpi_run, tmp_path: Path) -> Non
                     assert read_array(made, array).tobytes() == read_array(wanted, array).tobytes()
 
 
-@pytest.mark.mpi
 def test_the_example_converts_a_folder(mpi_run, pytestconfig: pytest.Config, tmp_path: Path) -> None:
     words = [
         *("--src_checkpoints_dir", GENUINE / "dst_checkpoints", "--dst_checkpoints_dir", tmp_path / "out"),
@@ -38,3 +42,13 @@ def test_the_example_converts_a_folder(mpi_run, pytestconfig: pytest.Config, tmp
             assert {name: read_array(made, name).tobytes() for name in made.arrays} == {
                 name: read_array(wanted, name).tobytes() for name in wanted.arrays
             }
+
+
+RANKS = 6
+
+
+@pytest.mark.sample
+def test_any_checkpoint_is_loaded_by_any_layout_on_mpi_ranks(mpi_run: Callable[..., str], tmp_path: Path) -> None:
+    output = mpi_run(RANKS, "tests.mpi.checkpoint.any_checkpoint_ranks", tmp_path)
+    for rank in range(RANKS):
+        assert f"rank {rank} loads what NumPy slices of {CASES} checkpoints" in output

@@ -1,10 +1,15 @@
-"""Colours of words on a terminal; none where nobody looks, or where the user wants none."""
+"""What a terminal is shown: words in colour where somebody looks, and text of others that it cannot obey."""
 
 from __future__ import annotations
 
 import os
+import re
 from enum import Enum
 from typing import IO
+
+# Control characters of C0 and C1 but for tab and line feed, marks that turn the direction of writing, what cuts lines
+# in some programs, and halves of characters.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Colour(Enum):
@@ -35,3 +40,16 @@ def painted(text: str, colour: Colour, stream: IO[str] | None) -> str:
     'error:'
     """
     return f"\x1b[{colour.value}m{text}\x1b[0m" if has_colours(stream) else text
+
+
+def printable(text: str) -> str:
+    r"""Return ``text`` with each character that a terminal would obey as an escape that it only shows.
+
+    >>> print(printable("loss \x1b[31m nan\r"))
+    loss \x1b[31m nan\x0d
+    """
+    return _UNPRINTABLE.sub(lambda found: _escape(ord(found[0])), text)
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""Checkpoints of real ranks that work in folders of their own, as MindSpore's shell loops start them."""
+"""Trainings of real ranks: in folders of their own, as MindSpore's shell loops start them, and with an evaluation."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ def test_ranks_save_load_and_resume_in_the_folders_in_which_they_work(mpi_run, t
         # The optimizer's shards take up all replicas, so no two ranks hold the same.
         assert f"rank {rank} has {names}, equal to [{rank}]" in told
     assert committed(tmp_path) == ["net-2_3", "net-4_3", "net_1-4_3"]
+
+
+def test_ranks_with_unequal_shares_measure_what_numpy_does(mpi_run) -> None:
+    output = mpi_run(3, Path(__file__).with_name("evaluation_ranks.py"))
+    for rank in range(3):
+        assert f"rank {rank} evaluated" in output

@@ -1,3 +1,5 @@
+"""Worlds of real ranks that change: processes join, and survivors of deaths meet again, whatever they were in."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -5,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.mpi_launcher import library
+from tests.conformance.trainings.surviving_job import run_surviving
+
 pytestmark = pytest.mark.mpi
 
 GROWTH = "tests.mpi.communication.growth_ranks"
+SURVIVAL = "tests.mpi.communication.survivor_ranks"
 
 
 @pytest.mark.parametrize("program", [GROWTH, Path(__file__).parent / "growth_ranks.py"], ids=["module", "script"])
@@ -40,3 +46,12 @@ def test_ranks_that_ask_for_unlike_numbers_are_refused_alike(mpi_run: Callable[.
     output = mpi_run(2, GROWTH, 2, "unlike")
     for rank in range(2):
         assert f"rank {rank} is refused: grow: ranks ask for 1 to 2 processes" in output
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_survivors_of_several_deaths_meet_and_go_on_in_new_groups(mpi_python: Path, seed: int) -> None:
+    if library(mpi_python) != "openmpi":
+        pytest.skip("MPICH ends the job when a rank dies")
+    code, output = run_surviving(mpi_python, 8, SURVIVAL, seed)
+    # Ranks whose collective comes after the end of the work live on.
+    assert (code, output.count("ends among") >= 4) == (0, True), output

@@ -1,7 +1,8 @@
-"""What a disk may hold after the power fails: what was synced, and any part of what was not.
+"""Disks that fail: a small one that gets full, and what one may hold after the power fails.
 
-A model of a POSIX file system at its least obliging. The bytes of a file are sure to be there once the file was synced;
-a name, once its folder was. Each folder that was not synced may be as it was at its last sync or as it is now.
+After the power fails a disk holds what was synced, and any part of what was not: a model of a POSIX file system at its
+least obliging. The bytes of a file are sure to be there once the file was synced; a name, once its folder was. Each
+folder that was not synced may be as it was at its last sync or as it is now.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import os
 import random
 import stat
+import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.reliability.files.system_calls import REAL, Call
 
@@ -99,3 +105,15 @@ def restore(instant: Instant, number: int, target: Path, chance: random.Random |
 def _names(folder: int | str) -> dict[str, int]:
     with os.scandir(folder) as entries:
         return {entry.name: entry.inode() for entry in entries}
+
+
+@contextmanager
+def small_disk(folder: Path, byte_count: int) -> Iterator[Path]:
+    """Mount a file system of so many bytes at the new ``folder``; the test is skipped where that is not allowed."""
+    folder.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={byte_count}", "tmpfs", str(folder)]
+    mounted = subprocess.run(mounting, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"only root may mount a small disk: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -1,3 +1,5 @@
+"""State that moves between real ranks arrives as NumPy slices it."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,3 +28,10 @@ def test_more_than_two_to_the_31_bytes_arrive_as_they_were(
 ) -> None:
     output = mpi_run(2, "tests.mpi.reshard.large_reshard_ranks", executor, mode)
     assert "2147491842 bytes arrived as they were" in output
+
+
+@pytest.mark.sample
+def test_state_moves_between_mpi_ranks_as_numpy_slices_it(mpi_run: Callable[..., str]) -> None:
+    output = mpi_run(4, "tests.mpi.reshard.live_ranks")
+    for rank in range(4):
+        assert f"rank {rank} holds what NumPy gives" in output

@@ -1,0 +1,36 @@
+"""The page of the architecture, that of the command line and the stubs say what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.documents.command_line_page import PAGE as COMMAND_LINE
+from tests.conformance.documents.command_line_page import page
+from tests.conformance.documents.public_stubs import PACKAGE, stubs
+
+ROOT = Path(__file__).parents[2]
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+
+
+def test_each_file_that_the_page_names_is_there() -> None:
+    named = set(re.findall(r"`([\w/]+\.py)`", ARCHITECTURE.read_text(encoding="utf-8")))
+    files = [
+        f"/{path.relative_to(ROOT)}" for place in ("mpiparallel", "tests") for path in (ROOT / place).rglob("*.py")
+    ]
+    files += [f"/{path.name}" for path in ROOT.glob("*.py")]
+    assert sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files)) == []
+
+
+def test_the_page_lists_every_command_as_its_parser_takes_it() -> None:
+    assert COMMAND_LINE.read_text(encoding="utf-8") == page(), "`make command-line` writes it anew"
+
+
+STUBS = stubs()
+
+
+@pytest.mark.parametrize("path", STUBS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_stub_says_what_the_module_offers(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == STUBS[path], "`make stubs` writes it anew"
