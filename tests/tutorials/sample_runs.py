@@ -22,8 +22,7 @@ class Refusal(NamedTuple):
 
 
 GPU = Refusal("there is no GPU", r"ConfigurationError: .*device_target='GPU' needs")
-TRANSFORMER_STAGES = Refusal("its Transformer has no stages yet", r"ConfigurationError: .*pipeline_stage=2 is not")
-SEARCHED_STAGES = Refusal("there are no stages in auto parallel yet", r"ConfigurationError: .*pipeline_stages")
+SEARCHED_STAGES = Refusal("there are no stages in auto parallel", r"ConfigurationError: .*pipeline_stages")
 
 
 class Run(NamedTuple):
@@ -188,12 +187,16 @@ _TRANSFORMERS = (
         changed=((_RECOVER, "=./ckpt_dir", "=../ckpt_dir"), (_RECOVER, "test-4_77", f"test-4_{_FEW_STEPS}")),
     ),
     Run(TRANSFORMER, "bash run.sh {sentences} 2", _logs("device", 2)),
-    Run(TRANSFORMER, _cluster("{sentences}"), _CLUSTER_LOGS, refusal=TRANSFORMER_STAGES),
+    Run(TRANSFORMER, _cluster("{sentences}"), _CLUSTER_LOGS),
 )
 _SAVED = 73
 _FROM_SAVED = (
     "--src_strategy_file=./src_strategy.ckpt --dst_strategy_file=./dst_strategy.ckpt "
     "--src_checkpoints_dir=./src_checkpoints --dst_checkpoints_dir=./dst_checkpoints"
+)
+_FROM_STAGES = (
+    "--src_strategy_dir=./src_pipeline_strategys --dst_strategy_file=./dst_strategy.ckpt "
+    "--src_checkpoints_dir=./src_checkpoints_pipeline --dst_checkpoints_dir=./dst_checkpoints_pipeline"
 )
 _RESILIENCES = (
     Run(
@@ -215,6 +218,22 @@ _RESILIENCES = (
         files=tuple(f"by_rank/rank_{rank}/transformed{rank}.ckpt" for rank in range(4)),
     ),
     Run(RESILIENCE, "bash run_train_4p.sh {sentences}", _logs("recover", 4), steps=_SAVED),
-    Run(RESILIENCE, "bash run_train_8p_pipeline.sh {sentences}", _logs("device", 8), refusal=TRANSFORMER_STAGES),
+    Run(
+        RESILIENCE,
+        "bash run_train_8p_pipeline.sh {sentences}",
+        _logs("device", 8),
+        tuple(f"src_pipeline_strategys/src_strategy{rank}.ckpt" for rank in range(8)),
+    ),
+    Run(
+        RESILIENCE,
+        f"python transform_checkpoint_dir_pipeline.py {_FROM_STAGES}",
+        files=tuple(f"dst_checkpoints_pipeline/rank_{rank}/transformed{rank}.ckpt" for rank in range(4)),
+    ),
+    Run(
+        RESILIENCE,
+        "bash run_train_4p.sh {sentences}",
+        _logs("recover", 4),
+        changed=(("run_train_4p.sh", "../dst_checkpoints/", "../dst_checkpoints_pipeline/"),),
+    ),
 )
 RUNS = (*_RESNETS, *_TRANSFORMERS, *_RESILIENCES)
