@@ -8,6 +8,7 @@ import pytest
 mindspore = pytest.importorskip("mindspore", reason="make test-interop-mindspore installs MindSpore")
 safetensors = pytest.importorskip("safetensors.numpy", reason="make test-interop-mindspore installs safetensors")
 
+from mpiparallel.backend.tensor_spec import TensorSpec  # noqa: E402
 from mpiparallel.checkpoint.files.array_file import infos_of, read_array  # noqa: E402
 from mpiparallel.checkpoint.formats import mindspore_checkpoint  # noqa: E402
 from mpiparallel.checkpoint.formats.mindspore_checkpoint import (  # noqa: E402
@@ -15,6 +16,7 @@ from mpiparallel.checkpoint.formats.mindspore_checkpoint import (  # noqa: E402
     write_mindspore_checkpoint,
 )
 from mpiparallel.checkpoint.formats.registry import open_file, write_file  # noqa: E402
+from mpiparallel.dtype import bfloat16  # noqa: E402
 from tests.reliability.counts import share  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
@@ -91,6 +93,21 @@ def test_bfloat16_of_mindspore_has_the_same_values(tmp_path):
     found = ours(open_mindspore_checkpoint(path))["w"]
     assert found.dtype.name == "bfloat16"
     assert_equal({"w": found.astype(np.float32)}, {"w": tensor.astype(mindspore.float32).asnumpy()})
+
+
+def test_bfloat16_goes_to_mindspore_and_comes_back_to_the_bit(tmp_path):
+    path, back = tmp_path / "ours.ckpt", tmp_path / "theirs.ckpt"
+    every = np.arange(1 << 16, dtype=np.uint16)
+    write_file(path, {"w": TensorSpec((256, 256), bfloat16)}, [("w", every.view(bfloat16).reshape(256, 256))], {})
+    read = mindspore.load_checkpoint(str(path), crc_check=True)["w"]
+    assert (read.dtype, read.shape) == (mindspore.bfloat16, (256, 256))
+    # A bfloat16 is the first half of a float32.
+    expected = (every.astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(read.astype(mindspore.float32).asnumpy().ravel(), expected)
+    mindspore.save_checkpoint([{"name": "w", "data": read}], str(back), crc_check=True)
+    found = ours(open_file(back))["w"]
+    assert (found.dtype, found.shape) == (np.dtype(bfloat16), (256, 256))
+    np.testing.assert_array_equal(found.ravel().view(np.uint16), every)
 
 
 @pytest.mark.skipif(not share(), reason="writes 2.4 GB; MPIPARALLEL_SOAK=1 asks for it")
