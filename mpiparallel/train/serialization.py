@@ -18,6 +18,7 @@ from mpiparallel.checkpoint.files.array_file import ArrayFile, infos_of, read_ar
 from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file, format_of, write_file
 from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.transform.file_owner import owner_in
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
@@ -32,7 +33,6 @@ from mpiparallel.train.persistence.background_write import BackgroundWrite
 
 _DEFAULT_FORMAT: Final = "ckpt"
 _SHARD_ATTRIBUTES: Final = ("prefix", "epoch", "step", "rank")
-_RANKS: Final = "ranks"
 
 Choice = Callable[[str], bool]
 Appended = Mapping[str, Any]
@@ -215,9 +215,9 @@ def _parameter(file: ArrayFile, name: str, committed: tuple[Path, Manifest, int]
     array = read_array(file, name)
     if committed and name in committed[1].tensors and committed[1].tensors[name].layout.global_shape != array.shape:
         return SavedSlice(array, name, *committed)
-    rank, ranks = file.attributes.get("rank"), file.attributes.get(_RANKS)
-    if committed is None and isinstance(rank, int) and isinstance(ranks, int):
-        return SliceOfRank(array, name, rank, ranks)
+    owner = owner_in(file.attributes)
+    if committed is None and owner is not None:
+        return SliceOfRank(array, name, owner)
     return Parameter(array, name, requires_grad=False)
 
 
@@ -285,14 +285,17 @@ def _opened(path: Path, format_name: str | None) -> ArrayFile:
 
 
 def _appended(file: ArrayFile) -> dict[str, Any]:
-    """Return what else a file tells, numbers as parameters; not what each shard of a training says of itself."""
+    """Return what else a file tells, numbers as parameters; not what a shard of a training or a converted file says of
+    itself."""
     told = dict(file.attributes)
-    if told.keys() >= set(_SHARD_ATTRIBUTES):
-        told = {name: value for name, value in told.items() if name not in (*_SHARD_ATTRIBUTES, _RANKS)}
+    own = [*_SHARD_ATTRIBUTES] if told.keys() >= set(_SHARD_ATTRIBUTES) else []
+    owner = owner_in(told)
+    if owner is not None:
+        own += owner.attributes
     return {
         name: value if isinstance(value, str) else Parameter(np.asarray(value), name, requires_grad=False)
         for name, value in told.items()
-        if name not in file.arrays
+        if name not in file.arrays and name not in own
     }
 
 

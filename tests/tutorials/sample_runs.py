@@ -227,7 +227,7 @@ _RESILIENCES = (
     Run(
         RESILIENCE,
         f"python transform_checkpoint_dir_pipeline.py {_FROM_STAGES}",
-        files=tuple(f"dst_checkpoints_pipeline/rank_{rank}/transformed{rank}.ckpt" for rank in range(4)),
+        files=tuple(f"dst_checkpoints_pipeline/rank_{rank}" for rank in range(4)),
     ),
     Run(
         RESILIENCE,

@@ -24,7 +24,13 @@ from mpiparallel.checkpoint.files.durable_file import write_at
 from mpiparallel.checkpoint.files.regular_file import open_regular
 from mpiparallel.checkpoint.formats.array_stream import check_name, content_of, in_order, replacing_with
 from mpiparallel.checkpoint.formats.extent_file import Extent, ExtentArray, ExtentFile, read_at
-from mpiparallel.checkpoint.formats.mindspore_message import CheckpointValue, head_of_value, read_values
+from mpiparallel.checkpoint.formats.mindspore_message import (
+    OWN_NUMBERS,
+    CheckpointValue,
+    head_of_value,
+    own_number,
+    read_values,
+)
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError, reason
 
@@ -86,6 +92,8 @@ class MindsporeCheckpoint(ExtentFile):
 def open_mindspore_checkpoint(path: Path) -> MindsporeCheckpoint:
     """Open a MindSpore checkpoint. What ``append_dict`` added are its ``attributes`` if texts, else arrays of no dim.
 
+    Attributes are too which rank's slices these are, if the file tells.
+
     Raises ``CheckpointError`` where it is none, or is damaged as far as that shows before the tensors are read; where
     it has a MapTensor.
     """
@@ -95,7 +103,8 @@ def open_mindspore_checkpoint(path: Path) -> MindsporeCheckpoint:
             length, expected = _tail(path, descriptor)
             stored: dict[str, ExtentArray] = {}
             attributes: dict[str, Attribute] = {}
-            for first, extents in _tensors(path, read_values(path, descriptor, length)):
+            numbers: dict[str, int] = {}
+            for first, extents in _tensors(path, read_values(path, descriptor, length, numbers)):
                 name = check_name(path, first.tag)
                 if name in stored or name in attributes:
                     raise CheckpointError(f'{path}: "{name}" occurs twice; the file is damaged: restore it')
@@ -104,7 +113,7 @@ def open_mindspore_checkpoint(path: Path) -> MindsporeCheckpoint:
                 else:
                     stored[name] = _stored(path, first, extents)
             unchecked = None if expected is None else (length, expected)
-            return MindsporeCheckpoint(path, descriptor, stored, attributes, unchecked)
+            return MindsporeCheckpoint(path, descriptor, stored, {**numbers, **attributes}, unchecked)
         except BaseException:
             os.close(descriptor)
             raise
@@ -120,9 +129,10 @@ def write_mindspore_checkpoint(
     """Replace ``path`` by a MindSpore checkpoint of ``arrays``, which come in the order of ``infos``.
 
     Attributes become values as those of ``append_dict``: texts, int64, bool, and float32, or float64 where float32 has
-    no such number. The mode is that of the umask, not 0400 as of MindSpore. MindSpore of before ``crc_check`` reads it
-    only without ``crc``. Raises ``CheckpointError``, and then ``path`` is as it was, for what MindSpore has no type for
-    and where the disk is full or fails.
+    no such number; but ``rank`` of ``ranks``, whose slices these are, MindSpore passes over. The mode is that of the
+    umask, not 0400 as of MindSpore. MindSpore of before ``crc_check`` reads it only without ``crc``. Raises
+    ``CheckpointError``, and then ``path`` is as it was, for what MindSpore has no type for and where the disk is full
+    or fails.
 
     >>> from tempfile import TemporaryDirectory
     >>> from mpiparallel.checkpoint.files.array_file import infos_of, read_array
@@ -134,7 +144,10 @@ def write_mindspore_checkpoint(
     ['net.w1', 'step'] [0. 1. 2.] 7
     """
     kinds = {check_name(path, name): _kind(path, name, info) for name, info in infos.items()}
-    appended = {check_name(path, name): _appended(path, name, value) for name, value in attributes.items()}
+    own = _own_numbers(attributes)
+    appended = {
+        check_name(path, name): _appended(path, name, value) for name, value in attributes.items() if name not in own
+    }
     twice = kinds.keys() & appended.keys()
     if twice:
         raise CheckpointError(f'{path}: "{min(twice)}" names an array and an attribute; rename one of them')
@@ -145,6 +158,8 @@ def write_mindspore_checkpoint(
             file.append_tensor(name, array.shape, kinds[name], content_of(array))
         for name, (shape, kind, content) in appended.items():
             file.append_tensor(name, shape, kind, memoryview(content))
+        for name, number in own.items():
+            file.append(memoryview(own_number(name, number)))
         if crc:
             file.append(memoryview(_TAIL + file.checksum.to_bytes(_TAIL_LENGTH - len(_TAIL), "big")))
 
@@ -257,6 +272,12 @@ def _kind(path: Path, name: str, info: TensorSpec) -> str:
     if info.shape == (0,):
         raise CheckpointError(f'{path}: array "{name}" is empty, which MindSpore reads as a scalar; leave it out')
     return _KINDS[info.dtype]
+
+
+def _own_numbers(attributes: Mapping[str, Attribute]) -> dict[str, int]:
+    """Return those that are no values for MindSpore: all of them are there, or none."""
+    found = {name: value for name in OWN_NUMBERS if isinstance(value := attributes.get(name), int) and value >= 0}
+    return found if len(found) == len(OWN_NUMBERS) else {}
 
 
 def _appended(path: Path, name: str, value: Attribute) -> tuple[tuple[int, ...], str, bytes]:

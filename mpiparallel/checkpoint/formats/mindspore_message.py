@@ -8,13 +8,17 @@ Source: ``checkpoint.proto`` of MindSpore, no package, proto2::
                                           oneof value { TensorProto tensor = 2; MapTensorProto maptensor = 3; } }
                           repeated Value value = 1; }
     message TensorProto { repeated int64 dims = 1; required string tensor_type = 2; required bytes tensor_content = 3; }
+
+Two fields of ``Checkpoint`` are ours, ``int64 rank = 50001`` and ``int64 ranks = 50002``: whose slices are in the file.
+MindSpore passes over them, as protobuf does over every field that it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from mpiparallel.checkpoint.formats.extent_file import Extent, read_at
 from mpiparallel.errors import CheckpointError
@@ -29,6 +33,9 @@ _VALUE = _TAG = 0x0A
 _TENSOR = _TYPE = 0x12
 _MAP_TENSOR = _CONTENT = 0x1A
 _DIM = 0x08
+OWN_NUMBERS: Final[Mapping[str, int]] = MappingProxyType({"rank": 50001, "ranks": 50002})
+"""The numbers that MindSpore passes over, with their fields."""
+_OWN_NAMES = {field << 3: name for name, field in OWN_NUMBERS.items()}
 
 
 class CheckpointValue(NamedTuple):
@@ -53,8 +60,19 @@ def head_of_value(tag: str, dims: tuple[int, ...], tensor_type: str, nbytes: int
     return bytes([_VALUE]) + _varint(len(value) + nbytes) + value
 
 
-def read_values(path: Path, descriptor: int, length: int) -> Iterator[CheckpointValue]:
-    """Yield the values in the first ``length`` bytes of a file; no content is read.
+def own_number(name: str, number: int) -> bytes:
+    """Return one of ``OWN_NUMBERS``, from 0 to 2**63 - 1, as a field of the whole message.
+
+    >>> own_number("rank", 3).hex(" ")
+    '88 b5 18 03'
+    """
+    return _varint(OWN_NUMBERS[name] << 3) + _varint(number)
+
+
+def read_values(
+    path: Path, descriptor: int, length: int, numbers: MutableMapping[str, int]
+) -> Iterator[CheckpointValue]:
+    """Yield the values in the first ``length`` bytes of a file; no content is read. ``numbers`` gets ``OWN_NUMBERS``.
 
     Raises ``CheckpointError`` at the first byte that MindSpore would not have written, ``OSError`` if reading fails.
     """
@@ -64,11 +82,18 @@ def read_values(path: Path, descriptor: int, length: int) -> Iterator[Checkpoint
         count += 1
         if count > _MOST_VALUES:
             raise CheckpointError(f"{path}: has more than {_MOST_VALUES} values; no checkpoint of MindSpore does")
-        yield _read_value(reader, length)
+        key = reader.number()
+        own = _OWN_NAMES.get(key)
+        if own is None:
+            reader.check_key(key, _VALUE, "a value")
+            yield _read_value(reader, length)
+        elif own in numbers:
+            raise reader.refusal(f"its {own} is told twice")
+        else:
+            numbers[own] = reader.number()
 
 
 def _read_value(reader: _Reader, length: int) -> CheckpointValue:
-    reader.expect(_VALUE, "a value")
     end = reader.end_of_part(length)
     reader.expect(_TAG, "its tag")
     tag = reader.text(_LONGEST_TAG, end)
@@ -135,7 +160,10 @@ class _Reader:
 
     def expect(self, key: int, noun: str) -> None:
         """Pass over the key of a field. Raises ``CheckpointError`` if there is another."""
-        found = self.number()
+        self.check_key(self.number(), key, noun)
+
+    def check_key(self, found: int, key: int, noun: str) -> None:
+        """Raise ``CheckpointError`` unless the key that was ``found`` is ``key``."""
         if found != key:
             raise self.refusal(f"the key {found:#x} stands where {noun}, {key:#x}, should")
 

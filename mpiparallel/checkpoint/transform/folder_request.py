@@ -9,6 +9,7 @@ from pathlib import Path
 from mpiparallel.checkpoint.formats.registry import FORMATS, write_file
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.transform.copies import check_copies, check_unnamed
+from mpiparallel.checkpoint.transform.file_owner import FileOwner
 from mpiparallel.checkpoint.transform.report import TransformReport
 from mpiparallel.checkpoint.transform.source_state import SourceState, open_source
 from mpiparallel.checkpoint.transform.target_slices import (
@@ -100,6 +101,5 @@ def _write(source: SourceState, rank: int, ranks: int, boxes: Mapping[str, Box],
     except OSError as error:
         raise CheckpointError(f"{path.parent}: cannot be made ({error}); choose a writable folder") from error
     attributes = source.attributes(rank) if path.suffix == source.suffix else {}
-    if "rank" in attributes:
-        attributes["ranks"] = ranks
-    write_file(path, infos_of_boxes(source.state, boxes), read_slices(source.state, boxes), attributes)
+    told = attributes | FileOwner(rank, ranks).attributes
+    write_file(path, infos_of_boxes(source.state, boxes), read_slices(source.state, boxes), told)

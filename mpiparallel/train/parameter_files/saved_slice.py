@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.checkpoint.transform.file_owner import FileOwner
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.box import Box
 
 
 class SliceOfRank(Parameter):
-    """The slice that a converted file has for ``rank`` of ``ranks``, as a parameter."""
+    """The slice that a converted file has for its ``owner``, as a parameter."""
 
-    def __init__(self, values: NDArray[Any], name: str, rank: int, ranks: int) -> None:
+    def __init__(self, values: NDArray[Any], name: str, owner: FileOwner) -> None:
         super().__init__(values, name, requires_grad=False)
-        self._origin: tuple[int, int] | None = (rank, ranks)
+        self._origin: FileOwner | None = owner
 
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
         """Overwrite the values, which then are of no file any more."""

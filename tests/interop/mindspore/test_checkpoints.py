@@ -54,7 +54,8 @@ def assert_equal(found, expected):
 def test_mindspore_reads_what_is_written_here(crc, crc_check, tmp_path):
     path = tmp_path / "one.ckpt"
     attributes = {"epoch_num": 3, "rate": 0.1, "done": True, "note": "né"}
-    write_mindspore_checkpoint(path, infos_of(STATE), STATE.items(), attributes, crc=crc)
+    owner = {"rank": 1, "ranks": 4}
+    write_mindspore_checkpoint(path, infos_of(STATE), STATE.items(), attributes | owner, crc=crc)
     assert_equal(theirs(path, crc_check=crc_check), STATE | attributes)
 
 

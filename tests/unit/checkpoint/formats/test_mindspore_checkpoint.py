@@ -92,7 +92,7 @@ def test_at_the_end_is_the_crc32_of_all_before_it(path):
 
 
 def test_with_a_crc32_no_flipped_bit_goes_unnoticed(path):
-    write(path, {"w": np.arange(3.0), "flag": np.array(True)}, {"step": 7, "text": "a"})
+    write(path, {"w": np.arange(3.0), "flag": np.array(True)}, {"step": 7, "text": "a", "rank": 1, "ranks": 4})
     sound = path.read_bytes()
     for index in range(8 * len(sound)):
         content = bytearray(sound)
@@ -120,6 +120,15 @@ def test_attributes_are_written_as_append_dict_does_and_no_number_changes(value,
     with open_mindspore_checkpoint(path) as file:
         read = file.attributes["note"] if kind == "str" else read_array(file, "note")[()]
     assert read == value
+
+
+def test_of_which_rank_a_file_is_stands_in_fields_that_protobuf_passes_over(path):
+    place = {"rank": 300, "ranks": 1024}
+    write(path, {"w": np.arange(3.0)}, place)
+    with open_mindspore_checkpoint(path) as file:
+        assert file.attributes == place
+    path.write_bytes(path.read_bytes()[:-17])
+    assert_equal(read_checkpoint(path), {"w": np.arange(3.0)})
 
 
 def test_a_tensor_in_parts_is_one_array_and_can_be_read_from_anywhere(path):
@@ -179,6 +188,8 @@ REFUSED = {
     "a negative dim": (message(("w", (-1,), "Int8", b"")), "negative"),
     "dims of 2**80 elements": (message(("w", (1 << 40, 1 << 40), "Int8", b"a")), "needs 1208925819614629174706176"),
     "bool of 2": (message(("w", (1,), "Bool", b"\2")), "neither 0 nor 1"),
+    "of two ranks": (bytes.fromhex("88b51801 88b51802"), "rank is told twice"),
+    "a field of others": (bytes.fromhex("98b51801"), "stands where a value"),
     "a MapTensor": (bytes.fromhex("0a05 0a0177 1a00"), "MapTensor"),
     "a number in too many bytes": (bytes.fromhex("0a8500 0a0177"), "too many bytes"),
     "a value longer than the file": (message(VALUE)[:-1], "should follow, but only"),

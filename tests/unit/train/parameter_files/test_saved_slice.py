@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mpiparallel import Tensor, context, load_checkpoint, load_param_into_net, transform_checkpoints
+from mpiparallel.checkpoint.formats.registry import FORMATS
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig
@@ -51,13 +52,15 @@ def test_each_rank_takes_its_part_where_the_network_is_cut_otherwise(shard, cut)
         np.testing.assert_array_equal(part, whole[box.within(type(box).whole(whole.shape))])
 
 
-@pytest.fixture
-def converted(shard, tmp_path):
-    """The files that each rank gets by the strategy of the network itself."""
+@pytest.fixture(params=FORMATS)
+def converted(request, shard, tmp_path):
+    """The files that each rank gets by the strategy of the network itself, in each format."""
     run_world(RANKS, written_strategy, tmp_path / "strategy.ckpt")
     root = shard[0].parents[1]
-    transform_checkpoints(root, tmp_path / "converted", "net", None, tmp_path / "strategy.ckpt")
-    return [tmp_path / "converted" / f"rank_{rank}" / f"net{rank}.h5" for rank in range(RANKS)]
+    transform_checkpoints(
+        root, tmp_path / "converted", "net", None, tmp_path / "strategy.ckpt", output_format=request.param
+    )
+    return [tmp_path / "converted" / f"rank_{rank}" / f"net{rank}.{request.param}" for rank in range(RANKS)]
 
 
 def written_strategy(communicator, path):
@@ -81,6 +84,7 @@ def test_a_converted_file_of_another_rank_is_refused(shard, converted) -> None:
         np.testing.assert_array_equal(found, held)
     with pytest.raises(CheckpointError, match="the file is of rank 0, which holds another part than rank"):
         run_world(RANKS, loaded_from, converted[0])
+    assert load_checkpoint(converted[0]).keys() == load_checkpoint(shard[0]).keys()
 
 
 def test_values_that_were_overwritten_are_no_slice_any_more(shard) -> None:
