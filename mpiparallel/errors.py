@@ -28,7 +28,7 @@ program that was written for MindSpore catches it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 
@@ -127,6 +127,7 @@ def about(subject: str) -> Iterator[None]:
 
 
 _ORIGINS = "origins"
+_ACTION = "action"
 Raised = TypeVar("Raised", bound=Exception)
 
 
@@ -151,3 +152,22 @@ def origins_of(error: BaseException) -> tuple[int, ...]:
             return tuple(found)
         cause = cause.__cause__
     return ()
+
+
+def name_action(error: Exception, action: str) -> None:
+    """Note with ``error`` what its rank was doing in a stage of a pipeline, unless that is known."""
+    if not getattr(error, _ACTION, ""):
+        with suppress(AttributeError):
+            setattr(error, _ACTION, action)
+
+
+def action_of(error: BaseException) -> str:
+    """Return what the rank that raised ``error`` was doing in a stage of a pipeline, ``""`` where that is not known.
+
+    >>> error = ValueError()
+    >>> name_action(error, "stage 1's update")
+    >>> action_of(error)
+    "stage 1's update"
+    """
+    found = getattr(error, _ACTION, "")
+    return found if isinstance(found, str) else ""

@@ -27,12 +27,14 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """The kinds of fault, and what each does to a rank."""
 MOMENTS: Final = ("at", "in", "after")
-"""Right before a collective begins, while it runs, and once it has ended."""
+"""Right before a collective begins, while it runs, and once it has ended; so with an action of a pipeline's stage."""
 STRIKE_FROM_OUTSIDE: Final = frozenset({"kill", "segfault", "exit", "stop", "full-disk", "flip"})
 """The kinds that can strike while the main thread of the rank is inside a collective."""
-_EXAMPLE = "write kill@3:418 for rank 3 at its collective 418, or seed=7"
+_OF_COLLECTIVES: Final = frozenset(kind for kind in KINDS if kind.startswith("wrong-"))
+_EXAMPLE = "write kill@3:418 for rank 3 at its collective 418, kill@3:2/F5 for action F5 of its step 2, or seed=7"
 _DIGITS = 12
 _FAULT = re.compile(r"(?P<kind>[^@]*)@(?P<rank>[^:]*):(?P<collective>[^:]*)(?::(?P<moment>.*))?", re.DOTALL)
+_ACTION = re.compile(r"[FIW][0-9]{1,4}(?:\.[0-9]{1,4})?(?:[<>][0-9]{1,4})?|[RU]")
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 
 
@@ -40,17 +42,24 @@ _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 class PlannedFault:
     """One fault: its kind, the rank that it strikes, and when, by the count of that rank's collectives from 1.
 
+    With an ``action`` of a pipeline's stage, as schedules write it, the count is that of the times that the rank has
+    begun a step with that action.
+
     >>> print(PlannedFault("kill", 3, 418), PlannedFault("leave", 0, 12, "after"), sep=", ")
     kill rank 3 at collective 418, let rank 0 leave by sys.exit(0) after collective 12
+    >>> print(PlannedFault("stop", 2, 4, action="F5"))
+    stop rank 2 at F5 of step 4
     """
 
     kind: str
     rank: int
-    collective: int
+    count: int
     moment: str = "at"
+    action: str = ""
 
     def __str__(self) -> str:
-        return f"{KINDS[self.kind].format(self.rank)} {self.moment} collective {self.collective}"
+        when = f"{self.action} of step {self.count}" if self.action else f"collective {self.count}"
+        return f"{KINDS[self.kind].format(self.rank)} {self.moment} {when}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,8 @@ class FaultPlan:
     def parse(cls, text: str) -> FaultPlan:
         """Return the plan that ``text`` describes, items with commas between them.
 
-        ``kind@rank:collective``, with ``:in`` or ``:after`` behind it, is a fault. ``seed=N`` draws one, of
+        ``kind@rank:collective``, with ``:in`` or ``:after`` behind it, is a fault; so is ``kind@rank:step/action`` of a
+        pipeline's stage. ``seed=N`` draws one, of
         ``kinds=a+b`` (default: all), at one of the ``collectives=10-200`` (1-1000). ``attempts=0-2`` strikes a
         job that was restarted up to twice again (0: only the first). ``folder=PATH`` is where checkpoints are (the
         working directory). Raises ConfigurationError.
@@ -104,7 +114,7 @@ class FaultPlan:
         for fault in self.named:
             if fault.rank >= size:
                 raise _refusal(
-                    f"{fault.kind}@{fault.rank}:{fault.collective}",
+                    f"{fault.kind}@{fault.rank}:{fault.count}",
                     f"there is no rank {fault.rank} among {size}; name one from 0 to {size - 1}",
                 )
         return self.named if self.seed is None else (*self.named, self._drawn(self.seed, size))
@@ -140,10 +150,16 @@ def _fault(word: str) -> PlannedFault:
         raise _refusal(word, f'"{moment[:60]}" is no moment; write in, after, or nothing for right before')
     if moment == "in" and kind not in STRIKE_FROM_OUTSIDE:
         raise _refusal(word, f'"{kind}" is done by the rank itself, which waits in the collective; leave ":in" out')
-    collective = _number(word, found["collective"], "collective")
-    if not collective:
-        raise _refusal(word, "collectives are counted from 1; name that or a later one")
-    return PlannedFault(kind, _number(word, found["rank"], "rank"), collective, moment)
+    count, slash, action = found["collective"].partition("/")
+    what = "step" if slash else "collective"
+    if slash and not _ACTION.fullmatch(action):
+        raise _refusal(word, f'"{action[:60]}" is no action; write one as schedules do, like F5, I5, W5, F5>1, R or U')
+    if slash and kind in _OF_COLLECTIVES:
+        raise _refusal(word, f'"{kind}" is another collective in place of one; name that by its number')
+    number = _number(word, count, what)
+    if not number:
+        raise _refusal(word, f"{what}s are counted from 1; name that or a later one")
+    return PlannedFault(kind, _number(word, found["rank"], "rank"), number, moment, action)
 
 
 def _option(name: str, value: str) -> object:

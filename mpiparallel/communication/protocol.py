@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.shared_memory import SharedMemory
+from mpiparallel.pipeline.action import Action
 
 Reduction = Literal["sum", "max", "min", "prod"]
 Completion = Callable[[], None]
@@ -85,6 +86,12 @@ class Communicator(Protocol):
         """Return the same members, for calls of a program that all of them have compiled alike.
 
         Where something hangs the calls are known by their ``label``; they are not compared once more each time.
+        """
+
+    def beginning(self, stage: int, action: Action | None) -> Completion:
+        """Return what to call where this rank begins an action of a stage of a pipeline, or, with None, ends a step.
+
+        Where something hangs or fails it is known by that; faults on purpose strike there. It is no communication.
         """
 
     def start_step_check(self, fingerprint: str) -> Completion:

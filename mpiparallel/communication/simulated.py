@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator, Completion, Reduction, StepFlag
 from mpiparallel.errors import CommunicationError
+from mpiparallel.pipeline.action import Action
 
 
 def simulated_world(size: int, ranks_per_host: int) -> Communicator:
@@ -54,6 +55,10 @@ class SimulatedCommunicator:
     def labelled(self, label: str) -> SimulatedCommunicator:
         """Return the same members."""
         return self
+
+    def beginning(self, stage: int, action: Action | None) -> Completion:
+        """Return what does nothing."""
+        return _do_nothing
 
     def group(self, ranks: Sequence[int]) -> SimulatedCommunicator:
         """Return some members."""

@@ -98,7 +98,7 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
         _broadcast_parameters(staged, sharded, communicator)
     _leave_to_others(staged, sharded, configuration.rank)
     _place_parameters(staged, sharded, configuration.rank, backend)
-    runtime = Runtime(backend, communicator, RandomState(_seed(configuration)))
+    runtime = Runtime(backend, communicator, RandomState(_seed(configuration)), stage=staged.stages.index(sharded))
     draws = any(node.operator.is_random for stage in staged.stages for node in stage.graph.nodes)
     alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
     return CompiledGraph(sharded, local, Program(local, runtime), runtime, fingerprint, communicator, draws, alike)

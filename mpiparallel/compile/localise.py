@@ -14,9 +14,11 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
+from mpiparallel.pipeline.action import Action, Kind
 
 GRADIENT_OF = "gradient of "
 """What the names of exchanged gradients begin with; the name of the parameter follows."""
+_REDUCE = Action(Kind.REDUCE)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class _Localizer:
         self._local: dict[Value, Value] = {}
         self._converted: dict[Value, dict[tuple[Layout, tuple[Value, ...], Segment | None], Value]] = {}
         self._guards: tuple[Value, ...] = ()
+        self._action: Action | None = None
         self._again: Segment | None = None
         self._steps: dict[Node, Redistribution] = {}
         self._parts: dict[Layout, Part] = {}
@@ -102,7 +105,9 @@ class _Localizer:
         for step in redistribute(source, target):
             operator = redistributing_operator([step], self._rank).configured(scope=f"{name}/{step.kind}")
             specs = operator.infer(local.spec)
-            node = self._graph.add_node(operator, operator.scope, [local], specs, Notes(guards=self._guards))
+            action = self._action if parameter is None or self._action is None else _REDUCE
+            notes = Notes(guards=self._guards, action=action)
+            node = self._graph.add_node(operator, operator.scope, [local], specs, notes)
             self._steps[node], local = step, node.outputs[0]
         return local
 
@@ -111,6 +116,7 @@ class _Localizer:
         self._guards = tuple(self._value(flag) for flag in notes.guards)
         segment = notes.segment if notes.origin is None else notes.origin.notes.segment
         self._again = segment if segment is not None and segment.recomputed and segment.regathers else None
+        self._action = self._sharded.graph.actions.get(node)
         placement = self._sharded.placements[node]
         read = read_layouts(node.operator, placement)
         inputs = [
@@ -120,7 +126,7 @@ class _Localizer:
         parts_in, parts_out = ([self._part(layout) for layout in layouts] for layouts in (read, placement.outputs))
         operator = node.operator.local(parts_in, parts_out)
         specs = [TensorSpec(part.shape, value.spec.dtype) for part, value in zip(parts_out, node.outputs, strict=True)]
-        kept = Notes(guards=self._guards, micro_batch=notes.micro_batch)
+        kept = Notes(guards=self._guards, micro_batch=notes.micro_batch, action=self._action)
         local = self._graph.add_node(operator, node.name, inputs, specs, kept)
         for value, made, layout in zip(node.outputs, local.outputs, placement.outputs, strict=True):
             own = self._sharded.layouts[value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.pipeline.action import Action
 
 
 @dataclass(eq=False)
@@ -40,7 +41,8 @@ class Notes:
     ``follows`` says that it takes the layouts of its inputs where it has no strategy. It runs only while all of its
     ``guards``, 0-d parameters, are other than 0; they are read in order, just before it. What the nodes of one
     ``segment`` compute is not kept for the gradient, but computed once more. ``stage`` is that of a pipeline in which
-    the user has put its cell, ``micro_batch`` the number of the piece of the batch that it works on.
+    the user has put its cell, ``micro_batch`` the number of the piece of the batch that it works on; ``action``, of
+    a rank's own nodes, is what its stage does by it.
     """
 
     origin: Node | None = None
@@ -50,6 +52,7 @@ class Notes:
     segment: Segment | None = None
     stage: int | None = None
     micro_batch: int | None = None
+    action: Action | None = None
 
 
 @dataclass(eq=False)
@@ -81,7 +84,8 @@ class Graph:
     """Nodes in an order in which they can run.
 
     ``cotangents[node]`` are the gradients of the outputs of ``node``, from which its own gradient is made;
-    ``gradients[value]`` is the parameter of which ``value`` is the finished gradient.
+    ``gradients[value]`` is the parameter of which ``value`` is the finished gradient. ``actions`` are those of a stage
+    of a pipeline to which its nodes belong.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -90,6 +94,7 @@ class Graph:
     parameters: dict[str, Value] = field(default_factory=dict)
     cotangents: dict[Node, tuple[Value | None, ...]] = field(default_factory=dict)
     gradients: dict[Value, Value] = field(default_factory=dict)
+    actions: Mapping[Node, Action] = field(default_factory=dict)
 
     def add_input(self, name: str, spec: TensorSpec) -> Value:
         """Add a value that is given anew at each run."""

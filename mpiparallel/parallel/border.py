@@ -13,11 +13,10 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator, Message
 from mpiparallel.graph.cost import Cost
-from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.bound_collective import do_nothing
 from mpiparallel.reshard.planning.plan import ReshardPlan, Transfer, plan_reshard
 
 

@@ -10,12 +10,8 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.operator import Kernel
-
-
-def do_nothing() -> None:
-    """Do nothing: what has to be done before or after a collective on arrays that it can use as they are."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ class ParallelConfiguration:
     cluster file of a machine to price steps for, where it is not the measured one. ``pipeline_stages`` work by
     ``pipeline_schedule``, a name of ``pipeline.SCHEDULES`` or a list of the user's own, or where it is empty by the
     one that suits them;
-    ``stage_ranks`` are the ranks of each, where these are not equally many consecutive ones.
+    ``stage_ranks`` are the ranks of each, where these are not equally many consecutive ones. ``ranks_in_common`` says
+    of parameters that stages of unequal size share the largest number that divides all of these.
     """
 
     mode: str = ParallelMode.STAND_ALONE
@@ -89,6 +90,7 @@ class ParallelConfiguration:
     search_machine: str = ""
     pipeline_stages: int = 1
     stage_ranks: tuple[tuple[int, ...], ...] = ()
+    ranks_in_common: tuple[tuple[str, int], ...] = ()
     pipeline_schedule: str | Schedule = ""
 
     @property

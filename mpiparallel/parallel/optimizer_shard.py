@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 
 from mpiparallel.compatibility.arguments import no_effect
 from mpiparallel.graph.parameter import Parameter
@@ -20,7 +21,8 @@ def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelCo
 
     It is cut further when the parallel optimizer is on, the parameter takes part and is not below the threshold,
     replicas exist, and dim 0 divides evenly (MindSpore's rule of eligibility). With a shard size, consecutive replicas
-    form the shards; where it does not divide the replicas, a remark says so.
+    form the shards; where it does not divide the replicas, a remark says so. What stages of unequal size share has as
+    many shards in each.
     """
     eligible = configuration.enable_parallel_optimizer and parameter.parallel_optimizer and parameter.requires_grad
     if not eligible or not used.global_shape or used.replica_count == 1 or used.bounds:
@@ -30,6 +32,9 @@ def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelCo
     size = configuration.optimizer_shard_size
     if size == -1:
         size = used.replica_count
+    in_common = dict(configuration.ranks_in_common).get(parameter.name)
+    if in_common is not None:
+        size = gcd(size, in_common * used.replica_count // used.devices.size)
     cut = _with_axis_of(used, size)
     if cut is None and size > 1:
         no_effect(

@@ -35,6 +35,7 @@ COMPUTATIONS: Final = (Kind.FORWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
 """The kinds that take computing time, for a micro-batch through a chunk."""
 ENDINGS: Final = (Kind.REDUCE, Kind.UPDATE)
 """The kinds that a stage does once a step: sum its gradients over ranks, then change its weights."""
+_IN_WORDS: Final = {Kind.FORWARD: "forward pass", Kind.REDUCE: "sum of gradients over ranks"}
 LETTERS: Final = ("F", "I", "W", "F", "F", "I", "I", "R", "U")
 """How each kind's text begins."""
 MARKS: Final = ("", "", "", ">", "<", ">", "<", "", "")
@@ -66,6 +67,30 @@ class Action(NamedTuple):
     micro_batch: int = 0
     chunk: int = 0
     peer: int | None = None
+
+    @property
+    def pattern(self) -> str:
+        """What is done in words, with ``#`` in place of the micro-batch.
+
+        >>> Action(Kind.FORWARD, 3).pattern, Action(Kind.SEND_GRADIENTS, 3, 1, peer=0).pattern
+        ('forward pass of micro-batch #', 'sending of the gradients of micro-batch # to stage 0')
+        """
+        if self.kind in ENDINGS:
+            return _IN_WORDS.get(self.kind, self.kind.words)
+        if self.peer is None:
+            name = _IN_WORDS.get(self.kind, self.kind.words)
+            return f"{name}{f' through chunk {self.chunk}' if self.chunk else ''} of micro-batch #"
+        doing, what = self.kind.words.split()
+        end = f"to stage {self.peer}" if doing == "send" else f"from stage {self.peer}"
+        return f"{'sending' if doing == 'send' else 'receiving'} of the {what} of micro-batch # {end}"
+
+    def words_in(self, stage: int) -> str:
+        """Return what is done, and in which stage.
+
+        >>> Action(Kind.INPUT_GRADIENT, 3).words_in(1), Action(Kind.UPDATE).words_in(0)
+        ("stage 1's input gradient of micro-batch 3", "stage 0's update")
+        """
+        return f"stage {stage}'s {self.pattern.replace('#', str(self.micro_batch))}"
 
     def __str__(self) -> str:
         micro_batch = "" if self.kind in ENDINGS else self.micro_batch

@@ -75,13 +75,13 @@ def finish(job: MpiJob) -> None:
         assert job.end() == 0, job.output()
 
 
-def check_equal(left_alone: Path, killed: Path) -> None:
+def check_equal(left_alone: Path, killed: Path, ranks: int = RANKS, steps: int = EPOCHS * ROWS // BATCH) -> None:
     """See that every loss that was ever logged, and what each rank has in the end, are the same to the bit."""
-    for rank in range(RANKS):
+    for rank in range(ranks):
         expected = dict(line.split() for line in (left_alone / f"losses_{rank}").read_text().splitlines())
         # A step that was taken twice, because the kill came before it was saved, has the same loss twice.
         logged = {tuple(line.split()) for line in (killed / f"losses_{rank}").read_text().splitlines()}
-        assert len(expected) == EPOCHS * ROWS // BATCH
+        assert len(expected) == steps
         assert logged == set(expected.items())
         with np.load(left_alone / f"state_{rank}.npz") as truth, np.load(killed / f"state_{rank}.npz") as found:
             assert {name: truth[name].tobytes() for name in truth} == {name: found[name].tobytes() for name in found}

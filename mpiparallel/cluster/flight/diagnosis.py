@@ -107,7 +107,8 @@ def _sentence(
     state_of: Callable[[Recording], str],
 ) -> str:
     one = len(wait.ranks) == 1
-    begin = f"{_ranks(wait.ranks)} {'waits' if one else 'wait'} in {wait.call}"
+    message = _of_stage(wait, by_rank)
+    begin = f"{message}{_ranks(wait.ranks)} {'waits' if one else 'wait'} in {wait.call.name if message else wait.call}"
     place = by_rank[wait.ranks[0]].place
     if place and all(by_rank[rank].place == place for rank in wait.ranks):
         begin += f" at {place}"
@@ -118,6 +119,15 @@ def _sentence(
     if not wait.missing:
         return f"{begin}, all that belong to it are there: the network or the MPI library does not get on"
     return f"{begin} for {_described(wait.missing, by_rank, recordings, state_of)}"
+
+
+def _of_stage(wait: _Wait, by_rank: Mapping[int, Recording]) -> str:
+    """Return in words which stage of a pipeline waits for which message; nothing where it is none between stages."""
+    stage = by_rank[wait.ranks[0]].stage
+    if stage is None or wait.call.peer is None or not wait.call.label:
+        return ""
+    what = "to hand over" if wait.call.name == "start_send" else "for"
+    return f"stage {stage} waits {what} {wait.call.label}: "
 
 
 def _described(
@@ -140,6 +150,8 @@ def _whereabouts(recording: Recording | None, last_beat: float, state_of: Callab
     ended = (call for call in reversed(recording.calls) if call.left is not None and call.peer is None)
     last = next((call for call in ended if len(call.group.ranks) != 1), None)
     after = f" after {last}" if last else " before its first collective"
+    if recording.action:
+        after = f" in {recording.action}"
     if recording.inside is not None:
         after = f" in {recording.inside}"
     if recording.state in ("ended", "failed"):
@@ -154,6 +166,8 @@ def _whereabouts(recording: Recording | None, last_beat: float, state_of: Callab
         return f"{why}{at and f', last seen{at},'}{after}"
     if recording.inside is not None:
         return f"is in {recording.inside}{at}"
+    if recording.action:
+        return f"is{after}{at and f',{at}'}"
     return f"is{at or ' computing'}{after}"
 
 

@@ -20,6 +20,9 @@ NUMBER_AT = INSIDE_AT + INSIDE.size
 # time of the watchdog's last look
 BEAT = struct.Struct("<q")
 BEAT_AT = NUMBER_AT + INSIDE.size
+# stage of a pipeline or NO_STAGE, text of the action there with # for its micro-batch, micro-batch
+ACTION = struct.Struct("<iii")
+ACTION_AT = BEAT_AT + BEAT.size
 HOST_AT, HOST_BYTES = 128, 128
 PLACE_AT, PLACE_BYTES = 256, 256
 
@@ -40,4 +43,4 @@ BYTES = CALLS_AT + RING * CALL.size
 
 STARTING, RUNNING, ENDED, FAILED, FAILING = range(5)
 STATES = ("starting", "running", "ended", "failed", "failing")
-NO_PEER = -1
+NO_PEER = NO_STAGE = -1

@@ -35,6 +35,7 @@ class FlightRecorder:
         self._memory[layout.HOST_AT : layout.HOST_AT + len(host)] = host
         identity = (layout.MAGIC, rank, size, os.getpid(), time.time_ns(), process_space())
         layout.IDENTITY.pack_into(self._memory, 0, *identity)
+        self.begin_action(layout.NO_STAGE, 0, 0)
         self.beat("")
 
     def _begin(self, memory: mmap.mmap) -> None:
@@ -143,6 +144,13 @@ class FlightRecorder:
         """Write down that the process now waits for call ``number``, which it has started."""
         layout.INSIDE.pack_into(self._memory, layout.INSIDE_AT, number)
         self._inside = number
+
+    def begin_action(self, stage: int, text: int, micro_batch: int) -> None:
+        """Write down what the process does from here on in a stage of a pipeline; ``NO_STAGE`` for nothing there.
+
+        In the text ``#`` stands for the micro-batch.
+        """
+        layout.ACTION.pack_into(self._memory, layout.ACTION_AT, stage, text, micro_batch)
 
     def beat(self, place: str) -> None:
         """Write down that the process is alive, and where its main thread is."""

@@ -64,7 +64,8 @@ class Recording:
 
     ``process`` is the number of its process in the namespace ``process_space`` of its ``host``.
 
-    ``inside`` is the call in which the process is blocked. ``calls`` are the last ones, in their order.
+    ``inside`` is the call in which the process is blocked. ``calls`` are the last ones, in their order. ``stage`` is
+    that of a pipeline in which it is, None where it is in none, and ``action`` what it does there.
     """
 
     rank: int
@@ -79,6 +80,8 @@ class Recording:
     inside: RecordedCall | None
     calls: tuple[RecordedCall, ...]
     groups: tuple[RecordedGroup, ...]
+    stage: int | None = None
+    action: str = ""
 
     @classmethod
     def load(cls, path: Path) -> Recording:
@@ -119,6 +122,7 @@ class Recording:
             next((call for call in calls if inside and call.number == inside), None),
             tuple(calls),
             tuple(groups),
+            *_action(memory, texts),
         )
 
     def entered(self, group: RecordedGroup) -> int:
@@ -147,6 +151,14 @@ def ranks_of(spans: str) -> tuple[int, ...]:
             return ()
         ranks += range(int(first), stop)
     return tuple(ranks)
+
+
+def _action(memory: bytes, texts: list[str]) -> tuple[int | None, str]:
+    """Return the stage of a pipeline in which the rank is, and what it does there, in words."""
+    stage, text, micro_batch = layout.ACTION.unpack_from(memory, layout.ACTION_AT)
+    if stage < 0 or not 0 <= text < len(texts):
+        return None, ""
+    return stage, f"stage {stage}'s {texts[text].replace('#', str(micro_batch))}"
 
 
 def _words(memory: bytes, start: int, length: int) -> str:

@@ -32,7 +32,7 @@ def inject_fault(fault: PlannedFault, operation: str, communicator: Communicator
     if fault.kind == "exception":
         raise RuntimeError(f"chaos: {fault}")
     if fault.kind == "flip":
-        chance = random.Random(f"{fault.rank} {fault.collective}")
+        chance = random.Random(f"{fault.rank} {fault.count}")
         print(f"mpiparallel: chaos: {flip_newest_shard(folder, fault.rank, chance)}", file=sys.stderr, flush=True)
     elif fault.kind in _WRONG:
         if communicator is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.cluster.flight.format import NO_STAGE
 from mpiparallel.cluster.flight.places import place_of
 from mpiparallel.cluster.flight.recorder import FlightRecorder, spans
 from mpiparallel.communication.fault_injection.schedule import FaultSchedule
@@ -20,6 +21,7 @@ from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.protocol import Communicator, Completion
 from mpiparallel.errors import MISMATCH, CommunicationError, name_origins
+from mpiparallel.pipeline.action import Action
 
 VARIABLE = "MPIPARALLEL_FINGERPRINTS"
 """``on``, the default, lets every call be held against those of the other ranks; ``off`` does not.
@@ -119,6 +121,21 @@ class CollectiveMonitor:
         same._compares = False
         same._label_text = self._recorder.text(label)
         return same
+
+    def beginning(self, stage: int, action: Action | None) -> Completion:
+        """Return what writes down that this rank begins an action of a stage, or ends a step with None."""
+        recorder, faults = self._recorder, self._faults
+        words = NO_STAGE, 0, 0
+        if action is not None:
+            words = stage, recorder.text(action.pattern), action.micro_batch
+        mark = "" if action is None else str(action)
+
+        def begin() -> None:
+            recorder.begin_action(*words)
+            if faults is not None:
+                faults.begin(mark)
+
+        return begin
 
     def entered(self, operation: str, *details: Any, count: int = 0) -> CollectiveCall:
         """Write a collective down that is not compared."""

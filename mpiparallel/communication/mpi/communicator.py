@@ -26,6 +26,7 @@ from mpiparallel.communication.protocol import Communicator, Completion, Message
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
 from mpiparallel.errors import CommunicationError
+from mpiparallel.pipeline.action import Action
 
 
 class MpiCommunicator:
@@ -84,6 +85,9 @@ class MpiCommunicator:
         same = copy.copy(self)
         same._monitor = self._monitor.labelled(label)
         return same
+
+    def beginning(self, stage: int, action: Action | None) -> Completion:
+        return self._monitor.beginning(stage, action)
 
     @reporting
     def start_step_check(self, fingerprint: str) -> Completion:

@@ -16,6 +16,7 @@ from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
 from mpiparallel.communication.threads.rendezvous import Letter, MemberCall, ThreadWorld
 from mpiparallel.communication.wire_dtypes import UFUNCS, Wire, decode, encode, wire_of
+from mpiparallel.pipeline.action import Action
 
 
 class ThreadCommunicator:
@@ -98,6 +99,9 @@ class ThreadCommunicator:
 
     def labelled(self, label: str) -> Communicator:
         return self
+
+    def beginning(self, stage: int, action: Action | None) -> Completion:
+        return lambda: None
 
     def start_step_check(self, fingerprint: str) -> Completion:
         with self._together(("begin_step", fingerprint), None, self._step_flag.own) as words:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import gcd
 
 from mpiparallel.compile.place import place
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
-from mpiparallel.compile.staging.stages import Crossing, cut_into_stages
+from mpiparallel.compile.staging.stages import Crossing, Sharing, cut_into_stages
 from mpiparallel.compile.staging.work import micro_batches, stages_in_order, works_of
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError
@@ -20,6 +21,7 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.border import Arrive, Border, Receive, Send
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.shared_scalars import ShareScalars
 from mpiparallel.pipeline.action import Action, Kind
 from mpiparallel.pipeline.messages import with_messages
 from mpiparallel.pipeline.placement import Placement
@@ -52,16 +54,22 @@ def place_stages(
             f"pipeline_stages: {len(stages.crossings)} values cross between stages in a step, more than "
             f"{_MOST_CROSSINGS}; take fewer micro-batches"
         )
+    for sharing in stages.sharings:
+        _bind_sharing(sharing, configuration.ranks_of_stages)
     placed: list[ShardedGraph] = []
+    in_common = _ranks_in_common(stages.graphs, configuration.ranks_of_stages)
     for stage, (ranks, one) in enumerate(zip(configuration.ranks_of_stages, stages.graphs, strict=True)):
         devices = DeviceMatrix((len(ranks),) if len(ranks) > 1 else (), ranks=tuple(ranks))
-        own = replace(configuration, device_num=len(ranks), pipeline_stages=1, stage_ranks=())
+        own = replace(
+            configuration, device_num=len(ranks), pipeline_stages=1, stage_ranks=(), ranks_in_common=in_common
+        )
         arriving = {
             crossing.receive: _moved(crossing, placed, devices)
             for crossing in stages.crossings
             if crossing.target == stage
         }
-        leaving = frozenset(crossing.value for crossing in stages.crossings if crossing.source == stage)
+        shared = (crossing for sharing in stages.sharings for crossing in sharing.crossings)
+        leaving = frozenset(one.value for one in (*stages.crossings, *shared) if one.source == stage)
         restricted_to = ((name, restricted(layout, devices.members)) for name, layout in held.items())
         of_stage = {name: layout for name, layout in restricted_to if layout is not None}
         placed.append(place(one, own, held=of_stage, devices=devices, arriving=arriving, leaving=leaving))
@@ -94,6 +102,15 @@ def _check_configuration(configuration: ParallelConfiguration) -> None:
             f"pipeline_stages {count}: parallel_mode {configuration.mode!r} has no stages; take 'semi_auto_parallel', "
             "in which operators without a strategy are batch parallel"
         )
+
+
+def _ranks_in_common(graphs: Sequence[Graph], ranks: Sequence[Sequence[int]]) -> tuple[tuple[str, int], ...]:
+    """Return, of each parameter that stages of unequal size use, the largest number that divides all their sizes."""
+    sizes: dict[str, set[int]] = {}
+    for graph, of_stage in zip(graphs, ranks, strict=True):
+        for name in graph.parameters:
+            sizes.setdefault(name, set()).add(len(of_stage))
+    return tuple((name, gcd(*those)) for name, those in sizes.items() if len(those) > 1)
 
 
 def _check_shared(placed: Sequence[ShardedGraph]) -> None:
@@ -173,6 +190,18 @@ def _moved(crossing: Crossing, placed: list[ShardedGraph], devices: DeviceMatrix
     return Layout.replicated(crossing.value.spec.shape, devices)
 
 
+def _bind_sharing(sharing: Sharing, ranks: Sequence[Sequence[int]]) -> None:
+    """Let the nodes of an exchange know who takes part, and where each scalar is in the common message."""
+    values = list(dict.fromkeys(crossing.value for crossing in sharing.crossings))
+    places = {value: place for place, value in enumerate(values)}
+    together = tuple(sorted(rank for stage in sharing.nodes for rank in ranks[stage]))
+    givers = tuple(ranks[stage][0] for stage in sharing.nodes)
+    for node in sharing.nodes.values():
+        given, taken = ([places[one] for one in ends] for ends in (node.inputs, node.outputs))
+        operator = ShareScalars(len(values), given, taken, together, givers)
+        node.operator = operator.configured(scope=node.name)
+
+
 def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGraph) -> None:
     """Let a value arrive in the layout in which it is taken, if that is one, and tell both ends the way."""
     value = crossing.value
@@ -189,6 +218,7 @@ def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGra
         target.placements[crossing.arrive] = OperatorPlacement((layout,), (layout,))
         target.layouts[coming] = target.layouts[value] = layout
     border = Border(tag, source.layouts[value], target.layouts[value])
-    crossing.send.operator = Send(border).configured(scope=crossing.send.name)
-    crossing.receive.operator = Receive(border).configured(scope=crossing.receive.name)
-    crossing.arrive.operator = Arrive(border).configured(scope=crossing.arrive.name)
+    label = f"{crossing.label} from stage {crossing.source}"
+    crossing.send.operator = Send(border).configured(scope=f"{crossing.label} to stage {crossing.target}")
+    crossing.receive.operator = Receive(border).configured(scope=label)
+    crossing.arrive.operator = Arrive(border).configured(scope=label)

@@ -10,6 +10,7 @@ from mpiparallel.compile.staging.homes import find_homes
 from mpiparallel.compile.staging.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
+from mpiparallel.graph.operator import Operator
 from mpiparallel.parallel.border import Arrive, EndSends, Receive, Send
 from mpiparallel.pipeline.action import Kind
 from mpiparallel.pipeline.schedule import Schedule
@@ -20,7 +21,10 @@ _SENDS: Final = {Kind.FORWARD: Kind.SEND_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """A value that one stage computes and another uses: who makes it, sends it, starts to receive and waits for it."""
+    """A value that one stage computes and another uses: who makes it, sends it, starts to receive and waits for it.
+
+    By its ``label`` a message is known where something hangs.
+    """
 
     value: Value
     source: int
@@ -29,14 +33,24 @@ class Crossing:
     send: Node
     receive: Node
     arrive: Node
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Scalars that stages need of each other once their gradients are there: ``nodes`` exchange them, by stage."""
+
+    crossings: tuple[Crossing, ...]
+    nodes: Mapping[int, Node]
 
 
 @dataclass(frozen=True)
 class Stages:
-    """The graph of each stage, and what crosses between them."""
+    """The graph of each stage, and what crosses between them: values one by one, and scalars together."""
 
     graphs: tuple[Graph, ...]
     crossings: tuple[Crossing, ...]
+    sharings: tuple[Sharing, ...]
 
 
 def cut_into_stages(graph: Graph, works: Mapping[Node, Work], schedule: Schedule) -> Stages:
@@ -88,9 +102,10 @@ class _Cutter:
                 moment = self._done[stage][node] = self._moment(stage, node, place)
                 for value in node.inputs:
                     self._use(stage, value, moment)
+        sharings = self._share_scalars()
         self._place_messages()
         graphs = tuple(self._graph_of(stage) for stage in range(self._schedule.stages))
-        return Stages(graphs, tuple(self._crossings))
+        return Stages(graphs, tuple(self._crossings), tuple(sharings))
 
     def _last(self, stage: int, place: int) -> _Moment:
         return _Moment(len(self._schedule.actions[stage]) - 1, _COMPUTING, place)
@@ -123,13 +138,56 @@ class _Cutter:
 
     def _cross(self, value: Value, node: Node, source: int, target: int) -> None:
         notes, work = Notes(guards=node.notes.guards), self._works.get(node)
-        what = value.name if work is None else f"{value.name} of micro-batch {work.micro_batch}"
+        what, label = value.name, value.name
+        if work is not None:
+            piece = f"of micro-batch {work.micro_batch}"
+            what = f"{value.name} {piece}"
+            label = f"the {'activations' if work.kind is Kind.FORWARD else 'gradients'} {piece}"
         coming = Value(value.spec, f"{value.name} on its way")
         send = Node(Send(), f"send {what} to stage {target}", (value,), (), notes)
         receive = Node(Receive(), f"receive {what} from stage {source}", (), (coming,), notes)
         arrive = Node(Arrive(), f"arrival of {what} from stage {source}", (coming,), (value,), notes)
         coming.node = receive
-        self._crossings.append(Crossing(value, source, target, node, send, receive, arrive))
+        self._crossings.append(Crossing(value, source, target, node, send, receive, arrive, label))
+
+    def _share_scalars(self) -> list[Sharing]:
+        """Take scalars that are needed after all gradients out of the crossings, and let them be exchanged together.
+
+        They are there before the first of them is needed; where more become known after that, these go together.
+        """
+        late = [one for one in self._crossings if not one.value.spec.shape and self._is_late(one)]
+        groups: list[list[Crossing]] = []
+        for one in sorted(late, key=self._known_at):
+            last = groups[-1] if groups else []
+            if last and one.send.notes == last[0].send.notes and self._known_at(one) < min(map(self._needed_at, last)):
+                last.append(one)
+            else:
+                groups.append([one])
+        shared = [self._shared(group) for group in groups if len(group) > 1]
+        taken = {one for sharing in shared for one in sharing.crossings}
+        self._crossings = [one for one in self._crossings if one not in taken]
+        return shared
+
+    def _is_late(self, one: Crossing) -> bool:
+        return self._first_use[one.target][one.value].action == self._last(one.target, 0).action
+
+    def _known_at(self, one: Crossing) -> float:
+        made = self._done[one.source][one.maker]
+        return made.place if made.action == self._last(one.source, 0).action else -1.0
+
+    def _needed_at(self, one: Crossing) -> float:
+        return self._first_use[one.target][one.value].place
+
+    def _shared(self, group: list[Crossing]) -> Sharing:
+        """Return the exchange of scalars; all stages come to it between the same nodes of the whole graph."""
+        place = max(map(self._known_at, group)) + 0.75
+        name, nodes = f"{group[0].value.name} and other scalars of all stages", {}
+        for stage in sorted({end for one in group for end in (one.source, one.target)}):
+            given = tuple(dict.fromkeys(one.value for one in group if one.source == stage))
+            taken = tuple(one.value for one in group if one.target == stage)
+            nodes[stage] = Node(Operator(), name, given, taken, group[0].send.notes)
+            self._done[stage][nodes[stage]] = self._last(stage, 0)._replace(place=place)
+        return Sharing(tuple(group), nodes)
 
     def _place_messages(self) -> None:
         """Put each send where the schedule has it, or behind what it sends, and so with what is received."""
@@ -164,7 +222,9 @@ class _Cutter:
         _check_order(nodes, stage)
         used = {value for node in nodes for value in node.inputs}
         parameters = {name: value for name, value in whole.parameters.items() if value in used}
-        return Graph(whole.inputs, list(whole.outputs), nodes, parameters, whole.cotangents, whole.gradients)
+        schedule = self._schedule.actions[stage]
+        actions = {node: schedule[done[node].action] for node in nodes}
+        return Graph(whole.inputs, list(whole.outputs), nodes, parameters, whole.cotangents, whole.gradients, actions)
 
 
 def _check_order(nodes: list[Node], stage: int) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.errors import ShapeError
+from mpiparallel.errors import ShapeError, name_action
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
-from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Kernel
+from mpiparallel.pipeline.action import Action
 
 
 @dataclass
@@ -30,11 +31,16 @@ class Profile:
 
 
 class _Stretch:
-    """Steps that run only while all flags are other than 0; each flag is read only where those before it hold."""
+    """Steps that run only while all flags are other than 0; each flag is read only where those before it hold.
 
-    def __init__(self, flags: list[Array], steps: list[tuple[Node, Kernel]]) -> None:
+    They belong to one ``action`` of a pipeline's stage, or to none; ``begin`` tells that the rank begins it.
+    """
+
+    def __init__(self, flags: list[Array], steps: list[tuple[Node, Kernel]], action: Action | None) -> None:
         self._flags = flags
         self.steps = steps
+        self.action = action
+        self.begin: Kernel = do_nothing
         self.kernels = [kernel for _, kernel in steps]
 
     def runs(self) -> bool:
@@ -65,7 +71,8 @@ class Program:
         self._steps: list[tuple[Node, Kernel]] = []
         for node in graph.nodes:
             self._bind(node)
-        self._stretches = [_Stretch(flags, steps) for flags, steps in self._by_guards()]
+        self._stretches = [_Stretch(flags, steps, action) for flags, steps, action in self._parts()]
+        self._end_actions = self._bind_actions()
         self._outputs = [self._array(value) for value in graph.outputs]
 
     @property
@@ -100,10 +107,28 @@ class Program:
         self._runtime.label = node.operator.scope or node.name
         self._steps.append((node, node.operator.kernel(self._runtime, inputs, outputs)))
 
-    def _by_guards(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]]]]:
-        """Yield the steps in order, in stretches of equal guards."""
-        for guards, steps in groupby(self._steps, lambda step: step[0].notes.guards):
-            yield [self._array(flag) for flag in guards], list(steps)
+    def _parts(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]], Action | None]]:
+        """Yield the steps in order, in stretches of equal guards and one action; what has none goes with the last."""
+        last: Action | None = None
+        for (guards, action), steps in groupby(self._steps, lambda step: (step[0].notes.guards, step[0].notes.action)):
+            last = action or last
+            yield [self._array(flag) for flag in guards], list(steps), last
+
+    def _bind_actions(self) -> Kernel:
+        """Let stretches tell which action of a stage they begin; return what tells that the step has ended."""
+        communicator, stage = self._runtime.communicator, self._runtime.stage
+        last: Action | None = None
+        if communicator is None:
+            return do_nothing
+        for stretch in self._stretches:
+            if stretch.action != last:
+                last = stretch.action
+                stretch.begin = communicator.beginning(stage, last)
+        return do_nothing if last is None else communicator.beginning(stage, None)
+
+    def _name_action(self, error: Exception, stretch: _Stretch | None) -> None:
+        if stretch is not None and stretch.action is not None:
+            name_action(error, stretch.action.words_in(self._runtime.stage))
 
     def _feed(self, inputs: Sequence[np.ndarray[Any, Any]]) -> None:
         if len(inputs) != len(self._graph.inputs):
@@ -119,10 +144,17 @@ class Program:
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Array]:
         """Run once and return the outputs."""
         self._feed(inputs)
-        for stretch in self._stretches:
-            if stretch.runs():
-                for kernel in stretch.kernels:
-                    kernel()
+        stretch = None
+        try:
+            for stretch in self._stretches:
+                if stretch.runs():
+                    stretch.begin()
+                    for kernel in stretch.kernels:
+                        kernel()
+            self._end_actions()
+        except Exception as error:
+            self._name_action(error, stretch)
+            raise
         return self._outputs
 
     def run_profiled(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile) -> list[Array]:
@@ -137,11 +169,13 @@ class Program:
         spent = []
         for stretch in self._stretches:
             if stretch.runs():
+                stretch.begin()
                 for node, kernel in stretch.steps:
                     start = clock()
                     kernel()
                     synchronize()
                     spent.append((node, clock() - start))
+        self._end_actions()
         profile.total += clock() - begin
         profile.steps += 1
         for node, seconds in spent:

@@ -18,6 +18,10 @@ Kernel = Callable[[], object]
 """What computes something once each time it is called."""
 
 
+def do_nothing() -> None:
+    """Do nothing, where nothing has to be done."""
+
+
 @dataclass
 class RandomState:
     """The seed of a program and what names its draw, such as a step: with a name, the key of random numbers."""
@@ -31,13 +35,15 @@ class Runtime:
     """The surroundings of one rank's program.
 
     ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
-    ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag.
+    ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag; ``stage`` is that of
+    a pipeline in which the rank is.
     """
 
     backend: Backend = field(default_factory=NumpyBackend)
     communicator: Communicator | None = None
     random: RandomState = field(default_factory=RandomState)
     label: str = ""
+    stage: int = 0
     outbox: Outbox = field(default_factory=Outbox)
     arrivals: dict[int, Any] = field(default_factory=dict)
     _scratch: dict[int, Array] = field(default_factory=dict)

@@ -8,12 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.cluster.flight.recording import Recording
+from mpiparallel.errors import LaunchError
+
 ATTEMPT_VARIABLE = "MPIPARALLEL_RESTART_COUNT"
 """The environment variable that counts the starts of a job before this one."""
 
 _LONGEST_TEXT = 64 * 1024
 _END_OF_TIME = 1e11
 _LONGEST_SUMMARY = 1000
+_LONGEST_ACTION = 200
 _LARGEST_STATUS = 0xFFFF
 _EXIT = "SystemExit"
 
@@ -22,7 +26,8 @@ _EXIT = "SystemExit"
 class Failure:
     """How a rank failed: seconds since 1970 by its host's clock, one line, the traceback, and its exit code.
 
-    Of an error that many ranks raise about one of them, ``origin`` is that one.
+    Of an error that many ranks raise about one of them, ``origin`` is that one. ``action`` is what the rank was doing
+    in a stage of a pipeline.
     """
 
     rank: int
@@ -31,6 +36,7 @@ class Failure:
     traceback: str
     exit_code: int
     origin: int | None = None
+    action: str = ""
 
     @classmethod
     def parsed(cls, rank: int, fields: Mapping[str, Any]) -> Failure | None:
@@ -45,7 +51,9 @@ class Failure:
             return None
         exception, traceback = (str(text)[-_LONGEST_TEXT:] for text in texts)
         origin = fields.get("origin")
-        return cls(rank, float(moment), exception, traceback, code, origin if isinstance(origin, int) else None)
+        action = fields.get("action")
+        told = action[:_LONGEST_ACTION] if isinstance(action, str) else ""
+        return cls(rank, float(moment), exception, traceback, code, origin if isinstance(origin, int) else None, told)
 
     @property
     def summary(self) -> str:
@@ -120,6 +128,13 @@ class RankFolder:
     def wait_status(self) -> Path:
         """When the process of the rank ended, and how, as wait(2) tells it to the parent, if it did not end well."""
         return self.path / "wait_status"
+
+    def last_action(self) -> str:
+        """Return what the rank was doing last in a stage of a pipeline, ``""`` where that is not known here."""
+        try:
+            return Recording.load(self.flight).action
+        except LaunchError:
+            return ""
 
     def begin(self, attempt: int) -> None:
         """Make room for attempt number ``attempt`` (from 0) of a job.

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import NoReturn
 
-from mpiparallel.errors import origins_of
+from mpiparallel.errors import action_of, origins_of
 from mpiparallel.launch.job.rank_folder import Failure
 from mpiparallel.launch.rank.exit_reporter import ExitReporter
 from mpiparallel.launch.rank.traceback_report import report
@@ -16,7 +16,8 @@ from mpiparallel.launch.rank.traceback_report import report
 def fail(reporter: ExitReporter, error: BaseException, code: int, debug: bool) -> NoReturn:
     """Tell by ``reporter`` that ``error`` has ended the script, and leave with exit code ``code``."""
     try:
-        first = Failure(reporter.folder.rank, time.time(), type(error).__name__, "", code, _origin(error, reporter))
+        origin, action = _origin(error, reporter), action_of(error)
+        first = Failure(reporter.folder.rank, time.time(), type(error).__name__, "", code, origin, action)
         reporter.begin_to_fail(first)
         told = report(error, debug)
         failure = replace(first, exception=told.line, traceback=told.shortened)

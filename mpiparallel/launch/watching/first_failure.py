@@ -79,7 +79,8 @@ class FirstFailure:
             )
         if not self.outcome.has_begun:
             return f"rank {self.outcome.rank} of {size} ended with exit code {self.status} before it had begun"
-        return f"rank {self.outcome.rank} of {size} died first: {_how(self.status)}"
+        action = self.outcome.folder.last_action()
+        return f"rank {self.outcome.rank} of {size} died first{action and f', in {action}'}: {_how(self.status)}"
 
 
 def _first_on_its_host(cause: RankOutcome, together: Sequence[RankOutcome]) -> RankOutcome:

@@ -121,7 +121,8 @@ def _failed(cause: RankOutcome, outcomes: Sequence[RankOutcome], result: MpirunR
         return _died(cause, outcomes, result)
     if failure.exit_code == HUNG:
         return JobOutcome(HUNG, Summary(f"the job hung: {failure.summary}", outcomes, result).of_hang())
-    headline = f"rank {cause.rank} of {len(outcomes)} failed first: {failure.summary}"
+    where = f", in {failure.action}" if failure.action else ""
+    headline = f"rank {cause.rank} of {len(outcomes)} failed first{where}: {failure.summary}"
     text = Summary(headline, outcomes, result).of_failure(cause)
     return JobOutcome(failure.exit_code, text, cause=f"{cause.rank} {failure.summary}")
 

@@ -32,6 +32,8 @@ CASES = [
     ("shards", "kill@3:200", True, [7], "checkpoint"),
     # Of two stages of four the survivors make one of seven.
     ("stages", "kill@6:90", False, [7], "slices of replicas"),
+    ("stages", "kill@1:9/F2>1", False, [7], "slices of replicas"),
+    ("stages", "kill@6:9/I2", False, [7], "slices of replicas"),
 ]
 
 

@@ -24,7 +24,12 @@ REQUEUE = 85
 LONGEST_PAUSE = 0.05
 SHARE_OF_STARTS = 0.3
 # Each library tries each way to train in a soak; each way is tried by one of them in every test run.
-SHARE_OF_TESTS = {"saved at once": "openmpi", "saved by a thread": "mpich", "spares wait": "mpich"}
+SHARE_OF_TESTS = {
+    "saved at once": "openmpi",
+    "saved by a thread": "mpich",
+    "spares wait": "mpich",
+    "in stages": "openmpi",
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,7 +56,7 @@ def test_a_preempted_training_is_saved_at_one_step_and_goes_on_as_if_nothing_had
 
 def ranks_of(kind: str) -> tuple[int, int]:
     """Return how many ranks a job has, and how many of them train."""
-    return (4, 2) if kind == "spares wait" else (2, 2)
+    return {"spares wait": (4, 2), "in stages": (4, 4)}.get(kind, (2, 2))
 
 
 def job_of(interpreter: Path, notes: Path, training: int, kind: str) -> MpiJob:

@@ -22,6 +22,7 @@ KINDS = {
     "saved by a thread": {"every": 4, "async_save": True},
     "sunk, saved at the end": {"every": 1000, "sink": True},
     "spares wait": {"every": 4, "ranks": 2},
+    "in stages": {"every": 4, "stages": 2},
 }
 LONGEST_FINALLY = 0.1
 
@@ -70,9 +71,10 @@ def prepared(folder: Path, kind: dict[str, Any]) -> tuple[Any, Any]:
 
     ms.set_seed(3)
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
-    network = Network()
     rates = nn.exponential_decay_lr(0.01, 0.9, STEPS, ROWS // BATCH, 1)
-    model = Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), rates))
+    network: Any = staged_network(kind["stages"]) if "stages" in kind else Network()
+    loss = None if "stages" in kind else nn.MSELoss()
+    model = Model(network, loss, nn.Adam(network.trainable_params(), rates))
     if "ranks" in kind:
         model.reshard(ranks=kind["ranks"])
     if not model.active:
@@ -80,6 +82,17 @@ def prepared(folder: Path, kind: dict[str, Any]) -> tuple[Any, Any]:
     staged = model.build(data())
     model.resume(folder, data())
     return model, staged
+
+
+def staged_network(stages: int) -> Any:
+    """Return a network with its loss in two stages, that takes five micro-batches."""
+    import mpiparallel as ms
+    from mpiparallel import nn
+
+    network = nn.SequentialCell(nn.Dense(12, 34), nn.Dropout(p=0.25), nn.ReLU(), nn.Dense(34, 5))
+    network[0].pipeline_stage, network[3].pipeline_stage = 0, 1
+    ms.set_auto_parallel_context(pipeline_stages=stages)
+    return nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), BATCH // 2)
 
 
 def data() -> Any:

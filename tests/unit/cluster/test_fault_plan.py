@@ -11,14 +11,26 @@ from hypothesis import strategies as st
 from mpiparallel.cluster.fault_plan import KINDS, MOMENTS, STRIKE_FROM_OUTSIDE, FaultPlan, PlannedFault
 from mpiparallel.errors import ConfigurationError
 
+ACTIONS = ("", "", "F5", "I12", "W0.1", "F3>1", "I3.1<0", "R", "U")
 FAULTS = st.builds(
-    PlannedFault, st.sampled_from(list(KINDS)), st.integers(0, 9_999), st.integers(1, 10**11), st.sampled_from(MOMENTS)
-).filter(lambda fault: fault.moment != "in" or fault.kind in STRIKE_FROM_OUTSIDE)
+    PlannedFault,
+    st.sampled_from(list(KINDS)),
+    st.integers(0, 9_999),
+    st.integers(1, 10**11),
+    st.sampled_from(MOMENTS),
+    st.sampled_from(ACTIONS),
+).filter(
+    lambda fault: (
+        (fault.moment != "in" or fault.kind in STRIKE_FROM_OUTSIDE)
+        and not (fault.action and fault.kind.startswith("wrong"))
+    )
+)
 
 
 def written(fault: PlannedFault) -> str:
     moment = "" if fault.moment == "at" else f":{fault.moment}"
-    return f"{fault.kind}@{fault.rank}:{fault.collective}{moment}"
+    action = f"/{fault.action}" if fault.action else ""
+    return f"{fault.kind}@{fault.rank}:{fault.count}{action}{moment}"
 
 
 @given(st.lists(FAULTS, min_size=1, max_size=5))
@@ -33,7 +45,7 @@ def test_a_seed_draws_what_is_asked_for_and_always_the_same(seed: int, size: int
     assert (fault,) == FaultPlan.parse(text).faults(size)
     assert fault.kind in kinds
     assert 0 <= fault.rank < size
-    assert 10 <= fault.collective <= 200
+    assert 10 <= fault.count <= 200
     assert fault.moment in (MOMENTS if fault.kind in STRIKE_FROM_OUTSIDE else ("at", "after"))
 
 
@@ -42,11 +54,11 @@ def test_seeds_draw_every_kind_rank_and_moment() -> None:
     assert set(Counter(fault.kind for fault in drawn)) == set(KINDS)
     assert {fault.rank for fault in drawn} == {0, 1, 2, 3}
     assert {fault.moment for fault in drawn} == set(MOMENTS)
-    assert len({fault.collective for fault in drawn}) > 300
+    assert len({fault.count for fault in drawn}) > 300
 
 
 def test_a_range_holds_both_its_ends() -> None:
-    drawn = {FaultPlan.parse(f"seed={seed},collectives=10-11").faults(4)[0].collective for seed in range(50)}
+    drawn = {FaultPlan.parse(f"seed={seed},collectives=10-11").faults(4)[0].count for seed in range(50)}
     assert drawn == {10, 11}
     assert FaultPlan.parse("kill@0:1,attempts=2").attempts == range(2, 3)
 
@@ -81,6 +93,13 @@ def test_a_seed_draws_the_same_in_every_process() -> None:
         ("kill@3:418:", "write in, after, or nothing"),
         ("loop@3:418:in", 'leave ":in" out'),
         ("kill@8:1", "name one from 0 to 7"),
+        ("kill@3:2/X5", "is no action; write one as schedules do, like F5"),
+        ("kill@3:2/", "is no action; write one as schedules do"),
+        ("kill@3:2/R5", "is no action; write one as schedules do"),
+        ("kill@3:0/F5", "steps are counted from 1"),
+        ("kill@3:x/F5", '"x" is no step; write a whole number'),
+        ("wrong-dtype@3:2/F5", "is another collective in place of one; name that by its number"),
+        ("loop@3:2/F5:in", 'leave ":in" out'),
         ("seed=", "write a whole number"),
         ("seed=7,seed=8", "leave one out"),
         ("seed=7,kinds=kill+stopp", "there are kill, segfault"),
@@ -102,7 +121,7 @@ def test_what_cannot_be_is_refused_with_the_mend(text: str, mend: str) -> None:
     assert str(refusal.value).startswith("--chaos ")
 
 
-PIECES = st.sampled_from([*"@:=,+-37\0é", "kill", "stop", "418", "in", "seed", "kinds", "collectives"])
+PIECES = st.sampled_from([*"@:=,+-37/FR\0é", "kill", "stop", "418", "in", "seed", "kinds", "collectives"])
 
 
 def refusal_of(text: str) -> str:
@@ -110,7 +129,7 @@ def refusal_of(text: str) -> str:
         faults = FaultPlan.parse(text).faults(8)
     except ConfigurationError as error:
         return str(error)
-    assert all(fault.rank < 8 and fault.collective > 0 for fault in faults)
+    assert all(fault.rank < 8 and fault.count > 0 for fault in faults)
     return ""
 
 

@@ -12,7 +12,7 @@ from mpiparallel import Tensor
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError
-from tests.unit.train.staged_networks import Case, make_model, rows, same_as, trained
+from tests.unit.train.staged_networks import WORDS, Case, make_model, rows, same_as, trained
 
 NONE = (None,) * 6
 BY_NAME = (["embedding", "blocks.[01]"], ["blocks.[23]", "head*"])
@@ -30,6 +30,14 @@ def stages(ranks, given=None, **options) -> Case:
     return Case(cells, given, dropout=0.25, settings={"pipeline_stages": ranks}, **options)
 
 
+def sharded(ranks: list[int]) -> Case:
+    """Tied weights on stages of unequal size, which are cut by the parallel optimizer as far as both can be."""
+    case = stages(ranks, tied=True)
+    threshold = {"parallel_optimizer_threshold": 0}
+    shards = {"enable_parallel_optimizer": True, "parallel_optimizer_config": threshold}
+    return replace(case, settings={**case.settings, **shards})
+
+
 CASES = [
     (2, stages(2, [4, 2])),
     (3, stages(3, (BY_NAME[0], ["blocks.2"], ["blocks.3", "head*"]), loss_inside=False)),
@@ -40,6 +48,8 @@ CASES = [
     (4, stages([3, 1], [3, 3], clip=0.05)),
     (4, stages([[3, 0], [2, 1]], BY_NAME, cut=2)),
     (4, stages([1, 3], "auto")),
+    (3, sharded([1, 2])),
+    (6, sharded([4, 2])),
 ]
 
 
@@ -53,6 +63,13 @@ def test_losses_and_weights_are_those_of_one_device(ranks: int, case: Case) -> N
     same_as(wanted, [held for _, held in found])
     for of_rank, _ in found:
         np.testing.assert_allclose(of_rank, losses, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("sizes", "shards"), [([1, 2], 1), ([4, 2], 2), ([2, 2], 2)])
+def test_shared_weights_have_as_many_shards_in_each_stage(sizes: list[int], shards: int) -> None:
+    found = run_world(sum(sizes), trained, sharded(sizes))
+    rows_held = {held[name][1].shape[0] for _, held in found for name in ("head.table", "moment1.head.table")}
+    assert rows_held == {WORDS // shards}
 
 
 def stages_of(given, stage_ranks, micro_size=4, **options):

@@ -89,6 +89,48 @@ def test_the_rank_that_the_others_wait_for_is_named_with_what_it_does(story: str
     assert (diagnosis.waiting, diagnosis.culprits, diagnosis.is_proven) == ((0, 2), (1,), is_proven)
 
 
+MESSAGES = {
+    "start_receive": (
+        "the activations of micro-batch 5 from stage 1",
+        "for the activations of micro-batch 5 from stage 1",
+    ),
+    "start_send": (
+        "the gradients of micro-batch 2 to stage 1",
+        "to hand over the gradients of micro-batch 2 to stage 1",
+    ),
+}
+WHEREABOUTS = {
+    "": "which is in stage 1's forward pass of micro-batch 5, at model.py:7",
+    "stopped": "which is stopped, last seen at model.py:7, in stage 1's forward pass of micro-batch 5",
+    "dead": "which has died in stage 1's forward pass of micro-batch 5, on ",
+}
+
+
+@pytest.mark.parametrize("operation", MESSAGES)
+@pytest.mark.parametrize("state", WHEREABOUTS)
+def test_a_stage_that_waits_for_another_is_named_with_micro_batch_and_action(operation: str, state: str) -> None:
+    label, waits = MESSAGES[operation]
+    zero, one = Rank(0, 2), Rank(1, 2)
+    zero.does("begin_step").recorder.begin_action(2, zero.recorder.text("forward pass of micro-batch #"), 5)
+    text = zero.recorder.text
+    zero.recorder.enter_message(zero.world, text(operation), text(label), 12, 1)
+    zero.at("train.py:88")
+    one.does("begin_step").recorder.begin_action(1, one.recorder.text("forward pass of micro-batch #"), 5)
+    recordings = [zero.recording, one.at("model.py:7").recording]
+    diagnosis = diagnose(recordings, lambda recording: state if recording.rank == 1 else "")
+    assert diagnosis is not None
+    wait = f"stage 2 waits {waits}: rank 0 waits in {operation} at train.py:88 for rank 1, {WHEREABOUTS[state]}"
+    assert diagnosis.sentence.startswith(wait)
+
+
+def test_a_rank_whose_step_has_ended_is_in_no_stage() -> None:
+    rank = Rank(0).does("begin_step")
+    rank.recorder.begin_action(1, rank.recorder.text("update"), 0)
+    assert (rank.recording.stage, rank.recording.action) == (1, "stage 1's update")
+    rank.recorder.begin_action(layout.NO_STAGE, 0, 0)
+    assert (rank.recording.stage, rank.recording.action) == (None, "")
+
+
 @pytest.mark.parametrize(
     ("state", "words", "is_proven"),
     [("dead", "which has died after barrier #1", True), ("stopped", "which is stopped, last seen at m.py:7,", False)],

@@ -150,6 +150,32 @@ def test_a_fault_after_a_collective_that_goes_on_strikes_before_the_next() -> No
         faults.inject(3, "all_reduce", alone())
 
 
+@pytest.mark.parametrize(
+    ("fault", "begun"),
+    [
+        ("exception@0:2/F1", ["F0", "W3", "F1", "W3", "", "F0", "W3", "F1"]),
+        ("exception@0:2/F1:after", ["F0", "W3", "F1", "W3", "", "F0", "W3", "F1", "W3"]),
+        # Once a step, though it comes back to it.
+        ("exception@0:2/W3", ["F0", "W3", "F1", "W3", "", "F0", "W3"]),
+        ("exception@0:1/W3:after", ["F0", "W3", "F1"]),
+        ("exception@0:3/F1", []),
+        ("exception@1:1/F1", []),
+    ],
+)
+def test_a_fault_strikes_at_an_action_of_the_step_named(fault: str, begun: list[str]) -> None:
+    faults, told = FaultSchedule(FaultPlan.parse(fault).faults(2), 0), []
+    steps = ["F0", "W3", "F1", "W3", ""] * 2
+    try:
+        for action in steps:
+            told.append(action)
+            faults.begin(action)
+            faults.inject(len(told), "all_reduce", alone())
+    except RuntimeError:
+        assert told == begun
+    else:
+        assert not begun
+
+
 def struck(rank: int, **variables: str) -> list[str]:
     known = {f"MPIPARALLEL_{name}": word for name, word in variables.items()}
     faults, told = FaultSchedule.of_environment(rank, 2, known), []

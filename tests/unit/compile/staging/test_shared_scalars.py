@@ -1,0 +1,66 @@
+"""Scalars that stages need of each other after their gradients cross in one message, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mpiparallel.communication.threads import run_world
+from mpiparallel.context.settings import all_settings, take_settings
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.parallel.border import Send
+from mpiparallel.parallel.shared_scalars import ShareScalars
+from tests.unit.train.staged_networks import Case, make_model, rows
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = all_settings()
+    yield
+    take_settings(before)
+
+
+def scalar_messages(communicator, case: Case) -> tuple[int, int]:
+    """Return how many scalars a rank sends by themselves in a step, and in how many messages all others."""
+    model, _ = make_model(case)
+    model.train(1, rows(8 * case.accumulation), dataset_sink_mode=False)
+    operators = [
+        (node.operator, node.inputs) for one in model.train_network.program.programs for node in one.local.nodes
+    ]
+    alone = sum(isinstance(operator, Send) and not inputs[0].spec.shape for operator, inputs in operators)
+    return alone, sum(isinstance(operator, ShareScalars) for operator, _ in operators)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "case"),
+    [
+        (2, Case(clip=0.5)),
+        (3, Case(clip=0.5, stages=(0, 0, 1, 1, 2, 2))),
+        (4, Case(clip=0.5, tied=True, cut=2)),
+    ],
+)
+def test_what_a_norm_over_all_stages_needs_is_one_message_of_each_rank(ranks: int, case: Case) -> None:
+    assert run_world(ranks, scalar_messages, case) == [(0, 1)] * ranks
+
+
+VALUES = (np.float64(-0.0), np.float32(np.nan), np.float64(np.inf), np.complex128(-1 + 2j), np.bool_(True), np.int8(-3))
+
+
+def shared(communicator) -> list[bytes]:
+    # Ranks 0 and 1 are a stage, rank 2 is another; each has every other value.
+    stage = communicator.rank // 2
+    given, taken = (list(range(first, len(VALUES), 2)) for first in (stage, 1 - stage))
+    inputs = [np.array(VALUES[place]) for place in given]
+    outputs = [np.empty_like(np.array(VALUES[place])) for place in taken]
+    operator = ShareScalars(len(VALUES), given, taken, (0, 1, 2), (0, 2))
+    run = operator.kernel(Runtime(communicator=communicator), inputs, outputs)
+    for _ in range(2):
+        run()
+    found = dict(zip((*given, *taken), (*inputs, *outputs), strict=True))
+    return [found[place].tobytes() for place in range(len(VALUES))]
+
+
+def test_scalars_of_every_kind_arrive_to_the_bit() -> None:
+    assert run_world(3, shared) == [[value.tobytes() for value in VALUES]] * 3
