@@ -182,6 +182,7 @@ class Model:
         retire: str = "wait",
         relabel: bool = False,
         spawn: bool = False,
+        stages: Sequence[Any] | None = None,
         **options: Any,
     ) -> ReshardReport:
         """Move the training to other ranks or another strategy, between two steps, and return what moved.
@@ -195,8 +196,9 @@ class Model:
         a launcher that can start those that are missing: they run the same program, and join in ``train``.
         ``strategy`` is a strategy file; or strategies by the names that such files give operators or by the operators'
         places in the network; or a network like the model's but for its cuts. Without one, operators keep theirs, and
-        those that have none are cut by the batch. ``options`` are settings of ``set_auto_parallel_context``, and
-        options of ``mpiparallel.reshard.ReshardOptions``.
+        those that have none are cut by the batch. ``stages``, as ``nn.PipelineCell`` takes lists of them, say in which
+        stages of a pipeline the cells then are; without them, where there are to be fewer, neighbours come together.
+        ``options`` are settings of ``set_auto_parallel_context`` and options of ``mpiparallel.reshard.ReshardOptions``.
 
         Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends; out
         of ``train`` they call ``reshard`` as the others do. With ``retire="end"`` their ``train`` returns, and they may
@@ -229,7 +231,7 @@ class Model:
         progress = (
             TrainingProgress(self.step) if run is None else TrainingProgress(self.step, run.position(), run.check_data)
         )
-        return self._session.move(ReshardRequest(strategy, ranks, retire, relabel, spawn, options), progress)
+        return self._session.move(ReshardRequest(strategy, ranks, retire, relabel, spawn, options, stages), progress)
 
     def train(
         self,

@@ -137,10 +137,10 @@ def _schedule_of(graph: Graph, configuration: ParallelConfiguration) -> Schedule
     """Return the schedule for a graph: the one that was asked for, forward alone where there is no gradient."""
     count, number, order = configuration.pipeline_stages, micro_batches(graph), stages_in_order(graph)
     if set(order) != set(range(count)):
-        said = f"the cells of the network are in stages {', '.join(map(str, dict.fromkeys(order)))}"
+        said = f"the cells of the network are in stages {_with_operators(graph, order)}"
         raise ConfigurationError(
             f"pipeline_stages {count}: {said if order else 'no cell of the network is in a stage'}; set pipeline_stage "
-            f"of its cells so that each from 0 to {count - 1} has one"
+            f"of its cells, or stages of nn.PipelineCell or Model.reshard, so that each from 0 to {count - 1} has one"
         )
     asked = configuration.pipeline_schedule
     if isinstance(asked, Schedule):
@@ -153,6 +153,12 @@ def _schedule_of(graph: Graph, configuration: ParallelConfiguration) -> Schedule
     chosen = make_schedule(name, count, number, chunks)
     check(chosen)
     return chosen
+
+
+def _with_operators(graph: Graph, stages: Sequence[int]) -> str:
+    """Return stages in words, each with the operator that it begins with."""
+    found = {stage: next(node.name for node in graph.nodes if node.notes.stage == stage) for stage in stages}
+    return ", ".join(f"{stage} (from {name} on)" for stage, name in found.items())
 
 
 def _of_user(schedule: Schedule, stages: int, micro_batches: int, trains: bool) -> Schedule:

@@ -84,7 +84,7 @@ class PipelineCell(Cell):
         self._stage_memory = stage_memory
         self._cut_for: object = None
         if stages is not None and not self._cuts_itself:
-            _put_in_stages(_of_loss(network), stages)
+            self.put_in_stages(stages)
 
     def construct(self, *inputs: Any) -> Any:
         """Return what the network returns, of all micro-batches together."""
@@ -92,6 +92,18 @@ class PipelineCell(Cell):
         if trace is not None and trace.notes.micro_batch is not None:
             return self.network(*inputs)
         return self.split(self.network, *inputs)
+
+    def put_in_stages(self, stages: Any) -> None:
+        """Put the cells of the network into stages: numbers of layers, or names of cells, for each.
+
+        Raises ConfigurationError for what is neither, and where the cell chooses its stages by their costs.
+        """
+        if self._cuts_itself:
+            raise ConfigurationError(
+                f'PipelineCell: stages {stages!r} are given to a network that was made with stages="auto", which '
+                "chooses them itself; leave them out"
+            )
+        _put_in_stages(_of_loss(self.network), stages)
 
     def split(self, function: Callable[..., Any], *inputs: Any) -> Any:
         """Return what ``function``, which calls the network, returns of all micro-batches together."""

@@ -22,6 +22,7 @@ from mpiparallel.context.settings import (
 from mpiparallel.errors import ConfigurationError, ReshardError, StrategyError, StrategyFileError
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.saved_strategies import saved_name
@@ -70,15 +71,17 @@ class ReshardRequest:
     relabel: bool
     spawn: bool
     options: dict[str, Any]
+    stages: Sequence[Any] | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the parallel settings among the options; raise ConfigurationError for one that would do nothing."""
+        """Return the parallel settings that are asked for; raise ConfigurationError for one that would do nothing."""
         for name in sorted(_DECIDED & self.options.keys()):
             raise ConfigurationError(
                 f"Model.reshard: {name} cannot be given here; the number of ranks is that of ranks=..., and a training "
                 "keeps its accumulation"
             )
-        return {name: one for name, one in self.options.items() if name not in _OPTIONS}
+        given = {name: one for name, one in self.options.items() if name not in _OPTIONS}
+        return given if self.stages is None else {"pipeline_stages": len(self.stages), **given}
 
     def movement(self) -> dict[str, Any]:
         """Return the options of the move; raise ConfigurationError for a wrong one."""
@@ -181,6 +184,8 @@ def _make_command(
     if "strategy_ckpt_load_file" in request.options:
         take_loaded_strategies()
     _take_strategy(request.strategy, networks.own)
+    if request.stages is not None:
+        _take_stages(request.stages, networks.own)
     settings = all_settings()
     if isinstance(request.strategy, (str, Path)) or "strategy_ckpt_load_file" in request.options:
         _check_devices(settings.loaded_strategies, len(after))
@@ -192,7 +197,7 @@ def _make_command(
             "to 'semi_auto_parallel', before the training"
         )
     root = networks.all[0]
-    if not isinstance(request.strategy, Cell):
+    if not isinstance(request.strategy, Cell) and request.stages is None:
         merge_stages(root, configuration.pipeline_stages)
     signature, staged = root.program.signature, None
     if signature is not None:
@@ -251,6 +256,17 @@ def _tensors(networks: Networks, staged: StagedGraph | None, command: ReshardCom
         for name, parameter in parameters_of(networks.all).items()
         if parameter.layout is not None or id(parameter) in targets
     }
+
+
+def _take_stages(stages: Sequence[Any], network: Cell) -> None:
+    """Put the cells of a network into other stages."""
+    pipeline = next((cell for _, cell in network.cells_and_names() if isinstance(cell, PipelineCell)), None)
+    if pipeline is None:
+        raise ConfigurationError(
+            f"Model.reshard: stages {stages!r} say where the cells of an nn.PipelineCell are, and the model has none; "
+            "leave them out, or make the model of nn.PipelineCell(network, micro_size)"
+        )
+    pipeline.put_in_stages(stages)
 
 
 def _take_strategy(strategy: Any, network: Cell) -> None:

@@ -31,19 +31,16 @@ _LONG = 3600.0
 
 
 class Sleeper(ops.MatMul):
-    """A product in which a rank falls asleep, once."""
+    """A product in which a rank falls asleep, once, where ``is_here``; all micro-batches share the ``calls``."""
 
-    def __init__(self, is_here: bool) -> None:
-        super().__init__()
-        self._is_here = is_here
-        # One for all micro-batches, whose operators are copies of this.
-        self._calls = itertools.count()
+    is_here = False
+    calls = itertools.count()
 
     def kernel(self, runtime: Any, inputs: Any, outputs: Any) -> Any:
         product = super().kernel(runtime, inputs, outputs)
 
         def run() -> None:
-            if next(self._calls) == (NAP_STEP - 1) * MICRO_BATCHES + NAP_PIECE and self._is_here:
+            if next(self.calls) == (NAP_STEP - 1) * MICRO_BATCHES + NAP_PIECE and self.is_here:
                 time.sleep(_LONG)
             product()
 
@@ -56,7 +53,9 @@ class Last(nn.Cell):
     def __init__(self, sleeper: bool) -> None:
         super().__init__()
         self.weight = ms.Parameter(ms.initializer("normal", [10, 3]), name="weight")
-        self.matmul = Sleeper(sleeper)
+        self.matmul = Sleeper()
+        # Not those of its gradient, which is made of the same class.
+        self.matmul.is_here, self.matmul.calls = sleeper, itertools.count()
 
     def construct(self, x: Any) -> Any:
         return self.matmul(x, self.weight)

@@ -130,16 +130,22 @@ def train_with(communicator, case: Case, callbacks, settings) -> None:
 @pytest.mark.parametrize(
     ("ranks", "case", "callbacks", "settings", "message"),
     [
-        (3, replace(MASKED, stages=(0, 0, 0, 2, 2, 2)), (), {}, r"3: the cells of the network are in stages 0, 2; set"),
+        (
+            3,
+            replace(MASKED, stages=(0, 0, 0, 2, 2, 2)),
+            (),
+            {},
+            r"are in stages 0 \(from .*/embedding/Gather on\), 2 \(from .*/2/MatMul on\); set pipeline_stage of its",
+        ),
         (
             2,
             replace(MASKED, stages=(0, 1, 0, 1, 1, 1)),
             (),
             {},
-            r"it is in pipeline_stage 0, but takes .* of stage 1, ",
+            r"/1/MatMul: it is in pipeline_stage 0, but takes .*/0/Add:0 of stage 1, which comes later; number",
         ),
         (2, replace(MASKED, stages=(None, 0, 0, 1, 1, 1)), (), {}, "uses the trained parameter 'embedding.table', but"),
-        (2, replace(MASKED, micro_size=3), (), {}, "micro_size 3 does not divide the 8 rows of input 0"),
+        (2, replace(MASKED, micro_size=3), (), {}, "micro_size 3 does not divide the 8 rows of input 0; take a batch"),
         (2, replace(MASKED, micro_size=0), (), {}, r"wrap it as nn.PipelineCell\(network, micro_size\)"),
         (3, MASKED, (), {}, "pipeline_stages 2: 3 devices cannot be shared out evenly"),
     ],

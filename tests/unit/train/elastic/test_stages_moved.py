@@ -18,6 +18,7 @@ from tests.unit.train.staged_networks import ROWS, Case, Losses, held_boxes, mak
 FOUR = (0, 0, 1, 2, 3, 3)
 MASKED = Case(dropout=0.25, tied=True)
 ALONE = replace(MASKED, stages=(0,) * 6, micro_size=0)
+NAMED = ["embedding", ["blocks.[0-2]"], ["blocks.3", "head"]]
 MOVES = {
     "4 stages to 2": (4, FOUR, 4, {"pipeline_stages": 2, "ranks": 2}),
     "4 stages to 2 of 2": (4, FOUR, 4, {"pipeline_stages": 2}),
@@ -25,6 +26,9 @@ MOVES = {
     "4 stages to 1 rank": (4, FOUR, 4, {"pipeline_stages": 1, "ranks": 1}),
     "4 stages to 8 ranks of 2": (8, FOUR, 4, {"pipeline_stages": 2, "ranks": 8}),
     "none to 2 stages": (4, (0, 0, 0, 1, 1, 1), 2, {"pipeline_stages": 2, "ranks": 4}),
+    "2 stages to 4": (4, (0, 0, 0, 1, 1, 1), 2, {"stages": [2, 1, 1, 2], "ranks": 4}),
+    "2 stages to 3 by name": (4, (0, 0, 0, 1, 1, 1), 4, {"stages": NAMED, "ranks": 3}),
+    "none to 3 stages": (6, (0, 0, 0, 1, 1, 1), 3, {"stages": [1, 2, 3], "ranks": 3}),
     "bounded": (4, FOUR, 4, {"pipeline_stages": 2, "ranks": 2, "mode": "bounded"}),
 }
 
@@ -83,12 +87,24 @@ def test_it_goes_on_as_one_device_does(name: str) -> None:
     assert seen == weights.keys()
 
 
-def test_more_stages_than_the_cells_are_in_are_refused_and_all_is_as_before() -> None:
+REFUSED: list[tuple[dict[str, object], str]] = [
+    (
+        {"pipeline_stages": 4},
+        r"in stages 0 \(.*\), 1 \(.*\); set pipeline_stage of its cells, or stages of nn.PipelineCell or Model.reshard",
+    ),
+    ({"stages": [1, 1, 2, 3]}, "are 7 layers, and the network has 6"),
+    ({"stages": [3, 3], "pipeline_stages": 4}, r"are in stages 0 \(.*\), 1 \(.*\); set"),
+    ({"stages": "auto"}, "stages 'auto' are not a number of layers for each stage"),
+]
+
+
+def test_stages_that_cannot_be_are_refused_and_all_is_as_before() -> None:
     def job(communicator):
         model, network = make_model(MASKED)
         model.train(1, rows(ROWS), dataset_sink_mode=False)
-        with pytest.raises(ConfigurationError, match="the cells of the network are in stages 0, 1; set"):
-            model.reshard(pipeline_stages=4)
+        for given, message in REFUSED:
+            with pytest.raises(ConfigurationError, match=message):
+                model.reshard(**given)
         model.train(1, rows(ROWS), dataset_sink_mode=False)
         return [cell.pipeline_stage for cell in (network.embedding, *network.blocks, network.head)]
 
