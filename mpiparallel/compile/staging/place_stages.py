@@ -14,7 +14,7 @@ from mpiparallel.compile.staging.stages import Crossing, Sharing, cut_into_stage
 from mpiparallel.compile.staging.work import micro_batches, stages_in_order, works_of
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.layout.copies import restricted
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -74,8 +74,9 @@ def place_stages(
         of_stage = {name: layout for name, layout in restricted_to if layout is not None}
         placed.append(place(one, own, held=of_stage, devices=devices, arriving=arriving, leaving=leaving))
     _check_shared(placed)
+    taken = [_taken(sharded, stages.crossings) for sharded in placed]
     for tag, crossing in enumerate(stages.crossings):
-        _join(tag, crossing, placed[crossing.source], placed[crossing.target])
+        _join(tag, crossing, placed[crossing.source], placed[crossing.target], taken[crossing.target][crossing.value])
     return StagedGraph(tuple(placed), schedule, held)
 
 
@@ -208,17 +209,21 @@ def _bind_sharing(sharing: Sharing, ranks: Sequence[Sequence[int]]) -> None:
         node.operator = operator.configured(scope=node.name)
 
 
-def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGraph) -> None:
+def _taken(sharded: ShardedGraph, crossings: Sequence[Crossing]) -> dict[Value, list[Layout]]:
+    """Return the layouts in which a stage takes each value that crosses between any, without those that are equal."""
+    found: dict[Value, dict[Layout, Layout]] = {crossing.value: {} for crossing in crossings}
+    for node in sharded.graph.nodes:
+        for value, layout in zip(node.inputs, sharded.placements[node].inputs, strict=True):
+            if value in found:
+                found[value][layout.canonical] = layout
+    return {value: list(layouts.values()) for value, layouts in found.items()}
+
+
+def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGraph, taken: Sequence[Layout]) -> None:
     """Let a value arrive in the layout in which it is taken, if that is one, and tell both ends the way."""
     value = crossing.value
-    taken = {
-        layout.canonical: layout
-        for node in target.graph.nodes
-        for read, layout in zip(node.inputs, target.placements[node].inputs, strict=True)
-        if read is value
-    }
     if len(taken) == 1:
-        (layout,) = taken.values()
+        (layout,) = taken
         (coming,) = crossing.receive.outputs
         target.placements[crossing.receive] = OperatorPlacement((), (layout,))
         target.placements[crossing.arrive] = OperatorPlacement((layout,), (layout,))
