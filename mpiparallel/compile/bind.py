@@ -17,6 +17,7 @@ from mpiparallel.compile.graph_text import save_graphs
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.compile.staging.split_stages import remark_split_stages
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.program import Profile, Program
 from mpiparallel.graph.execution.random_stream import next_draw, random_stream, rank_seed
@@ -86,6 +87,8 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
     if configuration.mode != ParallelMode.STAND_ALONE:
         _check_world(staged, configuration, 1 if communicator is None else communicator.size)
     overlaps = communicator is not None and communicator.overlaps
+    if communicator is not None:
+        remark_split_stages([stage.devices.members for stage in staged.stages], communicator.hosts)
     local = local_graph(sharded, configuration.rank, overlaps)
     if configuration.save_graphs:
         save_graphs(sharded, local, configuration)

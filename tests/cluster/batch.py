@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,12 +49,17 @@ class Batch:
         *options: str,
         tasks: int = 1,
         pause: float = 0.0,
+        training: Sequence[object] = (_TRAINING,),
+        environment: Mapping[str, str] | None = None,
     ) -> Batch:
-        """Give a script of ``launchers`` to sbatch; its training pauses for ``pause`` seconds in each step."""
+        """Give a script of ``launchers`` to sbatch; its training pauses for ``pause`` seconds in each step.
+
+        ``training`` is what is trained by, with its options.
+        """
         name = f"{library(interpreter)}_{launcher}"
         allocation = ["--nodes=3", f"--ntasks-per-node={tasks}", "--parsable", f"--job-name={name}", "--output=%x.out"]
-        words = [_SCRIPTS / script, _TRAINING, folder / f"checkpoints_{name}", "--pause", pause]
-        variables: Mapping[str, str] = {"PYTHON": str(interpreter), "MPIPARALLEL_LAUNCHER": launcher}
+        words = [_SCRIPTS / script, *training, "--pause", pause, folder / f"checkpoints_{name}"]
+        variables = {"PYTHON": str(interpreter), "MPIPARALLEL_LAUNCHER": launcher, **(environment or {})}
         ended = cluster.run(["sbatch", *allocation, *options, *words], folder=folder, environment=variables)
         assert ended.code == 0, ended.errors
         return cls(cluster, folder, name, ended.output.strip())

@@ -19,7 +19,7 @@ RANKS = 8
 
 
 class Job:
-    """Eight ranks on four hosts, two on each in order, under ``mpiparallel run`` with ``options``."""
+    """Eight ranks on four hosts, or fewer, two on each in order, under ``mpiparallel run`` with ``options``."""
 
     def __init__(
         self,
@@ -29,11 +29,12 @@ class Job:
         script: Sequence[object],
         *options: str,
         environment: Mapping[str, str] | None = None,
+        ranks: int = RANKS,
     ) -> None:
         self.cluster = cluster
         self.folder = folder
         self.mpi = library(interpreter)
-        launcher = [interpreter, "-m", "mpiparallel", "run", "-n", RANKS, "--hostfile", cluster.hostfile(2)]
+        launcher = [interpreter, "-m", "mpiparallel", "run", "-n", ranks, "--hostfile", cluster.hostfile(2)]
         self.running: Running = cluster.begin([*launcher, *options, *script], "n0", environment, folder)
 
     @classmethod

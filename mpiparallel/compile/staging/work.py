@@ -73,6 +73,7 @@ class _Finder:
         self._graph = graph
         self._placement = placement
         self._works: dict[Node, Work] = {}
+        self._readers: dict[Value, set[int]] = {}
         self._is_whole = all(node.notes.micro_batch is None for node in graph.nodes)
         self._trained = set(graph.gradients.values())
         self._second_halves = self._find_second_halves()
@@ -82,6 +83,8 @@ class _Finder:
             work = self._work(node)
             if work is not None:
                 self._works[node] = work
+                for value in node.inputs:
+                    self._readers.setdefault(value, set()).add(work.part)
         for node in _for_other_parts(self._graph, self._works):
             self._works[node] = self._works[node]._replace(kind=Kind.INPUT_GRADIENT)
         return self._works
@@ -121,13 +124,22 @@ class _Finder:
             found.update(node for node, end in zip(nodes, ends, strict=True) if end > ends[-1] / 2)
         return found
 
-    @staticmethod
-    def _sum_of_gradients(node: Node, before: list[Work]) -> Work | None:
-        """Return the work of what adds gradients in one part: those of a value, or of a parameter so far."""
+    def _sum_of_gradients(self, node: Node, before: list[Work]) -> Work | None:
+        """Return the work of what adds gradients where all of them are: those of a value, or of a parameter so far.
+
+        That of a value is where the first part has given its term, if it reads the others anyway: so a residual crosses
+        once, as part of the sum.
+        """
         parts = {work.part for work in before}
-        if len(parts) != 1 or len(before) != len(node.inputs):
+        if not parts or len(before) != len(node.inputs):
             return None
-        return Work(Kind.WEIGHT_GRADIENT, max(work.micro_batch for work in before), parts.pop())
+        first = min(parts)
+        if len(parts) > 1:
+            others = [value for value in node.inputs if value.node and self._works[value.node].part != first]
+            is_of_value = node.notes.like is not None and node.notes.like.parameter is None
+            if not is_of_value or any(first not in self._readers.get(value, ()) for value in others):
+                return None
+        return Work(Kind.WEIGHT_GRADIENT, max(work.micro_batch for work in before), first)
 
     def _part(self, node: Node, before: list[Work]) -> int | None:
         stage, latest = node.notes.stage, max((work.part for work in before), default=None)
