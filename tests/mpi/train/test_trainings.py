@@ -26,3 +26,8 @@ def test_ranks_with_unequal_shares_measure_what_numpy_does(mpi_run) -> None:
     output = mpi_run(3, Path(__file__).with_name("evaluation_ranks.py"))
     for rank in range(3):
         assert f"rank {rank} evaluated" in output
+
+
+def test_checkpoints_resume_and_reshard_of_stages_are_those_of_one_device(mpi_run) -> None:
+    output = mpi_run(4, Path(__file__).with_name("moving_stages_ranks.py"))
+    assert output.count("has gone through all of it") == 4, output
