@@ -13,7 +13,9 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.bind import CompiledGraph, bind
 from mpiparallel.compile.place import held_layouts
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.compile.staging.one_micro_batch import held_in_stages, repeated
 from mpiparallel.compile.staging.place_stages import place_stages
+from mpiparallel.compile.staging.work import micro_batches
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace import Traced, trace_function
@@ -24,6 +26,8 @@ from mpiparallel.parallel.fed_pieces import global_shapes
 from mpiparallel.parallel.observed_configuration import ObservedConfiguration
 
 Specs = tuple[TensorSpec, ...]
+Found = Callable[[Graph, ParallelConfiguration, int, Mapping[str, Layout]], Strategies]
+"""Strategies for a graph in auto parallel on so many ranks, which hold parameters in these layouts."""
 
 _OF_FILES: Final[Mapping[str, Any]] = {
     "strategy_save_file": "",
@@ -78,14 +82,14 @@ class Compilation:
 
     It is traced ``within`` a context for the configuration, so that it sees this one; a trace serves all configurations
     in which what it has read of its own is the same, such as those for other ranks. In auto parallel its strategies are
-    ``found`` for a graph, the configuration and the layouts in which ranks hold parameters.
+    ``found``; with stages those of one micro-batch through all of the network, on as many ranks as a stage has.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
         within: Callable[[ObservedConfiguration], AbstractContextManager[None]],
-        found: Callable[[Graph, ParallelConfiguration, Mapping[str, Layout]], Strategies],
+        found: Found,
     ) -> None:
         self._function = function
         self._within = within
@@ -112,7 +116,14 @@ class Compilation:
     ) -> tuple[Graph, StagedGraph]:
         """Return the graph of the function on whole tensors, and that of each stage with its layouts."""
         trace = self._traced(specs, inputs, configuration)
-        return trace.traced.graph, self._placed(trace, configuration)
+        return trace.traced.graph, self._placed(trace, specs, inputs, configuration)
+
+    @collector_paused()
+    def of_micro_batch(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> Graph:
+        """Return the graph of the function on one micro-batch: on the whole batch where it is in one piece."""
+        whole = self._traced(specs, inputs, configuration).traced.graph
+        count = micro_batches(whole) if configuration.pipeline_stages > 1 else 1
+        return self._piece(specs, inputs, configuration, count).traced.graph if count > 1 else whole
 
     def variant(
         self,
@@ -127,34 +138,70 @@ class Compilation:
         if found is None:
             with collector_paused():
                 trace = self._traced(specs, inputs, configuration)
-                compiled = bind(self._placed(trace, configuration), configuration, communicator)
+                staged = self._placed(trace, specs, inputs, configuration)
+                compiled = bind(staged, configuration, communicator)
             found = Variant(compiled, trace.traced)
             known.append(found)
         return found
 
     def _traced(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> _Trace:
+        return self._trace_of(global_specs(specs, configuration), inputs, configuration)
+
+    def _piece(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration, count: int) -> _Trace:
+        """Return the trace on one of ``count`` micro-batches."""
         whole = global_specs(specs, configuration)
-        known = self._traces.setdefault((whole, inputs), [])
+        pieces = tuple(
+            replace(one, shape=(one.shape[0] // count, *one.shape[1:])) if one.shape else one for one in whole
+        )
+        return self._trace_of(pieces, inputs, configuration, of_micro_batch=True)
+
+    def _trace_of(
+        self, whole: Specs, inputs: Structure, configuration: ParallelConfiguration, of_micro_batch: bool = False
+    ) -> _Trace:
+        known = self._traces.setdefault((whole, inputs, of_micro_batch), [])
         known[:] = [trace for trace in known if not trace.traced.holds or trace.traced.is_current]
         found = next((trace for trace in known if trace.fits(configuration)), None)
         if found is None:
             observed = ObservedConfiguration.of(configuration)
             with self._within(observed):
-                traced = trace_function(self._function, whole, inputs)
+                traced = trace_function(self._function, whole, inputs, of_micro_batch)
             found = _Trace(traced, {name: getattr(_as_traced(configuration), name) for name in observed.read})
             known.append(found)
         return found
 
-    def _placed(self, trace: _Trace, configuration: ParallelConfiguration) -> StagedGraph:
+    def _placed(
+        self, trace: _Trace, specs: Specs, inputs: Structure, configuration: ParallelConfiguration
+    ) -> StagedGraph:
         held = held_layouts(trace.traced.graph, configuration)
         found = next((one.staged for one in trace.placed if one.fits(configuration, held)), None)
         if found is None:
             searches = configuration.mode == ParallelMode.AUTO_PARALLEL and configuration.device_num > 1
-            searches = searches and configuration.pipeline_stages == 1
-            strategies = self._found(trace.traced.graph, configuration, held) if searches else None
+            strategies = self._strategies(trace, specs, inputs, configuration, held) if searches else None
             found = place_stages(trace.traced.graph, configuration, strategies, held)
             trace.placed.append(_Placed(_as_placed(configuration), held, found))
         return found
+
+    def _strategies(
+        self,
+        trace: _Trace,
+        specs: Specs,
+        inputs: Structure,
+        configuration: ParallelConfiguration,
+        held: Mapping[str, Layout],
+    ) -> list[Strategies]:
+        """Return the strategies that are found for each stage; all micro-batches are cut alike."""
+        graph = trace.traced.graph
+        if configuration.pipeline_stages == 1:
+            return [self._found(graph, configuration, configuration.device_num, held)]
+        piece = self.of_micro_batch(specs, inputs, configuration)
+        given = Strategies.of(graph, dict(configuration.loaded_strategies))
+        found: dict[int, Strategies] = {}
+        for ranks in configuration.ranks_of_stages:
+            if len(ranks) not in found:
+                own = held_in_stages(held, configuration, len(ranks))
+                of_piece = self._found(piece, configuration, len(ranks), own)
+                found[len(ranks)] = given.with_inputs(repeated(of_piece, graph))
+        return [found[len(ranks)] for ranks in configuration.ranks_of_stages]
 
 
 def global_specs(specs: Specs, configuration: ParallelConfiguration) -> Specs:

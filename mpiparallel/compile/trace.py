@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +37,17 @@ class Traced:
         return self.holds and are_set_alike and all(told() == before for told, before in self.attributes.items())
 
 
-def trace_function(function: Callable[..., Any], specs: Sequence[TensorSpec], inputs: Structure) -> Traced:
+def trace_function(
+    function: Callable[..., Any], specs: Sequence[TensorSpec], inputs: Structure, of_micro_batch: bool = False
+) -> Traced:
     """Return the graph of ``function`` on inputs of these global shapes; no data, MPI or devices are needed.
 
-    ``inputs`` is the structure of its arguments, whose leaves are of ``specs``.
+    ``inputs`` is the structure of its arguments, whose leaves are of ``specs``. With ``of_micro_batch`` these are one
+    piece of a batch, which is not cut further.
     """
     trace = Trace()
     given = [trace.graph.add_input(f"input{index}", spec) for index, spec in enumerate(specs)]
-    with recording(trace):
+    with recording(trace), trace.of_micro_batch(0) if of_micro_batch else nullcontext():
         result = called(function, rebuild(inputs, [Tensor.of_value(value) for value in given]))
         leaves: list[Any] = []
         structure = flatten(result, leaves)

@@ -53,6 +53,7 @@ def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> 
     Raises ConfigurationError where nothing fits, which says by how much.
     """
     choices = choices_of(task.graph, task.given, task.configuration.device_num)
+    memory *= task.stages
     started = _Search(task, choices, Clock(timeout), memory)
     floor = least_seconds(task.graph, task.prices.machine, task.configuration.device_num)
     found = [started.answer({}, floor)]
@@ -67,9 +68,10 @@ def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> 
     fitting = [one for one in found if one.memory <= memory]
     if not fitting:
         least = min(found, key=lambda one: one.memory)
+        unit = 1e9 * task.stages
         raise ConfigurationError(
-            f"search: a rank may hold {memory / 1e9:.3g} GB, but the least that was found are "
-            f"{least.memory / 1e9:.3g} GB of parameters, states and what the gradient reads; use more ranks, the "
+            f"search: a rank may hold {memory / unit:.3g} GB, but the least that was found are "
+            f"{least.memory / unit:.3g} GB of parameters, states and what the gradient reads; use more ranks, the "
             "parallel optimizer or recomputation"
         )
     best = min(fitting, key=lambda one: one.seconds)

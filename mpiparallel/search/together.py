@@ -32,12 +32,15 @@ from mpiparallel.search.search import search
 _BY_RULES = -1
 
 
-def find_strategies(graph: Graph, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> Strategies:
-    """Return the strategies of a graph in auto parallel: those of the program and of files, and found ones.
+def find_strategies(
+    graph: Graph, configuration: ParallelConfiguration, devices: int, held: Mapping[str, Layout]
+) -> Strategies:
+    """Return the strategies of a graph in auto parallel on so many ``devices``: given ones, and found ones.
 
-    Where the graph is for the ranks of the world they call it together. The first of them searches, so that neither
-    clocks nor measurements of hosts make a difference. Raises ConfigurationError on all of them where nothing fits
-    into memory, and CommunicationError where their networks differ.
+    Those that the program and files give stay. Where the configuration is for the ranks of the world they call it
+    together. The first of them searches, so that neither clocks nor measurements of hosts make a difference. Raises
+    ConfigurationError on all of them where nothing fits into memory, and CommunicationError where their networks
+    differ.
     """
     given = Strategies.of(graph, dict(configuration.loaded_strategies))
     ranks = world.current() if world.initialised() else alone()
@@ -46,7 +49,9 @@ def find_strategies(graph: Graph, configuration: ParallelConfiguration, held: Ma
         # Each rank plans for itself what others will run: neither clocks nor measurements may make a difference.
         configuration = replace(configuration, search_timeout=inf)
     machine = _machine(configuration, ranks) if together or ranks.size == 1 else _described(configuration) or Machine()
-    task = Task(graph, configuration, given, held, Prices(machine))
+    stages = configuration.pipeline_stages
+    own = replace(configuration, device_num=devices, pipeline_stages=1, stage_ranks=())
+    task = Task(graph, own, given, held, Prices(machine), stages)
     return given.with_inputs(_decided_by_the_first(task, ranks) if together else _answer(task).strategies)
 
 
@@ -87,9 +92,10 @@ def _answer(task: Task) -> Answer:
     """Return what is found, and say how good it is."""
     mode, timeout = task.configuration.search_mode, task.configuration.search_timeout
     answer = search(task, mode, timeout, task.prices.machine.memory)
+    what = "a step takes" if task.stages == 1 else f"a micro-batch takes, on the ranks of one of {task.stages} stages,"
     ended = f"stopped after {timeout:g} s with" if answer.stopped_early else "found"
     remark(
-        f"auto_parallel: {mode} {ended} strategies by which a step takes {answer.seconds * 1e3:.3g} ms by the cost "
+        f"auto_parallel: {mode} {ended} strategies by which {what} {answer.seconds * 1e3:.3g} ms by the cost "
         f"model, where batch parallelism takes {task.cost({}).seconds * 1e3:.3g} ms and none takes less than "
         f"{answer.bound * 1e3:.3g} ms"
     )

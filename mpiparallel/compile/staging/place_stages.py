@@ -34,18 +34,21 @@ _MOST_CROSSINGS = 1 << 14
 
 
 def place_stages(
-    graph: Graph, configuration: ParallelConfiguration, strategies: Strategies | None, held: Mapping[str, Layout]
+    graph: Graph,
+    configuration: ParallelConfiguration,
+    strategies: Sequence[Strategies] | None,
+    held: Mapping[str, Layout],
 ) -> StagedGraph:
     """Return the graph of each stage with its layouts; one graph on all ranks where there are no stages.
 
     So is what has neither stages nor parameters, such as a metric. ``held`` are the layouts in which ranks hold
-    parameters already; ``strategies`` are of a graph without stages, for which None means those that the program
-    and the loaded file give. Raises ConfigurationError for stages that cannot be, ScheduleError for a schedule that
-    cannot.
+    parameters already; ``strategies`` are those of each stage, of all nodes or of its own; None means those that the
+    program and the loaded file give. Raises ConfigurationError for stages that cannot be, ScheduleError for a schedule
+    that cannot.
     """
     count = configuration.pipeline_stages
     if count == 1 or not (stages_in_order(graph) or graph.parameters):
-        return StagedGraph((place(graph, configuration, strategies, held),), held=held)
+        return StagedGraph((place(graph, configuration, strategies[0] if strategies else None, held),), held=held)
     _check_configuration(configuration)
     schedule = _schedule_of(graph, configuration)
     stages = cut_into_stages(graph, works_of(graph, schedule.placement), schedule)
@@ -72,7 +75,8 @@ def place_stages(
         leaving = frozenset(one.value for one in (*stages.crossings, *shared) if one.source == stage)
         restricted_to = ((name, restricted(layout, devices.members)) for name, layout in held.items())
         of_stage = {name: layout for name, layout in restricted_to if layout is not None}
-        placed.append(place(one, own, held=of_stage, devices=devices, arriving=arriving, leaving=leaving))
+        chosen = None if strategies is None else strategies[stage]
+        placed.append(place(one, own, chosen, of_stage, devices, arriving, leaving))
     _check_shared(placed)
     taken = [_taken(sharded, stages.crossings) for sharded in placed]
     for tag, crossing in enumerate(stages.crossings):
@@ -98,10 +102,10 @@ def _check_configuration(configuration: ParallelConfiguration) -> None:
             f"pipeline_stages {count}: stages of unequal size take unequal pieces of a batch; set full_batch=True and "
             "feed all ranks the same batch"
         )
-    if configuration.mode != ParallelMode.SEMI_AUTO_PARALLEL:
+    if configuration.mode not in ParallelMode.ONE_BATCH:
         raise ConfigurationError(
             f"pipeline_stages {count}: parallel_mode {configuration.mode!r} has no stages; take 'semi_auto_parallel', "
-            "in which operators without a strategy are batch parallel"
+            "in which operators without a strategy are batch parallel, or 'auto_parallel', in which one is found"
         )
 
 

@@ -74,7 +74,7 @@ def _cut_by(name: str, network: CompiledNetwork, machine: Machine) -> CompiledNe
     )
     if (own.pipeline_stages > 1) != (base in SCHEDULES) and base != WRITTEN:
         raise ConfigurationError(f"--compare {name}: {_UNFIT[own.pipeline_stages > 1]}")
-    strategies = None if own.pipeline_stages > 1 else _strategies(base, network, configuration, machine)
+    strategies = None if own.pipeline_stages > 1 else [_strategies(base, network, configuration, machine)]
     return CompiledNetwork(network.graph, place_stages(network.graph, configuration, strategies, {}), configuration)
 
 

@@ -88,9 +88,6 @@ class PipelineCell(Cell):
 
     def construct(self, *inputs: Any) -> Any:
         """Return what the network returns, of all micro-batches together."""
-        trace = active_trace()
-        if trace is not None and trace.notes.micro_batch is not None:
-            return self.network(*inputs)
         return self.split(self.network, *inputs)
 
     def put_in_stages(self, stages: Any) -> None:
@@ -107,8 +104,10 @@ class PipelineCell(Cell):
 
     def split(self, function: Callable[..., Any], *inputs: Any) -> Any:
         """Return what ``function``, which calls the network, returns of all micro-batches together."""
-        count = self._count(inputs)
         trace = active_trace()
+        if trace is not None and trace.notes.micro_batch is not None:
+            return function(*inputs)
+        count = self._count(inputs)
         if trace is not None and self._cuts_itself:
             self._cut(function, [_piece(item, 0, count) for item in inputs])
         results = []

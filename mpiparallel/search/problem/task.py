@@ -18,13 +18,17 @@ from mpiparallel.search.cost.step import StepCost, step_cost
 
 @dataclass(frozen=True)
 class Task:
-    """A graph for so many ranks; the strategies ``given`` stay, and so do the layouts of parameters that are held."""
+    """A graph for so many ranks; the strategies ``given`` stay, and so do the layouts of parameters that are held.
+
+    Where it will be cut into ``stages``, a rank has an equal part of it.
+    """
 
     graph: Graph
     configuration: ParallelConfiguration
     given: Strategies
     held: Mapping[str, Layout]
     prices: Prices
+    stages: int = 1
 
     def placed(self, strategies: Mapping[Node, Strategy]) -> ShardedGraph:
         """Return the graph laid out by the given strategies and these."""

@@ -137,7 +137,7 @@ def make_model(case: Case, **options: Any) -> tuple[Model, Network]:
     last = max(stage or 0 for stage in case.stages)
     if case.settings or last:
         settings = {"full_batch": True, "pipeline_stages": last + 1, "pipeline_config": dict(case.schedule)}
-        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", **{**settings, **case.settings})
+        context.set_auto_parallel_context(**{"parallel_mode": "semi_auto_parallel", **settings, **case.settings})
     context.set_seed(7)
     network = Network(case)
     optimizer = nn.Adam(network.trainable_params(), 0.02, weight_decay=0.01)

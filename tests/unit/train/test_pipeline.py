@@ -19,6 +19,7 @@ THREE, FOUR = (0, 0, 1, 1, 2, 2), (0, 0, 1, 2, 3, 3)
 GPIPE, ONE, ZB_V, V_HALF = ({"pipeline_scheduler": name} for name in ("gpipe", "1f1b", "zero_bubble_v", "v_half"))
 INTERLEAVED = {"pipeline_interleave": True}
 SHARDS = {"enable_parallel_optimizer": True, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
+SEARCHED = {"parallel_mode": "auto_parallel"}
 MASKED = Case(dropout=0.25)
 
 
@@ -70,6 +71,8 @@ def on_one_device(case: Case):
         (4, replace(MASKED, accumulation=2, loss_inside=False, tied=True)),
         (2, replace(MASKED, recompute=True, cut=1)),
         (4, Case(normed=True, schedule=ONE)),
+        (4, replace(MASKED, tied=True, settings=SEARCHED)),
+        (4, replace(MASKED, settings={**SEARCHED, "pipeline_stages": [1, 3]})),
     ],
     ids=lambda given: (
         " ".join(f"{name}={value}" for name, value in vars(given).items() if value != getattr(Case(), name))
@@ -84,6 +87,20 @@ def test_losses_and_weights_are_those_of_one_device(ranks: int, case: Case) -> N
     for found, _ in trainings:
         np.testing.assert_allclose(found, losses, rtol=0, atol=1e-9)
     same_as(wanted, [held for _, held in trainings])
+
+
+def test_operators_of_stages_are_cut_as_one_micro_batch_of_the_network_is_on_the_ranks_of_a_stage() -> None:
+    """With weights that are large beside a micro-batch, none of a stage's ranks has the whole of one."""
+    settings = {"parallel_mode": "auto_parallel", "device_num": 8, "global_rank": 0, "full_batch": True}
+    context.set_auto_parallel_context(**settings, pipeline_stages=2)
+    layers = [nn.Dense(512, 512) for _ in range(4)]
+    network = nn.PipelineCell(nn.WithLossCell(nn.SequentialCell(layers), nn.MSELoss()), 2, stages=[2, 2])
+    step = nn.TrainOneStepCell(network, nn.Adam(network.trainable_params(), 0.1)).set_train()
+    x = np.zeros((8, 512), np.float32)
+    staged = step.staged_graph(x, x)
+    weights = [name for name, parameter in staged.parameters.items() if parameter.shape == (512, 512)]
+    assert len(weights) == 12
+    assert {staged.stored[name].replica_count for name in weights} == {1}
 
 
 def evaluated(communicator, case: Case):
