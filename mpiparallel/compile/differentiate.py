@@ -12,6 +12,7 @@ from mpiparallel.compile.recomputation import Overwritten, Recomputation
 from mpiparallel.dtype import is_inexact
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Node, Notes, Value
+from mpiparallel.graph.input_conversion import converting
 from mpiparallel.graph.own_operators import Add
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
@@ -64,7 +65,7 @@ def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: 
     origin = recomputation.twin(node)
     first = len(trace.graph.nodes)
     trace.graph.cotangents[origin] = cotangents
-    with trace.making(origin=origin):
+    with trace.making(origin=origin), converting(None):
         filled = [
             cotangent or _zeros(trace, output) for cotangent, output in zip(cotangents, node.outputs, strict=True)
         ]

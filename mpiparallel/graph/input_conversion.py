@@ -1,36 +1,40 @@
-"""What becomes of the inputs of operators before they compute: tensors, in the type that is wanted around them."""
+"""What becomes of the inputs and outputs of operators: tensors, in the types that are wanted around them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 
-Conversion = Callable[[Tensor], Tensor]
 
-_CONVERSION: ContextVar[Conversion | None] = ContextVar("input_conversion", default=None)
+class Conversion(Protocol):
+    """Changes the types of what an operator, known by its name, takes and gives."""
+
+    def inputs(self, operator: str, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return what the operator computes with."""
+
+    def outputs(self, operator: str, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return what is made of its outputs."""
+
+
+CONVERSION: ContextVar[Conversion | None] = ContextVar("conversion", default=None)
+"""What converts the inputs and outputs of operators now."""
 
 
 @contextmanager
-def converting(conversion: Conversion) -> Iterator[None]:
-    """Let operators take what ``conversion`` makes of their inputs."""
-    token = _CONVERSION.set(conversion)
+def converting(conversion: Conversion | None) -> Iterator[None]:
+    """Let operators take and give what ``conversion`` makes of their inputs and outputs; None changes nothing."""
+    token = CONVERSION.set(conversion)
     try:
         yield
     finally:
-        _CONVERSION.reset(token)
-
-
-def converted(tensors: list[Tensor]) -> list[Tensor]:
-    """Return the inputs of an operator as it computes with them here."""
-    conversion = _CONVERSION.get()
-    return tensors if conversion is None else [conversion(tensor) for tensor in tensors]
+        CONVERSION.reset(token)
 
 
 def as_tensors(operator: str, inputs: Sequence[Any]) -> list[Tensor]:

@@ -19,7 +19,7 @@ from mpiparallel.graph.execution.runtime import Kernel as Kernel
 from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, operand, widened
-from mpiparallel.graph.input_conversion import as_tensors, converted
+from mpiparallel.graph.input_conversion import CONVERSION, as_tensors
 from mpiparallel.graph.operator_settings import OperatorSettings
 from mpiparallel.graph.operator_settings import Strategy as Strategy
 from mpiparallel.graph.tensor import Tensor
@@ -107,10 +107,13 @@ class Operator(OperatorSettings):
         output, or the tuple of its outputs when there are several or it always gives one.
         """
         tensors = as_tensors(self.name, inputs)
-        if not self.keeps_dtypes and not self.updates:
-            tensors = converted(tensors)
+        conversion = None if self.keeps_dtypes or self.updates else CONVERSION.get()
+        if conversion is not None:
+            tensors = conversion.inputs(self.name, tensors)
         recorder = RECORDER.get()
         results = self._computed(tensors) if recorder is None else recorder.record(self, tensors)
+        if conversion is not None:
+            results = conversion.outputs(self.name, results)
         return results[0] if len(results) == 1 and not self.gives_tuple else results
 
     def _computed(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -17,9 +17,10 @@ from mpiparallel.context.compiled_function import CompiledFunction
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, TraceError
+from mpiparallel.graph.input_conversion import converting
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.graph.precision import cast_float, computing_in
+from mpiparallel.graph.precision import OneType, Precision, cast_float, cast_floats
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.graph.written_gradient import WrittenGradient
@@ -96,7 +97,8 @@ class Cell(CellSettings):
         self._auto_prefix = auto_prefix
         self._scope = ""
         self._compiled = CompiledFunction(self._construct_scoped, self._whole_inputs)
-        self._precision: np.dtype[Any] | None = None
+        self._precision: Precision | None = None
+        self._result_type: np.dtype[Any] | None = None
         self._flags: dict[str, Any] = {}
         self._recompute: dict[str, bool] | None = None
         self.training = False
@@ -188,15 +190,16 @@ class Cell(CellSettings):
             if trace is not None and self._recompute is not None:
                 places.enter_context(trace.recomputed(Segment(**self._recompute)))
             given, named = inputs, options
-            if self._precision is not None:
-                given = tuple(cast_float(item, self._precision) for item in inputs)
-                named = {name: cast_float(item, self._precision) for name, item in options.items()}
+            if isinstance(self._precision, OneType):
+                given = tuple(cast_float(item, self._precision.dtype) for item in inputs)
+                named = {name: cast_float(item, self._precision.dtype) for name, item in options.items()}
             given = self._laid_inputs(given)
             with self._computing():
                 result = self._laid_outputs(self.construct(*given, **named))
             if trace is not None and self._has_bprop:
                 where, what = type(self).__name__, "inputs of construct"
                 result = WrittenGradient(where, self._bprop, given, named, result, what).applied()
+            result = cast_floats(result, self._result_type)
         all_traced = all(isinstance(item, Tensor) and item.value is not None for item in inputs)
         if trace is not None and all_traced and not options:
             trace.keep_result(self, tuple(trace.value_of(item) for item in inputs), result)
@@ -207,11 +210,13 @@ class Cell(CellSettings):
             return self.bprop(*given, **options)  # type: ignore[attr-defined]
 
     def _computing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._precision is None else computing_in(self._precision)
+        return nullcontext() if self._precision is None else converting(self._precision)
 
     def _training_flags(self) -> tuple[object, ...]:
         cells = (cell for _, cell in self.cells_and_names())
-        return tuple((one.training, one._precision, str(one._recompute), *one._flags.items()) for one in cells)
+        return tuple(
+            (one.training, one._precision, one._result_type, str(one._recompute), *one._flags.items()) for one in cells
+        )
 
     def _attributes(self) -> tuple[object, ...]:
         return tuple(attributes_of(one) for _, one in self.cells_and_names())
@@ -316,8 +321,20 @@ class Cell(CellSettings):
                 f"{type(self).__name__}.to_float: {dst_type!r} is not one of bfloat16, float16, float32, float64"
             )
         for _, cell in self.cells_and_names():
-            cell._precision = precision
+            cell.set_precision(OneType(precision))
         return self
+
+    @property
+    def precision(self) -> Precision | None:
+        """In which float types it computes, where that has been said."""
+        return self._precision
+
+    def set_precision(self, precision: Precision | None, result_type: np.dtype[Any] | None = None) -> None:
+        """Let this cell, but not those inside that have their own, compute in ``precision``.
+
+        The floats that it returns are of ``result_type``; None leaves them as they are computed.
+        """
+        self._precision, self._result_type = precision, result_type
 
     def recompute(self, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False) -> Cell:
         """Keep nothing that this cell computes for the gradient, but compute it once more there; returns the cell.
@@ -347,7 +364,7 @@ class Cell(CellSettings):
             setattr(self, name, item)
         for name, precision in (("fp16", np.float16), ("fp32", np.float32)):
             if flags.get(name):
-                self._precision = np.dtype(precision)
+                self.set_precision(OneType(np.dtype(precision)))
         return self
 
     def add_flags_recursive(self, **flags: Any) -> Cell:

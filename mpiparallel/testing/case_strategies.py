@@ -95,7 +95,7 @@ def _apply(trace: Trace, fed: list[Array], case: OperatorCase, strategy: Strateg
         if case.differentiable:
             roots = [outputs[index] for index in case.outputs]
             for index, root in zip(case.outputs, roots, strict=True):
-                seeds[index] = add_input(f"seed{index}", _weights(root.spec.shape))
+                seeds[index] = add_input(f"seed{index}", _weights(root.spec.shape).astype(root.spec.dtype))
             wanted = [trace.value_of(tensors[index]) for index in case.differentiable]
             outputs += differentiate(trace, roots, list(seeds.values()), wanted)
     return Application(node, inputs, [one for one in tensors if isinstance(one, Parameter)], seeds, outputs)
@@ -103,7 +103,8 @@ def _apply(trace: Trace, fed: list[Array], case: OperatorCase, strategy: Strateg
 
 @cache
 def _weights(shape: tuple[int, ...]) -> Array:
-    return np.random.default_rng([7, *shape]).uniform(0.5, 1.5, shape)
+    # Multiples of 1/64 are exact in every type of floats.
+    return np.random.default_rng([7, *shape]).integers(32, 96, shape) / 64
 
 
 def strategies_of(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
@@ -208,19 +209,28 @@ def check_strategies_of(
     """
     expected = run_case(alone(), case, None)
     for ranks in rank_counts:
-        strategies = list(strategies_of(case, ranks))
-        if not strategies:
-            raise AssertionError(f"{case.name}: no strategy is legal on {ranks} ranks")
-        if most is not None and len(strategies) > most:
-            strategies = Random(f"{case.name} on {ranks}").sample(strategies, most)
-        # What has parameters is not for several ranks: each places its own.
-        shared = None if case.build().updates else list(_laid_out(case, strategies, ranks))
-        of_ranks = run_world(ranks, _run_all, case, strategies, shared)
-        for strategy, results in zip(strategies, zip(*of_ranks, strict=True), strict=True):
-            for index, (found, wanted) in enumerate(zip(zip(*results, strict=True), expected, strict=True)):
+        for strategy, results in results_by_strategy(case, ranks, most):
+            for index, (found, wanted) in enumerate(zip(results, expected, strict=True)):
                 everywhere = np.broadcast_to(wanted, (ranks, *wanted.shape))
                 message = f"{case.name}: result {index} of {strategy}, by rank"
-                np.testing.assert_allclose(np.stack(found), everywhere, rtol, atol, err_msg=message)
+                np.testing.assert_allclose(found, everywhere, rtol, atol, err_msg=message)
+
+
+def results_by_strategy(case: OperatorCase, ranks: int, most: int | None = None) -> Iterator[tuple[Strategy, Arrays]]:
+    """Yield legal strategies with what the case gives under each: the outputs and gradients, each stacked by rank.
+
+    Where there are more than ``most``, so many of them are drawn, by the case's name.
+    """
+    strategies = list(strategies_of(case, ranks))
+    if not strategies:
+        raise AssertionError(f"{case.name}: no strategy is legal on {ranks} ranks")
+    if most is not None and len(strategies) > most:
+        strategies = Random(f"{case.name} on {ranks}").sample(strategies, most)
+    # What has parameters is not for several ranks: each places its own.
+    shared = None if case.build().updates else list(_laid_out(case, strategies, ranks))
+    of_ranks = run_world(ranks, _run_all, case, strategies, shared)
+    for strategy, results in zip(strategies, zip(*of_ranks, strict=True), strict=True):
+        yield strategy, [np.stack(found) for found in zip(*results, strict=True)]
 
 
 def _laid_out(case: OperatorCase, strategies: Sequence[Strategy], ranks: int) -> Iterator[LaidOutCase]:

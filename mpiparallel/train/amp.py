@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from mpiparallel.context.settings import get_context
-from mpiparallel.dtype import is_narrow
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.optimizer.optimizer import Optimizer
@@ -15,42 +14,21 @@ from mpiparallel.nn.wrap.loss_cell import WithLossCell
 from mpiparallel.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager, LossScaleManager
+from mpiparallel.train.mixed_precision import auto_mixed_precision as auto_mixed_precision
+from mpiparallel.train.mixed_precision import checked_level
+from mpiparallel.train.mixed_precision import custom_mixed_precision as custom_mixed_precision
+from mpiparallel.train.mixed_precision import get_black_list as get_black_list
+from mpiparallel.train.mixed_precision import get_white_list as get_white_list
 
-LEVELS: Final = ("O0", "O2", "O3", "auto")
 
-
-def chosen_level(level: str) -> str:
+def level_here(level: str) -> str:
     """Return the level that "auto" stands for on this device, O2 on a GPU and O0 on a CPU, or the level itself.
 
     Raises ConfigurationError for an unknown level.
     """
-    if level not in LEVELS:
-        raise ConfigurationError(f"amp_level {level!r} is not one of {', '.join(map(repr, LEVELS))}")
-    if level == "auto":
+    if checked_level(level) == "auto":
         return "O2" if get_context("device_target") == "GPU" else "O0"
     return level
-
-
-def auto_mixed_precision(
-    network: Cell, amp_level: str = "O0", dtype: Any = np.float16, keep_batchnorm_fp32: bool | None = None
-) -> Cell:
-    """Let a network compute as ``amp_level`` says, and return it; parameters stay as they are.
-
-    "O0" changes nothing. "O2" computes in ``dtype``, float16 or bfloat16, but batch and layer norm and losses in
-    float32; "O3" all but losses in it. ``keep_batchnorm_fp32`` says it otherwise. "auto" is O2 on a GPU and O0 on a
-    CPU. bfloat16 has the range of float32, so its losses need no scale. Raises ConfigurationError for an unknown level,
-    and for another ``dtype``.
-    """
-    if not is_narrow(np.dtype(dtype)):
-        raise ConfigurationError(f"auto_mixed_precision: dtype {np.dtype(dtype)} is neither float16 nor bfloat16")
-    level = chosen_level(amp_level)
-    if level != "O0":
-        network.to_float(dtype)
-        keep_norms = level == "O2" if keep_batchnorm_fp32 is None else keep_batchnorm_fp32
-        for _, cell in network.cells_and_names():
-            if cell.keeps_float32 and (keep_norms or not tuple(cell.get_parameters())):
-                cell.to_float(np.float32)
-    return network
 
 
 def build_train_network(
@@ -74,7 +52,7 @@ def build_train_network(
     loss_fn : Cell, optional
         It takes the outputs and the label.
     level, keep_batchnorm_fp32
-        As for ``auto_mixed_precision``.
+        As for ``auto_mixed_precision``, but "auto" is O2 on a GPU and O0 on a CPU (MindSpore's rule).
     boost_level : str
         "O0".
     loss_scale_manager : LossScaleManager, optional
@@ -102,12 +80,13 @@ def build_train_network(
     """
     if boost_level != "O0":
         raise ConfigurationError(f"boost_level {boost_level!r} is not implemented; use 'O0'")
+    level = level_here(level)
     network = auto_mixed_precision(network, level, keep_batchnorm_fp32=keep_batchnorm_fp32)
     if loss_fn is not None:
-        if chosen_level(level) != "O0":
+        if level != "O0":
             loss_fn.to_float(np.float32)
         network = WithLossCell(network, loss_fn)
-    if loss_scale_manager is None and chosen_level(level) == "O2":
+    if loss_scale_manager is None and level == "O2":
         loss_scale_manager = DynamicLossScaleManager()
     if loss_scale_manager is None:
         return TrainOneStepCell(network, optimizer, accumulation_steps=accumulation_steps)

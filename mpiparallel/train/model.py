@@ -17,7 +17,7 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.reshard.report import ReshardReport
-from mpiparallel.train.amp import auto_mixed_precision, build_train_network
+from mpiparallel.train.amp import auto_mixed_precision, build_train_network, level_here
 from mpiparallel.train.elastic.proposal import ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.evaluation import Evaluation, not_training
@@ -105,7 +105,7 @@ class Model:
                 network, optimizer, loss_fn, amp_level, boost_level, loss_scale_manager, keep_batchnorm_fp32, steps
             )
         else:
-            auto_mixed_precision(network, amp_level, keep_batchnorm_fp32=keep_batchnorm_fp32)
+            auto_mixed_precision(network, level_here(amp_level), keep_batchnorm_fp32=keep_batchnorm_fp32)
         if optimizer is None and loss_fn is None and isinstance(network, TrainOneStepCell):
             network.check_accumulation(steps)
             training, own = network, network.network

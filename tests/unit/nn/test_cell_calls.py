@@ -116,7 +116,9 @@ def test_what_is_returned_may_hold_numbers_texts_and_dicts(mode) -> None:
 def test_flags_that_a_cell_is_made_with_are_set() -> None:
     cell = nn.Cell(flags={"fast": True, "fp16": True})
     assert cell.fast is True
-    assert nn.Dense(2, 2).add_flags(fp16=True)._training_flags()[0][1] == cell._training_flags()[0][1] == np.float16
+    assert nn.Dense(2, 2).add_flags(fp16=True).precision == cell.precision
+    assert cell.precision is not None
+    assert cell.precision.dtype == np.float16
 
 
 WAYS = {
