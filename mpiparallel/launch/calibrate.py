@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mpiparallel.launch import run
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count
 from mpiparallel.launch.command_line.parser import Parser
+from mpiparallel.launch.command_line.progress import progress_bar
 
 if TYPE_CHECKING:
     from mpiparallel.launch.command_line.parser import Subparsers
@@ -32,6 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "-n", "--ranks", type=rank_count, metavar="N", help="how many ranks (default: one for each core)"
     )
     parser.add_argument("--hostfile", type=file_path, metavar="FILE", help="hosts and their slots, in any dialect")
+    parser.add_argument("--json", action="store_true", help="print JSON: the machine, as in a cluster file")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -42,5 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
     parser.set_defaults(debug=arguments.debug)
     run.add_parser(parser.add_commands("command", "COMMAND"))
     with TemporaryDirectory(prefix="mpiparallel_calibrate_") as folder:
-        words = [run.NAME, f"--ranks={ranks}", *hosts, f"--log-dir={Path(folder)}", "-m", _JOB]
-        return run.execute(parser.parse_args(words))
+        told = ["--json"] if arguments.json else []
+        words = [run.NAME, f"--ranks={ranks}", *hosts, f"--log-dir={Path(folder)}", "-m", _JOB, *told]
+        with progress_bar(f"measuring on {ranks} ranks"):
+            return run.execute(parser.parse_args(words))

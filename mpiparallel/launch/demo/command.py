@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="where the results go (default: %(default)s)",
     )
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON, all else on stderr")
     ranks = parser.add_argument_group("ranks")
     ranks.add_argument("--ranks", type=count, metavar="N", help="before the move (default: dp x mp = 8)")
     for name, (default, what) in _CUTS.items():
@@ -67,6 +70,17 @@ def add_parser(subparsers: Subparsers) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the demo that ``arguments`` describe; return 0 if the losses agree, 1 if not, or the code of a failed job."""
     _check(arguments)
+    if not arguments.json:
+        return _execute(arguments)
+    found: list[DemoReport] = []
+    with redirect_stdout(sys.stderr):
+        code = _execute(arguments, found)
+    for report in found:
+        print(json.dumps({"results": str(arguments.dir), **report.document}), flush=True)
+    return code
+
+
+def _execute(arguments: argparse.Namespace, found: list[DemoReport] | None = None) -> int:
     folder: Path = arguments.dir
     runner = _Runner(arguments, find_installation())
     source, target = _rank_counts(arguments)
@@ -87,6 +101,8 @@ def execute(arguments: argparse.Namespace) -> int:
         return code
     _say("\n[3/3] compare\n")
     report = DemoReport.load(arguments.dtype, alone / "report.json", moving / "report.json")
+    if found is not None:
+        found.append(report)
     _say(f"{report}\n")
     _draw(report, folder)
     _say(_results(folder, moving, source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,12 @@ class DemoReport:
             LossComparison(length, max(differences[:length]), limit)
             for length, limit in zip(lengths, limits, strict=False)
         ]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All of it as values of JSON: seconds, bytes, and whether what is promised of the losses holds."""
+        checks = [{**asdict(check), "holds": check.holds} for check in self.checks]
+        return {**asdict(self), "checks": checks, "holds": all(check.holds for check in self.checks)}
 
     def __str__(self) -> str:
         """Return the tables that end the demo."""

@@ -115,6 +115,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--sort", action="store_true", help="number ranks in the order of server_id, as HCCL wants them"
     )
     parser.add_argument("-o", "--output", type=file_path, metavar="FILE", help="write here (default: to stdout)")
+    parser.add_argument("--json", action="store_true", help="print JSON: where it was written, and the table")
 
 
 def _add_show(inner: Subparsers) -> None:

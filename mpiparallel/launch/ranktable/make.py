@@ -29,7 +29,7 @@ _HCCN = Path("/etc/hccn.conf")
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write the table of the hosts and devices that ``arguments`` name; return 0."""
-    write(numbered(_owned(arguments, os.environ), arguments.sort), arguments.output)
+    write(numbered(_owned(arguments, os.environ), arguments.sort), arguments.output, arguments.json)
     return 0
 
 

@@ -14,7 +14,7 @@ from mpiparallel.launch.ranktable.numbering import Owned, numbered, write
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write the tables that ``arguments`` name as one; return 0."""
-    write(numbered(_owned(_loaded(arguments.tables)), arguments.sort), arguments.output)
+    write(numbered(_owned(_loaded(arguments.tables)), arguments.sort), arguments.output, arguments.json)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -35,13 +36,19 @@ def numbered(hosts: Iterable[Owned], by_name: bool) -> RankTable:
     return RankTable(tuple(servers))
 
 
-def write(table: RankTable, output: Path | None) -> None:
-    """Write ``table`` to the file ``output``, or to stdout; say on stderr what HCCL would not like about it."""
+def write(table: RankTable, output: Path | None, as_json: bool = False) -> None:
+    """Write ``table`` to the file ``output``, or to stdout; say on stderr what HCCL would not like about it.
+
+    As JSON it is said on stdout where it was written, and what it holds.
+    """
     console = Console()
     for warning in (*device_warnings(table), *placeholders(table)):
         console.say(f"warning: {warning}")
-    if output is None:
+    if output is not None:
+        write_output("--output", output, table.to_json().encode())
+    if as_json:
+        print(json.dumps({"output": output and str(output), "table": json.loads(table.to_json())}), flush=True)
+    elif output is None:
         print(table.to_json(), end="", flush=True)
-        return
-    write_output("--output", output, table.to_json().encode())
-    console.say(f"{output}: {table.summary}")
+    else:
+        console.say(f"{output}: {table.summary}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count
 from mpiparallel.launch.command_line.output_file import write_output
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.job.terminal_text import printable
 from mpiparallel.launch.show.pipeline import add_arguments, show_pipeline
 from mpiparallel.launch.simulate.arguments import add_simulation, columns_of, machine_of, script_of
@@ -56,6 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--parameter", action="append", default=[], metavar="NAME", help="say who holds what of it; likewise"
     )
     add_arguments(parser.add_argument_group("a schedule"))
+    parser.add_argument("--json", action="store_true", help="print JSON, sizes in bytes and times in seconds")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -76,22 +80,31 @@ def _show_network(arguments: argparse.Namespace) -> None:
     from mpiparallel.launch.show.network import holders_text, network_text
     from mpiparallel.launch.show.page import page
     from mpiparallel.launch.show.reasons import asked, heaviest, reason_text, reasons_of
+    from mpiparallel.launch.simulate.document import document
     from mpiparallel.launch.simulate.job import forecast_of, simulated
 
     script, machine = script_of(arguments), machine_of(arguments)
     name = Path(script.name).name
-    network = simulated(script, arguments.ranks, machine, columns_of(arguments), arguments.cluster)
+    with progress_bar("compiling for one rank of each stage"):
+        network = simulated(script, arguments.ranks, machine, columns_of(arguments), arguments.cluster)
     nodes = asked(network, arguments.why)
-    reasons = reasons_of(network, nodes, machine, _WHY_SECONDS)
+    with progress_bar("pricing"):
+        reasons = reasons_of(network, nodes, machine, _WHY_SECONDS)
+        asked_alone = reasons and not (arguments.html or arguments.parameter or arguments.json)
+        forecast = None if asked_alone else forecast_of(network, machine)
     told = [reason_text(reason) for reason in reasons]
-    forecast = None if told and not (arguments.html or arguments.parameter) else forecast_of(network, machine)
     if forecast is not None:
         told += [holders_text(forecast, parameter) for parameter in arguments.parameter]
         if arguments.html is not None:
             others = [node for node in heaviest(network) if node not in nodes]
-            reasons += [one for one in reasons_of(network, others, machine, _PAGE_SECONDS) if one.tried]
-            write_output("--html", arguments.html, page(forecast, name, reasons).encode())
+            with progress_bar("trying alternatives"):
+                answers = [*reasons, *(one for one in reasons_of(network, others, machine, _PAGE_SECONDS) if one.tried)]
+            write_output("--html", arguments.html, page(forecast, name, answers).encode())
             told.append(f"page: {arguments.html}")
         elif not told:
             told.append(network_text(forecast, name))
-    print(printable("\n\n".join(told)))
+    if arguments.json and forecast is not None:
+        why = [asdict(reason) for reason in reasons]
+        print(json.dumps({**document(forecast), "why": why, "page": arguments.html and str(arguments.html)}))
+    else:
+        print(printable("\n\n".join(told)))

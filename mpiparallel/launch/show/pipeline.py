@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+import sys
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.launch.command_line.argument_types import count, file_path
@@ -16,6 +19,7 @@ from mpiparallel.pipeline import (
     SCHEDULES,
     Costs,
     Panel,
+    Report,
     Schedule,
     check,
     drawn_text,
@@ -61,16 +65,33 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
 def show_pipeline(arguments: argparse.Namespace) -> None:
     """Draw the schedules that ``arguments`` name."""
     width = shutil.get_terminal_size(_WIDTH).columns
-    panels = []
+    panels, documents = [], []
     for schedule in _schedules(arguments):
         costs = Costs.even(schedule.stages, *arguments.times)
         family = SCHEDULES.get(schedule.name)
         panels.append(Panel.planned(family.title if family else schedule.name, schedule, costs))
-        print(printable(str(schedule) if arguments.list else drawn_text(panels[-1], width)))
-        print(printable(str(check(schedule, costs))), end="\n\n")
+        found = check(schedule, costs)
+        documents.append(_document(schedule, found))
+        if not arguments.json:
+            print(printable(str(schedule) if arguments.list else drawn_text(panels[-1], width)))
+            print(printable(str(found)), end="\n\n")
     if arguments.svg is not None:
         write_output("--svg", arguments.svg, picture(panels).encode())
+    if arguments.json:
+        print(json.dumps({"schedules": documents, "picture": arguments.svg and str(arguments.svg)}))
+    elif arguments.svg is not None:
         print(printable(f"picture: {arguments.svg}"))
+
+
+def _document(schedule: Schedule, found: Report) -> dict[str, Any]:
+    """Return a schedule and what it costs as values of JSON; ``actions`` has those of each stage, in order."""
+    return {
+        "name": schedule.name,
+        "stages": schedule.stages,
+        "micro_batches": schedule.micro_batches,
+        **asdict(found),
+        "actions": [[str(one) for one in actions] for actions in schedule.actions],
+    }
 
 
 def _schedules(arguments: argparse.Namespace) -> list[Schedule]:
@@ -95,7 +116,7 @@ def _schedules(arguments: argparse.Namespace) -> list[Schedule]:
         except ScheduleError as error:
             if name != _ALL:
                 raise
-            print(printable(f"left out: {error}"), end="\n\n")
+            print(printable(f"left out: {error}"), end="\n\n", file=sys.stderr if arguments.json else sys.stdout)
     return found
 
 

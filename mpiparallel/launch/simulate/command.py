@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.argument_types import rank_count
+from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.job.terminal_text import printable
 from mpiparallel.launch.simulate.arguments import add_simulation, columns_of, machine_of, script_of
 
@@ -74,14 +75,17 @@ def execute(arguments: argparse.Namespace) -> int:
     from mpiparallel.launch.simulate.job import forecast_of, simulated
     from mpiparallel.launch.simulate.report import report
 
-    network = simulated(script, arguments.ranks, machine, columns_of(arguments), arguments.cluster)
+    with progress_bar("compiling for one rank of each stage"):
+        network = simulated(script, arguments.ranks, machine, columns_of(arguments), arguments.cluster)
     if arguments.compare:
-        rows = compared(network, arguments.compare, machine)
+        with progress_bar("comparing"):
+            rows = compared(network, arguments.compare, machine)
         told = (
             json.dumps({row.name: document(row.forecast) for row in rows}) if arguments.json else comparison_text(rows)
         )
     else:
-        forecast = forecast_of(network, machine)
+        with progress_bar("pricing"):
+            forecast = forecast_of(network, machine)
         told = json.dumps(document(forecast)) if arguments.json else report(forecast, Path(script.name).name)
     print(printable(told))
     return 0
@@ -94,7 +98,8 @@ def _find(arguments: argparse.Namespace, script: Script) -> int:
     words += [f"--cluster={arguments.cluster}"] if arguments.cluster else []
     for column in columns_of(arguments):
         words.append(f"--input={column.name}={','.join(map(str, column.shape))}:{column.dtype}")
-    tried = find([*words, script.name, "--arguments", *script.arguments], 1, arguments.most or _MOST)
+    with progress_bar("trying numbers of ranks"):
+        tried = find([*words, script.name, "--arguments", *script.arguments], 1, arguments.most or _MOST)
     best = cheapest(tried)
     if arguments.json:
         print(json.dumps({"cheapest": best.ranks, "tried": {one.ranks: one.found or one.problem for one in tried}}))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 from mpiparallel.communication import world
 from mpiparallel.communication.management import init
 from mpiparallel.search.machine.calibration import measure
+from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.kept import keep_machine
 from mpiparallel.search.machine.machine import Machine
 
@@ -31,4 +35,7 @@ if __name__ == "__main__":
     measured = measure(world.current())
     if world.current().rank == 0:
         path = keep_machine(measured)
-        print(f"{summary(measured)}\nkept in {path}", flush=True)
+        if "--json" in sys.argv[1:]:
+            print(json.dumps({"machine": json.loads(machine_json(measured)), "kept": str(path)}), flush=True)
+        else:
+            print(f"{summary(measured)}\nkept in {path}", flush=True)

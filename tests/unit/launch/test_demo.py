@@ -84,6 +84,14 @@ def test_table_tells_phases_losses_and_bytes(report: DemoReport) -> None:
     ]
 
 
+def test_as_json_it_tells_phases_losses_and_whether_they_agree(report: DemoReport) -> None:
+    told = json.loads(json.dumps(report.document))
+    assert told["before"]["losses"] + told["after"]["losses"] == LOSSES
+    assert told["holds"] is True
+    apart = with_difference(report, 5, 1e-2).document
+    assert (apart["holds"], [one["holds"] for one in apart["checks"]]) == (False, [False, False])
+
+
 @pytest.mark.parametrize(
     ("dtype", "step", "difference", "code"),
     [

@@ -51,6 +51,17 @@ def test_table_is_made_of_a_hostfile_in_any_dialect(name: str, capsys: pytest.Ca
     }
 
 
+def test_as_json_it_tells_where_the_table_was_written_and_what_it_holds(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    assert main(["ranktable", "make", "--server-ip", "here", "--device-num", "2", "-o", "table.json", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"output": "table.json", "table": json.loads((folder / "table.json").read_text())}
+    assert main(["ranktable", "merge", "table.json", "--json"]) == 0
+    merged = json.loads(capsys.readouterr().out)
+    assert (merged["output"], merged["table"]["server_list"]) == (None, told["table"]["server_list"])
+
+
 def test_table_is_made_of_a_slurm_node_list(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

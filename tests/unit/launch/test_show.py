@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
@@ -19,6 +20,16 @@ def test_it_draws_a_schedule_and_says_what_it_costs(capsys: pytest.CaptureFixtur
     )
     assert "\nstage 1  " in out
     assert "\n16 messages between stages\n" in out
+
+
+def test_as_json_it_tells_what_each_schedule_costs_and_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--pipeline", "all", "--stages", "4", "--micro-batches", "8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["schedules"]
+    assert [one["name"] for one in found] == list(SCHEDULES)
+    gpipe = found[0]
+    # Forward passes and input gradients of the other stages are waited for, weight gradients are not.
+    assert (gpipe["bubble"], gpipe["peaks"]) == (3 * (1.0 + 1.0), [8.0] * 4)
+    assert gpipe["actions"][0][0] == "F0"
 
 
 def test_it_draws_all_schedules_with_the_times_given_into_a_picture(

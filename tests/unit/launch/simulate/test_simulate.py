@@ -68,6 +68,17 @@ def test_memory_and_communication_are_what_arithmetic_says(simulated: Callable[.
     assert {(one["group"]["size"], one["group"]["hosts"]) for one in gradients} == {(2048, 512)}
 
 
+def test_show_tells_the_same_as_json_with_the_reasons_that_are_asked_for(
+    simulated: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forecast = simulated(MLP.format(settings=""), "-n", "4")
+    assert main(["show", str(tmp_path / "train.py"), "-n", "4", "--why", "wide/MatMul", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    (reason,) = shown.pop("why")
+    assert reason["strategy"] == [[2, 1], [2, 1]]
+    assert shown == {**forecast, "page": None}
+
+
 def test_it_is_the_memory_that_real_ranks_take(simulated: Callable[..., dict[str, Any]]) -> None:
     settings = ", enable_parallel_optimizer=True, parallel_optimizer_config={'parallel_optimizer_threshold': 0}"
 
