@@ -54,9 +54,9 @@ test-samples:
 	@mkdir -p build
 	.venv/bin/python -m pytest -m samples $(if $(ONLY),-k "$(ONLY)") tests/tutorials
 
-from-mindspore: .venv/.test ## make the tables of docs/from_mindspore.md from the results of both
+from-mindspore: .venv/.test ## make the tables of docs/lookup/from_mindspore.md from the results of both
 	@for results in build/tutorials.jsonl build/samples.jsonl; do test ! -f $$results || \
-		.venv/bin/python -m tests.tutorials.report $$results docs/from_mindspore.md || exit; done
+		.venv/bin/python -m tests.tutorials.report $$results docs/lookup/from_mindspore.md || exit; done
 
 stubs: .venv/.test ## write the stubs of names that are put together at import
 	.venv/bin/python -m tests.conformance.documents.public_stubs
@@ -102,7 +102,7 @@ test-interop: .venv-torch/.interop ## compare with PyTorch, in an environment of
 test-interop-mindspore: .venv-mindspore/.interop ## compare files with MindSpore's own, in an environment of its own
 	.venv-mindspore/bin/python -m pytest -m mindspore tests/interop/mindspore
 
-soak: .venv/.test .venv-mpich/.test ## kill, damage and fill up checkpoints for an hour or more; figures in docs/reliability.md
+soak: .venv/.test .venv-mpich/.test ## kill, damage and fill up checkpoints for an hour or more; figures in docs/background/reliability.md
 soak: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 soak: export OPENBLAS_NUM_THREADS := 1
 soak: export MPIPARALLEL_SOAK ?= 1
@@ -112,7 +112,7 @@ soak:
 	@tests/cluster/packages.sh || true
 	.venv/bin/python -m pytest $(SOAKED)
 	.venv/bin/python -m pytest -m cluster tests/cluster
-	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/reliability.md
+	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/background/reliability.md
 
 # ONLY="mpiparallel/layout ..." changes files there alone, TESTS="tests/unit/layout ..." runs tests there alone.
 mutants: .venv/.mutants .venv-mpich/.test ## change the code in drawn places, list what no test notices; hours: [N=150] [SEED=0]

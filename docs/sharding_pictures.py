@@ -1,6 +1,6 @@
-"""Draw the pictures and the table of docs/sharding.md from the layouts that operators are given.
+"""Draw the pictures and the table of docs/start/sharding.md from the layouts that operators are given.
 
-python -m docs.sharding_pictures writes the pictures into docs/images, and the table into docs/sharding.md.
+python -m docs.sharding_pictures writes the pictures into docs/images, and the table into docs/start/sharding.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mpiparallel.layout import Box, DeviceMatrix, Layout
 from mpiparallel.parallel.placement import Operands, OperatorPlacement, ShardingRule, place_by_strategy
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "sharding.md"
+PAGE = FOLDER / "start" / "sharding.md"
 Shape = tuple[int, ...]
 
 _UNIT, _GAP, _TOP, _LEFT, _LETTER = 14, 60, 62, 24, 10

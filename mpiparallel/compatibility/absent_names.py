@@ -36,7 +36,7 @@ def _hint(owner: str, name: str, known: list[str]) -> str:
     if reason:
         return f"MindSpore's is not here: {reason}"
     near = difflib.get_close_matches(name, known, 1, 0.75) or difflib.get_close_matches(name.lower(), known, 1, 0.75)
-    return f"did you mean {near[0]!r}?" if near else "docs/from_mindspore.md lists what is here"
+    return f"did you mean {near[0]!r}?" if near else "docs/lookup/from_mindspore.md lists what is here"
 
 
 def _elsewhere(name: str) -> str | None:

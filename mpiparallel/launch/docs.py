@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the page that ``arguments`` name, or the list of all; return 0."""
-    pages = {path.relative_to(_FOLDER).with_suffix("").as_posix(): path for path in sorted(_FOLDER.rglob("*.md"))}
+    pages = {path.stem: path for path in sorted(_FOLDER.rglob("*.md"))}
     if arguments.page is None:
         told = [{"page": name, "title": summary(path)} for name, path in pages.items()]
         answer(told, listing(("page", "about"), [(row["page"], row["title"]) for row in told]), arguments.json)

@@ -18,7 +18,7 @@ def test_each_example_has_a_page_and_is_in_both_lists() -> None:
     there = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert {folder.name for folder in FOLDERS} == there
     assert set(re.findall(r"\]\((\w+)/README\.md\)", (ROOT / "examples/README.md").read_text())) == there
-    assert set(re.findall(r"examples/(\w+)/README\.md$", (ROOT / "docs/examples.md").read_text(), re.M)) == there
+    assert set(re.findall(r"examples/(\w+)/README\.md$", (ROOT / "docs/start/examples.md").read_text(), re.M)) == there
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

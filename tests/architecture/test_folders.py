@@ -12,11 +12,12 @@ MOST_ENTRIES = 25
 FEWEST_LINES = 25
 FILES = sorted(
     path
-    for place in ("mpiparallel", "tests", "benchmarks", "examples")
+    for place in ("mpiparallel", "tests", "benchmarks", "examples", "docs")
     for path in (ROOT / place).rglob("*.py")
     if "shipped" not in path.parts
 )
-FOLDERS = sorted({path.parent for path in FILES})
+READ = [path for path in (ROOT / "docs").rglob("*.md") if "reference" not in path.parts]
+FOLDERS = sorted({path.parent for path in (*FILES, *READ)})
 OPENED_BY_NAME = ("__init__", "__main__", "conftest", "version")
 """Doors of Python, of pytest, and of the build, which writes the version."""
 

@@ -13,11 +13,15 @@ from docs.reference_pages import FRONTS, names_of, pages
 from tests.architecture.test_public_names import FRONTS as ALL_FRONTS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.S | re.M)
 _LINK = re.compile(r"(?<!`)\]\((?!http|#)([^)\s#]+)(?:#([^)\s]+))?\)")
 _NAMES = {"mpiparallel": 107, "mpiparallel.nn": 82}
 """How many there were: a front that is suddenly empty would be complete, too."""
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
 def test_each_page_is_in_the_table_of_contents() -> None:
@@ -27,7 +31,7 @@ def test_each_page_is_in_the_table_of_contents() -> None:
         for line in tree.splitlines()
         if line and not line.startswith(":")
     ]
-    assert sorted(listed) == sorted({page.stem for page in PAGES} - {"index"} | {"reference/index"})
+    assert sorted(listed) == sorted({name_of(page) for page in PAGES} - {"index"} | {"reference/index"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

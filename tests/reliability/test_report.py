@@ -43,7 +43,7 @@ def test_counts_of_one_claim_are_summed_and_rows_of_other_claims_stay() -> None:
 
 
 def test_the_page_has_a_place_for_each_table() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/background/reliability.md").read_text(encoding="utf-8")
     assert all(page.count(block.begin) == page.count(block.end) == 1 for block in BLOCKS)
 
 

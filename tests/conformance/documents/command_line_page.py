@@ -10,7 +10,7 @@ from pathlib import Path
 from mpiparallel.launch.cli import command_line
 from mpiparallel.launch.command_line.parser import Parser
 
-PAGE = Path(__file__).parents[3] / "docs" / "command_line.md"
+PAGE = Path(__file__).parents[3] / "docs/lookup/command_line.md"
 _HEAD = """# The command line
 
 Every command of `mpiparallel`, as `--help` tells it. `make command-line` writes this page.

@@ -1,6 +1,6 @@
 """The page that tells MindSpore's users where each name is.
 
-``python -m tests.conformance.documents.from_mindspore docs/from_mindspore.md`` writes it.
+``python -m tests.conformance.documents.from_mindspore docs/lookup/from_mindspore.md`` writes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checkpoints that docs/checkpoints.md shows: a decoder on 8 ranks, data parallel 4, model parallel 2."""
+"""The checkpoints that docs/training/checkpoints.md shows: a decoder on 8 ranks, data parallel 4, model parallel 2."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_each_public_module_names_the_nearest(front: str) -> None:
         ("from mpiparallel.nn import SyncBatchNorm", "every rank computes BatchNorm over the whole batch"),
         (
             "from mpiparallel.nn import Xyzzy",
-            "mpiparallel.nn has no 'Xyzzy'; docs/from_mindspore.md lists what is here",
+            "mpiparallel.nn has no 'Xyzzy'; docs/lookup/from_mindspore.md lists what is here",
         ),
     ],
 )

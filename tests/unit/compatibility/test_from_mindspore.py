@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.documents.from_mindspore import found, rewritten
 from tests.conformance.probes.mindspore_names import DIFFERENCES, paths
 
-PAGE = Path(__file__).parents[3] / "docs" / "from_mindspore.md"
+PAGE = Path(__file__).parents[3] / "docs/lookup/from_mindspore.md"
 
 
 @pytest.mark.parametrize("path", paths())
@@ -23,4 +23,5 @@ def test_differences_are_of_names_that_are_listed() -> None:
 
 def test_the_page_is_what_the_names_are() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert page == rewritten(page), "run python -m tests.conformance.documents.from_mindspore docs/from_mindspore.md"
+    written_by = "python -m tests.conformance.documents.from_mindspore docs/lookup/from_mindspore.md"
+    assert page == rewritten(page), f"run {written_by}"

@@ -124,11 +124,11 @@ def test_docs_are_laid_out_for_the_pager_of_a_terminal(
 
 def test_docs_prints_the_repository_s_pages(capsys: pytest.CaptureFixture[str]) -> None:
     pages = json.loads(printed(capsys, "docs", "--json"))
-    assert {row["page"] for row in pages} == {
-        path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")
-    }
-    for row in pages:
+    files = sorted((ROOT / "docs").rglob("*.md"))
+    assert [row["page"] for row in pages] == [path.stem for path in files]
+    assert len({path.stem for path in files}) == len(files), "a page is called by its name, without its folder"
+    for row, path in zip(pages, files, strict=True):
         assert row["title"]
-        text = (ROOT / "docs" / f"{row['page']}.md").read_text()
+        text = path.read_text()
         assert printed(capsys, "docs", row["page"]) == text
         assert json.loads(printed(capsys, "docs", row["page"], "--json"))["text"] == text

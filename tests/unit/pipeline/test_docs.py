@@ -1,4 +1,4 @@
-"""What docs/pipeline.md shows is what the code says."""
+"""What docs/training/pipeline.md shows is what the code says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from mpiparallel.pipeline import SCHEDULES, check, make_schedule, parse, schedule_name
 
-TEXT = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs/training/pipeline.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| (.*?) ?\| ([\d.]+) \| (?:.* = )?([\d.]+) \| ([\d.]+)", TEXT, re.MULTILINE)
 
 
@@ -34,5 +34,5 @@ def test_the_example_of_ones_own_schedule_can_run() -> None:
 def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     programs = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     (program,) = (one for one in programs if "check(schedule)" in one)
-    exec(compile(program, "docs/pipeline.md", "exec"), {})
+    exec(compile(program, "docs/training/pipeline.md", "exec"), {})
     assert "step 27, bubble 3" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import amp, nn, ops
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.registry import OPERATORS
+from mpiparallel.graph.operator import OPERATORS
 from mpiparallel.train import mixed_precision
 
 X = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)
