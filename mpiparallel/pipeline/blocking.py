@@ -15,7 +15,7 @@ _STEP: Final = {Kind.SEND_ACTIVATIONS: 1, Kind.SEND_GRADIENTS: -1}
 def stuck_if_blocking(schedule: Schedule) -> str:
     """Return who would wait for whom for ever if sends and receives blocked; nothing where none would.
 
-    Blocking means that a send ends when its receive is reached, as that of a large message does, and that the messages
+    Blocking means two things. A send ends when its receive is reached, as that of a large message does. The messages
     from one stage to another are taken in the order in which they are sent. The lists must have passed `check_lists`.
 
     >>> from mpiparallel.pipeline import make_schedule

@@ -44,9 +44,10 @@ class SourceState:
     """Slices of a state in the files of ranks, with the layout of each parameter over all ranks that should have it.
 
     ``others`` are further copies: where a parameter is on several pipeline stages, its layouts on those it is not read
-    from. ``unnamed`` are the parameters that no strategy of the source names, ``own`` those of which each rank has one,
-    all of them rank after rank in one tensor, as moving averages in data parallel mode. ``problems`` says why a rank's
-    file is of no use, ``openers`` opens it, ``suffix`` is that of all files, ``rank_count`` how many ranks there were.
+    from. ``unnamed`` are the parameters that no strategy of the source names. ``own`` are those of which each rank has
+    one, such as moving averages in data parallel mode; one tensor holds them all, rank after rank. ``problems`` says
+    why a rank's file is of no use, ``openers`` opens it, ``suffix`` is that of all files, ``rank_count`` how many ranks
+    there were.
     """
 
     state: StoredState

@@ -1,8 +1,8 @@
 """Bytes of any length between members, point to point.
 
 A sender tells the length first, in a message of its own, then sends the bytes in pieces that one MPI message can hold.
-A receiver takes all that was sent before it refuses a length, so no message is cut off, which Open MPI does not always
-survive, and nothing is left over that a later exchange could take for its own.
+A receiver takes all that was sent before it refuses a length. So no message is cut off, which Open MPI does not always
+survive. And nothing is left over that a later exchange could take for its own.
 """
 
 from __future__ import annotations

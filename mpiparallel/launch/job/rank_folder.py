@@ -75,10 +75,10 @@ class RankFolder:
     """The folder of one rank under the log directory, laid out as by the tutorial's ``run.sh``.
 
     ``train.log<rank>`` is all the rank printed, ``env<rank>.log`` its environment, for its user alone, without secrets.
-    ``completed`` is there only if it ended well, ``preempted`` only if it was told to end and had committed,
-    ``failure.json`` only if it ended by an exception or a non-zero exit, ``wait_status`` if its process did not end
-    well. ``stack<rank>.log`` says where it was when it was told to end, ``flight<rank>.bin`` what it did last.
-    Those of earlier attempts of a restarted job have ``.attempt0``, ``.attempt1`` after their names.
+    A rank that ended well leaves ``completed``. One that was told to end, and had committed, leaves ``preempted``. One
+    that ended by an exception or a non-zero exit leaves ``failure.json``. ``wait_status`` is there where its process
+    did not end well. ``stack<rank>.log`` says where it was when it was told to end, ``flight<rank>.bin`` what it did
+    last. Those of earlier attempts of a restarted job have ``.attempt0``, ``.attempt1`` after their names.
     """
 
     log_dir: Path

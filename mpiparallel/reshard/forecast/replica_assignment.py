@@ -21,9 +21,9 @@ _TABLE_CELLS = 1 << 23
 class ReplicaAssignment:
     """What of one pair of layouts groups of holders give, in blocks of at most ``largest`` elements.
 
-    Each share has its ``group``, a number that is equal for equal groups of holders in all pairs, its ``count`` of
-    entries, and the ``period`` of turns after which givers come again in the same order. Each entry has its ``share``,
-    its ``turn`` there, the ``place`` of the taker, a ``size`` in elements, and how many ``givers`` there are, from
+    Each share has a ``group``: a number that is equal for equal groups of holders in all pairs. ``count`` is how many
+    entries it has. After ``period`` turns givers come again in the same order. Each entry has its ``share``, its
+    ``turn`` there, the ``place`` of the taker, a ``size`` in elements, and how many ``givers`` there are, from
     ``start`` in ``holders``, with the ``step`` of their rounds.
     """
 

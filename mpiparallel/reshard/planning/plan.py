@@ -85,9 +85,9 @@ def plan_reshard(
     replicas, and strides do not tell that all who want a part hold it, its takers are walked over, once for all tensors
     that are cut alike.
 
-    Raises ReshardError when the global shapes of a tensor differ, one of its layouts is partial, the parts of its
-    source overlap, its itemsize is missing or all who hold a part of it are absent; RankTableError when the host of a
-    rank is not known.
+    Raises ReshardError when the global shapes of a tensor differ, when one of its layouts is partial, when the parts of
+    its source overlap, when its itemsize is missing, or when all who hold a part of it are absent; RankTableError when
+    the host of a rank is not known.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> halves = Layout((6,), DeviceMatrix((2,)), ((0,),))

@@ -42,10 +42,10 @@ class LossGuard(Callback):
     small AllReduce in the program.
 
     A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
-    "rollback" and "warn" then stops. Where a scale of the loss is found by trying, an overflow of gradients is part of
-    it, and only a loss that is not finite itself counts, or an overflow at the lowest scale. Over several batches a
-    step, moving averages are not held back. ``skipped_steps`` are the steps found unsound and left out. A training
-    whose loss is scaled has a guard that skips, with a limit of 100, unless it is given one.
+    "rollback" and "warn" then stops. Where the scale of the loss is found by trying, gradients must overflow now and
+    then. There only two things count: a loss that is not finite itself, and an overflow at the lowest scale. Over
+    several batches a step, moving averages are not held back. ``skipped_steps`` are the steps found unsound and left
+    out. A training whose loss is scaled has a guard that skips, with a limit of 100, unless it is given one.
 
     Parameters
     ----------
