@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import stat
 import time
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from mpiparallel.checkpoint.catalogued import Catalogued, saved_in
 from mpiparallel.checkpoint.files.durable_file import PARTIAL_PREFIX, sync_folder
 from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
@@ -22,20 +22,6 @@ _RANK_FOLDER = re.compile(r"rank_(0|[1-9][0-9]*)")
 _SHARD = re.compile(r"(.+-[0-9]+_[0-9]+)\.h5")
 # How far above a shard its manifest may be: working folders of ranks, with a folder of checkpoints in each.
 _MOST_ABOVE = 5
-
-
-@dataclass(frozen=True)
-class Catalogued:
-    """A checkpoint that was committed: the file of its manifest, and the manifest or why that cannot be read."""
-
-    path: Path
-    manifest: Manifest | None
-    problem: str = ""
-
-    @property
-    def name(self) -> str:
-        """What its files are named after."""
-        return self.path.name.removesuffix(MANIFEST_SUFFIX)
 
 
 class CheckpointFiles(NamedTuple):
@@ -72,10 +58,12 @@ class CheckpointFiles(NamedTuple):
         return not any((folder / file).exists() for file, _ in self.shards)
 
 
-def catalogue(folder: str | Path, prefix: str | None = None) -> list[Catalogued]:
+def catalogue(folder: str | Path, prefix: str | None = None, own_folders: Collection[str] = ()) -> list[Catalogued]:
     """Return the committed checkpoints in ``folder``, the oldest first, those without a sound manifest before all.
 
-    With ``prefix`` only those that it begins. Raises ``CheckpointError`` if ``folder`` cannot be read.
+    With ``prefix`` only those that it begins; with ``own_folders`` of ranks, below it, those of the trainings that have
+    saved in them, for other trainings may have theirs beside them. Raises ``CheckpointError`` if ``folder`` cannot be
+    read.
     """
     found = []
     for path in _manifests(Path(folder), prefix):
@@ -83,7 +71,8 @@ def catalogue(folder: str | Path, prefix: str | None = None) -> list[Catalogued]
             found.append(Catalogued(path, Manifest.load(path)))
         except CheckpointError as error:
             found.append(Catalogued(path, None, str(error)))
-    return sorted(found, key=_age)
+    chosen = saved_in(own_folders, found) if own_folders else found
+    return sorted(chosen, key=_age)
 
 
 def committed(
@@ -104,12 +93,12 @@ def committed(
     return sorted((known[name] for name in names), key=lambda one: (one.saved, one.name))
 
 
-def newest(folder: str | Path, prefix: str | None = None) -> Manifest:
+def newest(folder: str | Path, prefix: str | None = None, own_folders: Collection[str] = ()) -> Manifest:
     """Return the manifest of the checkpoint in ``folder`` that was committed last, of those that can be read.
 
-    Raises ``CheckpointError`` if there is none.
+    Which count is as in ``catalogue``. Raises ``CheckpointError`` if there is none.
     """
-    entries = catalogue(folder, prefix)
+    entries = catalogue(folder, prefix, own_folders)
     sound = [entry.manifest for entry in entries if entry.manifest is not None]
     if sound:
         return sound[-1]
@@ -128,7 +117,7 @@ def find(named: str | Path) -> tuple[Path, Manifest]:
     path = Path(named)
     if path.is_dir():
         root = root_of(path)
-        return root, newest(root)
+        return root, newest(root, own_folders=below(root, path))
     if not path.name.endswith(MANIFEST_SUFFIX):
         path = root_of(path.parent) / f"{path.name}{MANIFEST_SUFFIX}"
     if not path.exists():
@@ -151,6 +140,11 @@ def root_of(folder: str | Path) -> Path:
         if found is not None:
             return found.parent
     return path
+
+
+def below(root: Path, folder: Path) -> tuple[str, ...]:
+    """Return the own folder of a rank as a path in ``root``; none where it is that folder itself."""
+    return () if root == folder else (from_root(folder).relative_to(from_root(root)).as_posix(),)
 
 
 def manifest_of_shard(shard: str | Path) -> Path | None:

@@ -286,9 +286,9 @@ class Model:
             )
         configuration = current_configuration()
         facts = facts_of(self.train_network, train_dataset, configuration.batch_pieces)
-        folder = saved_folder(directory, world_or_alone())
+        folder, own = saved_folder(directory, world_or_alone())
         session = self._session
-        session.resumed = resume(folder, prefix, staged, facts, strict, world_or_alone())
+        session.resumed = resume(folder, prefix, staged, facts, strict, world_or_alone(), own)
         if session.resumed is not None:
             session.step, session.has_trained = session.resumed.step, False
         return session.resumed

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mpiparallel.checkpoint.catalogue import root_of
+from mpiparallel.checkpoint.catalogue import below, root_of
 from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
 from mpiparallel.communication.protocol import Communicator
@@ -67,11 +67,18 @@ def _below(folder: str, root: str, rank: int) -> str:
     return path
 
 
-def saved_folder(directory: str | Path, communicator: Communicator) -> Path:
+def saved_folder(directory: str | Path, communicator: Communicator) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of the manifests of what was saved in ``directory``, by whichever ranks; all call it together.
 
-    ``directory`` may be that folder, or on each rank the own one in which it has saved.
+    ``directory`` may be that folder, or on each rank the own one in which it has saved. Then these come too, as paths
+    in it: of other trainings manifests may lie there.
     """
     root, own = rank_folders(directory, communicator)
-    has_manifests = bool(own) and any(root.glob(f"*{MANIFEST_SUFFIX}"))
-    return Path(broadcast_object(str(root if has_manifests else root_of(folder_of(directory))), communicator))
+    if not own or not any(root.glob(f"*{MANIFEST_SUFFIX}")):
+        given = folder_of(directory)
+        root = root_of(given)
+        own = below(root, given)
+    # The folder of rank 0 may be above the others'.
+    folders = tuple(folder for folder in own if folder != ".")
+    said = broadcast_object([str(root), list(folders)], communicator)
+    return Path(said[0]), tuple(said[1])

@@ -81,15 +81,17 @@ def resume(
     facts: Mapping[str, Any],
     strict: bool,
     communicator: Communicator,
+    own_folders: tuple[str, ...] = (),
 ) -> Resumption | None:
     """Load the newest checkpoint in ``folder`` that can be read into a compiled network; None where there is none.
 
+    With ``own_folders``, those of ranks below it, only what their training has saved counts.
     All ranks call it together. Raises CheckpointError on all of them, before anything is changed, for a checkpoint of
     another network, and with ``strict`` of a training with other ``facts``; also if there are checkpoints of which none
     can be read.
     """
     lost: dict[str, str] = {}
-    for name, problem, read in _candidates(folder, prefix, communicator):
+    for name, problem, read in _candidates(folder, own_folders, prefix, communicator):
         if problem:
             lost[name] = problem
             _say(f"{folder / name} cannot be read: {problem}", communicator)
@@ -118,7 +120,8 @@ def resume(
         listed = "; ".join(f"{name}: {problem}" for name, problem in list(lost.items())[:_SHOWN])
         raise CheckpointError(f"{folder}: none of {len(lost)} checkpoints can be read: {listed}")
     # Else a folder with a slip in its name would go unnoticed.
-    _say(f"{folder} has no checkpoint, so the training begins at its beginning", communicator)
+    where = folder / own_folders[0] if own_folders else folder
+    _say(f"{where} has no checkpoint, so the training begins at its beginning", communicator)
     return None
 
 
@@ -134,7 +137,7 @@ def _in_own_words() -> Iterator[None]:
 
 
 def _candidates(
-    folder: Path, prefix: str | None, communicator: Communicator
+    folder: Path, own_folders: tuple[str, ...], prefix: str | None, communicator: Communicator
 ) -> Iterator[tuple[str, str, Manifest | None]]:
     """Yield the names of the checkpoints as rank 0 finds them, the newest first, and what is wrong with its manifest.
 
@@ -144,7 +147,7 @@ def _candidates(
     read: dict[str, Manifest | None] = {}
     with failing_together(communicator, CheckpointError):
         if communicator.rank == 0 and folder.exists():
-            entries = catalogue(folder, prefix)[::-1]
+            entries = catalogue(folder, prefix, own_folders)[::-1]
             read = {entry.name: entry.manifest for entry in entries}
             found = [(entry.name, entry.problem) for entry in sorted(entries, key=lambda entry: not entry.problem)]
     for name, problem in broadcast_object(found, communicator):

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mpiparallel.checkpoint.catalogue import Catalogued, catalogue, root_of, uncommitted
+from mpiparallel.checkpoint.catalogue import catalogue, root_of, uncommitted
+from mpiparallel.checkpoint.catalogued import Catalogued
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.launch.ckpt.answer import answer, moment, several, table
 from mpiparallel.launch.plan.report import amount

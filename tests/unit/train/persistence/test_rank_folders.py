@@ -73,6 +73,44 @@ def test_other_ranks_resume_from_the_folders_of_those_that_saved(tmp_path) -> No
     assert [found[0] for found in run_world(1, resumed, tmp_path, 4)] == [9]
 
 
+def train_beside(communicator, root, name, prefix, epochs):
+    folder = root / f"{name}_{communicator.rank}"
+    model = make_model()
+    saver = ModelCheckpoint(prefix, folder, CheckpointConfig(1, keep_checkpoint_max=2))
+    model.train(epochs, make_dataset(), [saver], dataset_sink_mode=False)
+
+
+def resumed_beside(communicator, root, name, prefix):
+    found = make_model().resume(root / f"{name}_{communicator.rank}", make_dataset(), prefix)
+    return found and (found.name, found.step)
+
+
+@pytest.mark.parametrize("size", [RANKS, 2, 1])
+def test_of_trainings_side_by_side_each_goes_on_from_its_own_folders(tmp_path, size) -> None:
+    for name, prefix, epochs in (("one", "a", 2), ("other", "b", 1)):
+        run_world(RANKS, train_beside, tmp_path, name, prefix, epochs)
+    for name, expected in {"one": ("a-2_3", 6), "other": ("b-1_3", 3), "third": None}.items():
+        assert set(run_world(size, resumed_beside, tmp_path, name, None)) == {expected}
+        if expected:
+            assert find(tmp_path / f"{name}_{RANKS - 1}")[1].name == expected[0]
+
+
+def test_trainings_of_two_prefixes_in_the_same_folders_leave_each_others_files_alone(tmp_path) -> None:
+    for prefix, epochs in (("a", 2), ("b", 1)):
+        run_world(RANKS, train_beside, tmp_path, "ckpt", prefix, epochs)
+    assert committed(tmp_path) == ["a-2_2", "a-2_3", "b-1_2", "b-1_3"]
+    for prefix, expected in {"a": ("a-2_3", 6), "b": ("b-1_3", 3)}.items():
+        assert set(run_world(RANKS, resumed_beside, tmp_path, "ckpt", prefix)) == {expected}
+    for name in committed(tmp_path):
+        assert verify(*find(tmp_path / name)).is_sound
+
+
+def test_ranks_that_left_find_what_the_others_saved_later(tmp_path) -> None:
+    run_world(RANKS, train_beside, tmp_path, "ckpt", "a", 1)
+    run_world(2, resumed, tmp_path, 2)
+    assert find(tmp_path / f"ckpt_{RANKS - 1}")[1].name == committed(tmp_path)[-1]
+
+
 @pytest.mark.parametrize("format", SHARD_FORMATS)
 def test_each_rank_loads_the_file_in_its_folder(tmp_path, format) -> None:
     saved = run_world(RANKS, train, tmp_path, 1, CheckpointConfig(0, format=format))
