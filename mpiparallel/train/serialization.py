@@ -18,7 +18,7 @@ from mpiparallel.checkpoint.files.array_file import ArrayFile, infos_of, read_ar
 from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.formats.registry import FORMATS, existing_file, format_of, write_file
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.checkpoint.transform.file_owner import owner_in
+from mpiparallel.checkpoint.transform.file_owner import owner_in, told_of_itself
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
@@ -32,7 +32,6 @@ from mpiparallel.train.parameter_files.saved_slice import SavedSlice, SliceOfRan
 from mpiparallel.train.persistence.background_write import BackgroundWrite
 
 _DEFAULT_FORMAT: Final = "ckpt"
-_SHARD_ATTRIBUTES: Final = ("prefix", "epoch", "step", "rank")
 
 Choice = Callable[[str], bool]
 Appended = Mapping[str, Any]
@@ -285,16 +284,11 @@ def _opened(path: Path, format_name: str | None) -> ArrayFile:
 
 
 def _appended(file: ArrayFile) -> dict[str, Any]:
-    """Return what else a file tells, numbers as parameters; not what a shard of a training or a converted file says of
-    itself."""
-    told = dict(file.attributes)
-    own = [*_SHARD_ATTRIBUTES] if told.keys() >= set(_SHARD_ATTRIBUTES) else []
-    owner = owner_in(told)
-    if owner is not None:
-        own += owner.attributes
+    """Return what else a file tells, numbers as parameters; not what it says of itself."""
+    own = told_of_itself(file.attributes)
     return {
         name: value if isinstance(value, str) else Parameter(np.asarray(value), name, requires_grad=False)
-        for name, value in told.items()
+        for name, value in file.attributes.items()
         if name not in file.arrays and name not in own
     }
 

@@ -9,6 +9,7 @@ from mpiparallel.checkpoint.files.array_file import Attribute
 
 _RANK: Final = "rank"
 _RANKS: Final = "ranks"
+_OF_A_SHARD: Final = frozenset({"prefix", "epoch", "step", _RANK})
 
 
 class FileOwner(NamedTuple):
@@ -33,3 +34,14 @@ def owner_in(attributes: Mapping[str, Any]) -> FileOwner | None:
     if not all(text.isascii() and text.isdigit() for text in told):
         return None
     return FileOwner(*map(int, told))
+
+
+def told_of_itself(attributes: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of what a shard of a training or a converted file tells of itself, not of what was saved.
+
+    >>> sorted(told_of_itself({"rank": 1, "ranks": 4, "note": "a"})), sorted(told_of_itself({"rank": 1, "note": "a"}))
+    (['rank', 'ranks'], [])
+    """
+    of_shard = _OF_A_SHARD if attributes.keys() >= _OF_A_SHARD else frozenset()
+    owner = owner_in(attributes)
+    return of_shard if owner is None else of_shard | owner.attributes.keys()
