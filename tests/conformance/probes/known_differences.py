@@ -10,6 +10,9 @@ _LOADED = "unit/train/parameter_files/test_distributed_checkpoint.py"
 ELSEWHERE: dict[str, dict[str, str]] = {
     "Model": {"eval_network": "unit/train/test_evaluation.py", "eval_indexes": "unit/train/test_evaluation.py"},
     "Model.build": {"valid_dataset": "unit/train/test_evaluation.py"},
+    "amp.custom_mixed_precision": dict.fromkeys(
+        ("white_list", "black_list", "dtype"), "unit/train/precision/test_precision_lists.py"
+    ),
     "load_checkpoint": {"net": _STORED, "remove_redundancy": _SAVED},
     "load_distributed_checkpoint": dict.fromkeys(
         ("checkpoint_filenames", "predict_strategy", "train_strategy_filename"), _LOADED
