@@ -279,11 +279,10 @@ class MpiCommunicator:
 
     def _created(self, members: Sequence[int]) -> MPI.Intracomm:
         """Return the MPI communicator of some world ranks, in their order; only they call it."""
-        root = self._world.comm
         # Threads may make communicators at the same time; the tag keeps their messages apart.
         tag = zlib.crc32(np.array(members).tobytes()) % arguments.LARGEST_TAG
-        chosen = root.Get_group().Incl(self._world.places(members))
-        created = root.Create_group(chosen, tag)
+        chosen = self._world.comm.Get_group().Incl(self._world.places(members))
+        created = self._world.comm.Create_group(chosen, tag)
         chosen.Free()
         return self._world.keep(created)
 
