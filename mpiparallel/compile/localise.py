@@ -14,11 +14,10 @@ from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
-from mpiparallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.action import REDUCE, Action
 
 GRADIENT_OF = "gradient of "
 """What the names of exchanged gradients begin with; the name of the parameter follows."""
-_REDUCE = Action(Kind.REDUCE)
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class _Localizer:
         for step in redistribute(source, target):
             operator = redistributing_operator([step], self._rank).configured(scope=f"{name}/{step.kind}")
             specs = operator.infer(local.spec)
-            action = self._action if parameter is None or self._action is None else _REDUCE
+            action = self._action if parameter is None or self._action is None else REDUCE
             notes = Notes(guards=self._guards, action=action)
             node = self._graph.add_node(operator, operator.scope, [local], specs, notes)
             self._steps[node], local = step, node.outputs[0]

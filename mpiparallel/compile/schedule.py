@@ -11,6 +11,7 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.parallel.overlap import Start, Wait
 from mpiparallel.parallel.redistribution import Redistribution
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
+from mpiparallel.pipeline.action import REDUCE
 
 _LARGEST = 1 << 16
 """Elements above which a tensor travels alone: copying it into a common message costs more than a message saves."""
@@ -152,7 +153,9 @@ class _Scheduler:
         operator = operator.configured(scope=f"{steps[0].operator.scope} and {len(steps) - 1} more")
         inputs = tuple(value for step in steps for value in step.inputs)
         outputs = tuple(value for step in steps for value in step.outputs)
-        joined = Node(operator, steps[0].name, inputs, outputs, steps[0].notes)
+        # Gradients among others make it the sum of gradients of a stage.
+        of = next((step for step in steps if step.notes.action == REDUCE), steps[0])
+        joined = Node(operator, steps[0].name, inputs, outputs, of.notes)
         for index, value in enumerate(outputs):
             value.node, value.index = joined, index
         return joined

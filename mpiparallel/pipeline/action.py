@@ -97,3 +97,7 @@ class Action(NamedTuple):
         chunk = f".{self.chunk}" if self.chunk else ""
         peer = "" if self.peer is None else f"{MARKS[self.kind]}{self.peer}"
         return f"{LETTERS[self.kind]}{micro_batch}{chunk}{peer}"
+
+
+REDUCE: Final = Action(Kind.REDUCE)
+"""The sum of a stage's gradients over ranks."""

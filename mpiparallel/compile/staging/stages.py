@@ -15,7 +15,12 @@ from mpiparallel.parallel.border import Arrive, EndSends, Receive, Send
 from mpiparallel.pipeline.action import Kind
 from mpiparallel.pipeline.schedule import Schedule
 
-_RECEIVES: Final = {Kind.FORWARD: Kind.RECEIVE_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.RECEIVE_GRADIENTS}
+# The first stage takes gradients for those of its weights alone.
+_RECEIVES: Final = {
+    Kind.FORWARD: Kind.RECEIVE_ACTIVATIONS,
+    Kind.INPUT_GRADIENT: Kind.RECEIVE_GRADIENTS,
+    Kind.WEIGHT_GRADIENT: Kind.RECEIVE_GRADIENTS,
+}
 _SENDS: Final = {Kind.FORWARD: Kind.SEND_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.SEND_GRADIENTS}
 
 
@@ -163,7 +168,8 @@ class _Cutter:
                 last.append(one)
             else:
                 groups.append([one])
-        shared = [self._shared(group) for group in groups if len(group) > 1]
+        # One alone, such as the loss, is sent: nobody but those that take it waits for it.
+        shared = [self._shared(group) for group in groups if len({one.value for one in group}) > 1]
         taken = {one for sharing in shared for one in sharing.crossings}
         self._crossings = [one for one in self._crossings if one not in taken]
         return shared
