@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.watching.job_outcome import judge
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
@@ -53,6 +55,21 @@ def test_first_failure_is_named_with_its_traceback(folders: list[RankFolder]) ->
     for words in ("rank 1 of 3 failed first: ValueError: of 1", "Traceback of 1", str(folders[1].log)):
         assert words in outcome.message
     assert "of 2" not in outcome.message
+
+
+def test_what_a_rank_did_in_a_stage_of_a_pipeline_when_it_failed_or_died_is_told(folders: list[RankFolder]) -> None:
+    recorder = FlightRecorder(folders[1].flight, 1, 3)
+    recorder.begin_action(0, recorder.text("forward pass of micro-batch #"), 5)
+    died = judge(
+        folders,
+        MpirunResult(
+            137, "prterun noticed that process rank 1 with PID 401 on node node1 exited on\nsignal 9 (Killed)."
+        ),
+    )
+    assert died.message.startswith("rank 1 of 3 died first, in stage 0's forward pass of micro-batch 5: ")
+    folders[2].write_failure(replace(failure(2, 20.0), action="stage 1's update"))
+    failed = judge(folders, MpirunResult(1))
+    assert failed.message.startswith("rank 2 of 3 failed first, in stage 1's update: ValueError: of 2")
 
 
 @pytest.mark.parametrize(
