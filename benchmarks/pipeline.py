@@ -7,11 +7,13 @@ Run it on as many ranks as stages:
     mpiparallel run -n 4 benchmarks/pipeline.py --seconds 0.05 --schedules zb_v --svg docs/images/pipeline.svg
 
 Forward pass, input gradient and weight gradient of a micro-batch sleep for ``--seconds`` each, in all chunks of a stage
-together. Bubbles are in parts of (p - 1)(F + I + W). The fastest of ``--steps`` steps is reported.
+together. Bubbles are in parts of (p - 1)(F + I + W). The fastest of ``--steps`` steps is reported, and what the schedule
+would take with computations as long as they were: a busy machine wakes who sleeps late.
 
 With ``--peer torch`` ranks train residual blocks instead, in turn here and in PyTorch over gloo, in child processes of
 the environment that ``make test-interop`` makes; one thread a rank. The bytes are those that cross between stages in a
-step here, and the least that can: what the receiving layouts hold.
+step here, and the least that can: what the receiving layouts hold. The seconds of processors are those of all ranks
+together, which other programs on the machine change little.
 """
 
 from __future__ import annotations
@@ -103,6 +105,19 @@ def timed_steps(
     return found[1:]
 
 
+def measured_costs(schedule: Schedule, lines: list[TimedAction]) -> Costs:
+    """Return how long forward passes, input and weight gradients of each stage were, on average, in all its chunks."""
+    chunks = len(schedule.placement.parts[0])
+
+    def mean(kind: Kind, stage: int) -> float:
+        found = [one.end - one.begin for one in lines if (one.action.kind, one.stage) == (kind, stage)]
+        return chunks * sum(found) / len(found)
+
+    kinds = (Kind.FORWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
+    lengths = (tuple(mean(kind, stage) for stage in range(schedule.stages)) for kind in kinds)
+    return Costs(*lengths, message=(0.0,) * schedule.stages)
+
+
 def measured(name: str, flags: argparse.Namespace, communicator: Communicator) -> list[Panel]:
     """Print what a schedule promises and takes; return both as time lines."""
     stages, count = communicator.size, flags.micro_batches
@@ -111,12 +126,14 @@ def measured(name: str, flags: argparse.Namespace, communicator: Communicator) -
     report = check(schedule, Costs.even(stages))
     step, lines = min(timed_steps(schedule, flags.seconds, flags.steps, communicator), key=lambda one: one[0])
     worst = (stages - 1) * 3
+    as_long = check(schedule, measured_costs(schedule, lines)).step
     title = SCHEDULES[name].title
     if communicator.rank == 0:
         ideal = 3 * count
         print(
             f"{name:<17} planned {report.step:6.2f} measured {step:6.2f} ({step / report.step:.3f}), bubble planned "
-            f"{report.bubble / worst:.3f} measured {(step - ideal) / worst:.3f} of (p-1)(F+I+W)",
+            f"{report.bubble / worst:.3f} measured {(step - ideal) / worst:.3f} of (p-1)(F+I+W); "
+            f"{as_long:.2f} planned with computations as long as they were",
             flush=True,
         )
     note = f"step {step:.1f}, on {stages} processes"
@@ -134,21 +151,27 @@ def compared(name: str, flags: argparse.Namespace, peer: TorchPeer, communicator
     rows = Tensor(np.ones((flags.rows, width), np.float32))
     step(rows, rows)
     ours, theirs = inf, inf
-    for _ in range(flags.steps):
+    used = np.full((2, flags.steps), inf)
+    for number in range(flags.steps):
         communicator.barrier()
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), time.process_time()
         step(rows, rows)
+        used[0, number] = time.process_time() - before
         communicator.barrier()
         ours = min(ours, time.perf_counter() - begin)
-        theirs = min(theirs, *peer.run(name, 1))
+        seconds, used[1, number] = peer.run(name, 1)
+        theirs = min(theirs, seconds)
     sent = np.array(bytes_sent(step))
     communicator.all_reduce(sent)
+    communicator.all_reduce(used)
+    least_used = used.min(axis=1)
     borders = sum(before != after for before, after in pairwise(placement.stages))
     least = 2 * borders * flags.rows * width * 4
     if communicator.rank == 0:
         print(
             f"{name:<17} here {ours * 1e3:7.1f} ms, torch {peer.version} {theirs * 1e3:7.1f} ms, ratio "
-            f"{ours / theirs:.2f}; {int(sent)} bytes between stages, the least {least}",
+            f"{ours / theirs:.2f}; of processors {least_used[0] * 1e3:.0f} and {least_used[1] * 1e3:.0f} ms, ratio "
+            f"{least_used[0] / least_used[1]:.2f}; {int(sent)} bytes between stages, the least {least}",
             flush=True,
         )
 

@@ -64,7 +64,10 @@ class Variant:
 
 
 def main() -> None:
-    """Make all variants, then answer each line, a variant and a number of steps, by the seconds of each step."""
+    """Make all variants, then answer each line, a variant and a number of steps.
+
+    The answer has for each step its seconds, and those of the processor that this rank has used.
+    """
     peer = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     address = f"tcp://127.0.0.1:{peer['port']}"
@@ -78,10 +81,11 @@ def main() -> None:
         seconds = []
         for _ in range(int(steps)):
             torch.distributed.barrier()
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             variants[name].step()
+            used = time.process_time() - used
             torch.distributed.barrier()
-            seconds.append(time.perf_counter() - begin)
+            seconds += [time.perf_counter() - begin, used]
         print(json.dumps(seconds), flush=True)
     torch.distributed.destroy_process_group()
 
