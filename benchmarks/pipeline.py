@@ -7,8 +7,8 @@ Run it on as many ranks as stages:
     mpiparallel run -n 4 benchmarks/pipeline.py --seconds 0.05 --schedules zb_v --svg docs/images/pipeline.svg
 
 Forward pass, input gradient and weight gradient of a micro-batch sleep for ``--seconds`` each, in all chunks of a stage
-together. Bubbles are in parts of (p - 1)(F + I + W). The fastest of ``--steps`` steps is reported, and what the schedule
-would take with computations as long as they were: a busy machine wakes who sleeps late.
+together. Bubbles are in parts of (p - 1)(F + I + W). The fastest of ``--steps`` steps is reported, and what the
+schedule would take with computations as long as they were: a busy machine wakes late who sleeps.
 
 With ``--peer torch`` ranks train residual blocks instead, in turn here and in PyTorch over gloo, in child processes of
 the environment that ``make test-interop`` makes; one thread a rank. The bytes are those that cross between stages in a

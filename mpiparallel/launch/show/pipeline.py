@@ -14,7 +14,7 @@ from typing import Any, Final
 from mpiparallel.errors import ConfigurationError, ScheduleError
 from mpiparallel.launch.command_line.argument_types import count, file_path
 from mpiparallel.launch.command_line.output_file import write_output
-from mpiparallel.launch.job.terminal_text import printable
+from mpiparallel.launch.job.terminal_text import has_colours, printable
 from mpiparallel.pipeline import (
     SCHEDULES,
     Costs,
@@ -69,11 +69,13 @@ def show_pipeline(arguments: argparse.Namespace) -> None:
     for schedule in _schedules(arguments):
         costs = Costs.even(schedule.stages, *arguments.times)
         family = SCHEDULES.get(schedule.name)
-        panels.append(Panel.planned(family.title if family else schedule.name, schedule, costs))
+        title = family.title if family else printable(schedule.name)
+        panels.append(Panel.planned(title, schedule, costs))
         found = check(schedule, costs)
         documents.append(_document(schedule, found))
         if not arguments.json:
-            print(printable(str(schedule) if arguments.list else drawn_text(panels[-1], width)))
+            lines = drawn_text(panels[-1], width, has_colours(sys.stdout))
+            print(printable(str(schedule)) if arguments.list else lines)
             print(printable(str(found)), end="\n\n")
     if arguments.svg is not None:
         write_output("--svg", arguments.svg, picture(panels).encode())

@@ -107,6 +107,22 @@ def test_what_text_shows_at_a_time_is_what_is_done_then() -> None:
             assert rows[timed.stage][9 + round(3 * timed.begin) :].startswith(str(timed.action))
 
 
+@pytest.mark.parametrize(("name", "width"), [("zb_v", 80), ("zb_v", 120), ("1f1b", 80), ("gpipe", 40)])
+def test_in_colours_each_action_has_that_of_its_kind_and_the_number_of_its_micro_batch(name: str, width: int) -> None:
+    schedule = make_schedule(name, 4, 8)
+    _, *rows, samples, _ = drawn_text(Panel.planned("this", schedule), width, coloured=True).splitlines()
+    colours = dict(zip("FIW", re.findall(r"\x1b\[([\d;]+)m \w", samples), strict=True))
+    for stage, row in enumerate(rows):
+        cells = re.findall(r"\x1b\[([\d;]+)m(\d) *\x1b\[0m", row)
+        wanted = [one.action for one in time_line(schedule) if one.stage == stage and one.end > one.begin]
+        assert [int(number) for _, number in cells] == [action.micro_batch for action in wanted]
+        dark = [(colour, str(action)[0]) for (colour, _), action in zip(cells, wanted, strict=True) if not action.chunk]
+        assert all(colours[letter] == colour for colour, letter in dark)
+        assert len(set(colours.values()) | {colour for colour, _ in cells}) == 3 * (1 + (name == "zb_v"))
+        bare = re.sub(r"\x1b\[[\d;]+m", "", row)
+        assert len(bare) <= width
+
+
 def test_nothing_is_drawn_of_nothing_and_titles_may_hold_any_character() -> None:
     nothing = Panel('<a & "b">', "", [])
     assert ElementTree.fromstring(picture([nothing])).tag == f"{SVG}svg"
