@@ -123,7 +123,15 @@ class Compilation:
         """Return the graph of the function on one micro-batch: on the whole batch where it is in one piece."""
         whole = self._traced(specs, inputs, configuration).traced.graph
         count = micro_batches(whole) if configuration.pipeline_stages > 1 else 1
-        return self._piece(specs, inputs, configuration, count).traced.graph if count > 1 else whole
+        return self.piece(specs, inputs, configuration, count) if count > 1 else whole
+
+    def piece(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration, count: int) -> Graph:
+        """Return the graph of the function on one of ``count`` micro-batches."""
+        whole = global_specs(specs, configuration)
+        pieces = tuple(
+            replace(one, shape=(one.shape[0] // count, *one.shape[1:])) if one.shape else one for one in whole
+        )
+        return self._trace_of(pieces, inputs, configuration, of_micro_batch=True).traced.graph
 
     def variant(
         self,
@@ -146,14 +154,6 @@ class Compilation:
 
     def _traced(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> _Trace:
         return self._trace_of(global_specs(specs, configuration), inputs, configuration)
-
-    def _piece(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration, count: int) -> _Trace:
-        """Return the trace on one of ``count`` micro-batches."""
-        whole = global_specs(specs, configuration)
-        pieces = tuple(
-            replace(one, shape=(one.shape[0] // count, *one.shape[1:])) if one.shape else one for one in whole
-        )
-        return self._trace_of(pieces, inputs, configuration, of_micro_batch=True)
 
     def _trace_of(
         self, whole: Specs, inputs: Structure, configuration: ParallelConfiguration, of_micro_batch: bool = False

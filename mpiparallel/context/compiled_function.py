@@ -19,6 +19,7 @@ from mpiparallel.context.default_values import PYNATIVE_MODE
 from mpiparallel.context.settings import current_configuration, get_context, tracing_for
 from mpiparallel.context.simulation import CompiledNetwork, current_simulation, end_simulation
 from mpiparallel.graph.execution.program import Profile
+from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
@@ -44,6 +45,23 @@ class InputSignature:
         return tuple(rebuild(self.structure, arrays))
 
 
+@dataclass(frozen=True)
+class TriedFunction:
+    """A function on inputs of some shapes, laid out by other configurations to see what comes of it."""
+
+    compilation: Compilation
+    specs: tuple[TensorSpec, ...]
+    structure: Structure
+
+    def staged(self, configuration: ParallelConfiguration) -> StagedGraph:
+        """Return its graphs, laid out by a configuration."""
+        return self.compilation.shard(self.specs, self.structure, configuration)
+
+    def piece(self, configuration: ParallelConfiguration, count: int) -> Graph:
+        """Return its graph on one of ``count`` micro-batches."""
+        return self.compilation.piece(self.specs, self.structure, configuration, count)
+
+
 class CompiledFunction:
     """A function of tensors that is compiled when it is first called on inputs of new shapes, and run from then on.
 
@@ -66,6 +84,11 @@ class CompiledFunction:
         configuration = configuration or self._configuration()
         self._end_simulation(_specs(arrays), structure, configuration)
         return self._compilation.shard(_specs(arrays), structure, configuration)
+
+    def tried(self, inputs: Sequence[Any]) -> TriedFunction:
+        """Return the function as it would be compiled for these inputs, apart from what has been compiled."""
+        arrays, structure = _take_apart(inputs)
+        return TriedFunction(Compilation(self._function, tracing_for, find_strategies), _specs(arrays), structure)
 
     def compile(self, inputs: Sequence[Any]) -> None:
         """Compile the function for inputs of these shapes, so that the first call finds it ready."""

@@ -31,6 +31,7 @@ PARALLEL_DEFAULTS: Final[dict[str, Any]] = {
     "search_mode": "recursive_programming",
     "search_timeout": None,
     "search_machine": "",
+    "search_memory_gb": None,
     "group_ckpt_save_file": "",
     "strategy_ckpt_config": {},
     "force_fp32_communication": False,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mpiparallel.context.accepted import OPTIMIZER
 from mpiparallel.errors import ConfigurationError, ScheduleError
-from mpiparallel.parallel.configuration import ParallelMode
+from mpiparallel.parallel.configuration import EVERYTHING, ParallelMode
 from mpiparallel.pipeline.parsing import read_schedule
 from mpiparallel.pipeline.registry import schedule_name
 from mpiparallel.pipeline.schedule import Schedule
@@ -34,7 +34,7 @@ _PATHS: Final = (
 )
 _STRATEGY_FILES: Final = {"load_file": "strategy_ckpt_load_file", "save_file": "strategy_ckpt_save_file"}
 _LEVELS: Final = ("level1", "level2", "level3")
-_SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation", "optimal")
+_SEARCH_MODES: Final = ("recursive_programming", "dynamic_programming", "sharding_propagation", "optimal", EVERYTHING)
 
 
 def check_names(given: dict[str, Any], known: dict[str, Any] | tuple[str, ...], where: str) -> None:
@@ -187,9 +187,10 @@ def _check_kinds(settings: dict[str, Any], where: str) -> None:
     if search not in _SEARCH_MODES:
         near = (difflib.get_close_matches(str(search).lower(), _SEARCH_MODES, 1) or _SEARCH_MODES)[0]
         raise ConfigurationError(f"{where}: auto_parallel_search_mode {search!r} is not one; did you mean {near!r}?")
-    timeout = settings.get("search_timeout")
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
-        raise ConfigurationError(f"{where}: search_timeout {timeout!r} must be seconds above 0, or None for no end")
+    for name, what in {"search_timeout": "seconds", "search_memory_gb": "gigabytes"}.items():
+        value = settings.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+            raise ConfigurationError(f"{where}: {name} {value!r} must be {what} above 0, or None for no end")
 
 
 def _check_whole(given: dict[str, Any], name: str, least: int, where: str) -> None:

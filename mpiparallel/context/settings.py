@@ -143,8 +143,11 @@ def set_auto_parallel_context(**settings: Any) -> None:
         than sums. ``enable_parallel_optimizer``: bool, whether replicas share out weights and moments;
         ``optimizer_weight_shard_size``: among how many, -1 for all; ``parallel_optimizer_config``: a dict, in which
         ``parallel_optimizer_threshold`` is in KiB. ``grad_accumulation_step``: int, the batches of a step.
-        ``strategy_ckpt_save_file``, ``strategy_ckpt_load_file``, ``group_ckpt_save_file``: paths. The other names of
-        MindSpore's are accepted, and said to have no effect.
+        ``strategy_ckpt_save_file``, ``strategy_ckpt_load_file``, ``group_ckpt_save_file``: paths.
+        ``auto_parallel_search_mode``: how strategies are found in auto parallel; with "everything" stages,
+        micro-batches, their schedule, recomputation and optimizer shards are found, too. ``search_timeout``: seconds;
+        ``search_machine``: a cluster file; ``search_memory_gb``: what a rank may need. The other names of MindSpore's
+        are accepted, and said to have no effect.
 
     Raises
     ------
@@ -264,6 +267,8 @@ def _loaded_strategies(settings: Settings, device_num: int) -> tuple[tuple[str, 
         remark(
             f"strategy_ckpt_load_file {path!r} is of {made_for} devices, and there are {device_num}: operators keep "
             "their own strategies, and the file only tells how the checkpoint files of that training are cut"
+            if path
+            else f"the strategies that were found are for {made_for} devices, and there are {device_num}: others count"
         )
         return ()
     return strategies
@@ -328,6 +333,7 @@ def current_configuration(devices: int | None = None) -> ParallelConfiguration:
         device_id=int(os.environ.get("DEVICE_ID", "0")) if device_id is None else device_id,
         search_mode=parallel["auto_parallel_search_mode"],
         search_machine=parallel["search_machine"],
+        search_memory=inf if parallel["search_memory_gb"] is None else parallel["search_memory_gb"] * 1e9,
         search_timeout=inf if parallel["search_timeout"] is None else float(parallel["search_timeout"]),
         pipeline_stages=stages,
         stage_ranks=ranks_of_stages,

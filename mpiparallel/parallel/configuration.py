@@ -10,6 +10,9 @@ from typing import Final
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.pipeline.schedule import Schedule
 
+EVERYTHING: Final = "everything"
+"""The search that decides more than strategies: stages, micro-batches, schedule, recomputation, optimizer shards."""
+
 
 class ParallelMode:
     """The names of the parallel modes.
@@ -57,7 +60,8 @@ class ParallelConfiguration:
     memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
     ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
     are found in auto parallel, ``search_timeout`` in how many seconds at most; ``search_machine`` is the
-    cluster file of a machine to price steps for, where it is not the measured one. ``pipeline_stages`` work by
+    cluster file of a machine to price steps for, where it is not the measured one, and ``search_memory`` the bytes
+    that a rank may need. ``pipeline_stages`` work by
     ``pipeline_schedule``, a name of ``pipeline.SCHEDULES`` or a list of the user's own, or where it is empty by the
     one that suits them;
     ``stage_ranks`` are the ranks of each, where these are not equally many consecutive ones. ``ranks_in_common`` says
@@ -88,6 +92,7 @@ class ParallelConfiguration:
     search_mode: str = "recursive_programming"
     search_timeout: float = inf
     search_machine: str = ""
+    search_memory: float = inf
     pipeline_stages: int = 1
     stage_ranks: tuple[tuple[int, ...], ...] = ()
     ranks_in_common: tuple[tuple[str, int], ...] = ()

@@ -27,7 +27,7 @@ from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.problem.choices import Choice, choices_of
 from mpiparallel.search.problem.task import Task
-from mpiparallel.search.search import search
+from mpiparallel.search.search import MODES, search
 
 _BY_RULES = -1
 
@@ -48,11 +48,21 @@ def find_strategies(
     if ranks.size > 1 and not together:
         # Each rank plans for itself what others will run: neither clocks nor measurements may make a difference.
         configuration = replace(configuration, search_timeout=inf)
-    machine = _machine(configuration, ranks) if together or ranks.size == 1 else _described(configuration) or Machine()
+    machine = machine_of(configuration, ranks)
     stages = configuration.pipeline_stages
     own = replace(configuration, device_num=devices, pipeline_stages=1, stage_ranks=())
     task = Task(graph, own, given, held, Prices(machine), stages)
     return given.with_inputs(_decided_by_the_first(task, ranks) if together else _answer(task).strategies)
+
+
+def machine_of(configuration: ParallelConfiguration, ranks: Communicator) -> Machine:
+    """Return the machine that steps are priced for.
+
+    Ranks that plan for others than themselves know of no measurement: each would have its own.
+    """
+    if ranks.size == 1 or ranks.size == configuration.device_num:
+        return _machine(configuration, ranks)
+    return _described(configuration) or Machine()
 
 
 def _machine(configuration: ParallelConfiguration, ranks: Communicator) -> Machine:
@@ -91,8 +101,12 @@ def _numbers(choices: Sequence[Choice], strategies: Mapping[Node, Strategy]) -> 
 def _answer(task: Task) -> Answer:
     """Return what is found, and say how good it is."""
     mode, timeout = task.configuration.search_mode, task.configuration.search_timeout
-    answer = search(task, mode, timeout, task.prices.machine.memory)
+    # What is beside the strategies is decided where a model is trained.
+    mode = mode if mode in MODES else next(iter(MODES))
+    answer = search(task, mode, timeout, min(task.prices.machine.memory, task.configuration.search_memory))
     what = "a step takes" if task.stages == 1 else f"a micro-batch takes, on the ranks of one of {task.stages} stages,"
+    if not any(choice.is_free for choice in choices_of(task.graph, task.given, task.configuration.device_num)):
+        return answer
     ended = f"stopped after {timeout:g} s with" if answer.stopped_early else "found"
     remark(
         f"auto_parallel: {mode} {ended} strategies by which {what} {answer.seconds * 1e3:.3g} ms by the cost "

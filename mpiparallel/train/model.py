@@ -30,10 +30,10 @@ from mpiparallel.train.persistence.rank_folders import saved_folder
 from mpiparallel.train.persistence.resume import Resumption, resume
 from mpiparallel.train.persistence.training_record import facts_of
 from mpiparallel.train.strategies.inferred_layouts import ParameterLayout, parameter_layouts
-from mpiparallel.train.strategies.loaded_strategies import take_loaded_strategies
 from mpiparallel.train.strategies.strategy_files import write_strategy_file
 from mpiparallel.train.training_run import TrainingRun
 from mpiparallel.train.training_session import Batch, TrainingSession, world_fits
+from mpiparallel.train.whole_choice.decision import loaded_plan, micro_batched, pipeline_of
 
 
 class Model:
@@ -95,7 +95,9 @@ class Model:
         keep_batchnorm_fp32: bool | None = None,
         accumulation_steps: int | None = None,
     ) -> None:
-        take_loaded_strategies()
+        plan = loaded_plan()
+        if optimizer is not None:
+            network = micro_batched(network, current_configuration(), plan is not None)
         steps = (
             get_auto_parallel_context("grad_accumulation_step") if accumulation_steps is None else accumulation_steps
         )
@@ -110,8 +112,10 @@ class Model:
             network.check_accumulation(steps)
             training, own = network, network.network
         self._evaluation = Evaluation.of(own, loss_fn, metrics, eval_network, eval_indexes)
+        if plan is not None:
+            plan.take(pipeline_of(own if training is None else training))
         trains_itself = optimizer is None and loss_fn is None
-        self._session = TrainingSession(own, training, self._evaluation.network, steps if trains_itself else None)
+        self._session = TrainingSession(own, training, self._evaluation.network, steps if trains_itself else None, plan)
         self._run: TrainingRun | None = None
 
     @property

@@ -27,6 +27,8 @@ from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.persistence.resume import Resumption
 from mpiparallel.train.strategies.loaded_strategies import check_loaded_strategies
 from mpiparallel.train.strategies.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
+from mpiparallel.train.whole_choice.decision import decided
+from mpiparallel.train.whole_choice.plan import Plan
 
 Batch = list[np.ndarray[Any, Any]]
 
@@ -36,16 +38,23 @@ class TrainingSession:
 
     ``accumulation_steps`` is None where the network cannot be trained without an optimizer, else how many batches a
     step of a network takes that makes its update itself. ``has_trained`` says that a call of ``train`` has come to its
-    end since; ``resumed`` is the checkpoint that the training goes on from.
+    end since; ``plan`` is how a loaded file says that it is trained; ``resumed`` is the checkpoint that the training
+    goes on from.
     """
 
     def __init__(
-        self, network: Cell, training: TrainOneStepCell | None, evaluation: Cell, accumulation_steps: int | None
+        self,
+        network: Cell,
+        training: TrainOneStepCell | None,
+        evaluation: Cell,
+        accumulation_steps: int | None,
+        plan: Plan | None = None,
     ) -> None:
         self.network = network
         self._training = training
         self._evaluation = evaluation
         self._accumulation_steps = accumulation_steps
+        self._plan = plan
         self._resharding: Resharding | None = None
         self.step = 0
         self.has_trained = False
@@ -128,10 +137,14 @@ class TrainingSession:
 
         Strategy and group files of a rank are those of its stage.
         """
-        staged = self.training.set_train().staged_graph(*batch, configuration=configuration)
+        self.training.set_train()
+        configuration, found = decided(self.training, batch, configuration)
+        self._plan = found or self._plan
+        staged = self.training.staged_graph(*batch, configuration=configuration)
         check_loaded_strategies(staged, configuration)
         if configuration.strategy_save_file:
-            write_strategy_file(configuration.strategy_save_file, staged, configuration)
+            said = {} if self._plan is None else self._plan.json
+            write_strategy_file(configuration.strategy_save_file, staged, configuration, said)
         if configuration.group_info_file:
             together = world.initialised() and world_fits() and configuration.mode != ParallelMode.STAND_ALONE
             own = group_file_of_rank(configuration.group_info_file, world.current()) if together else None

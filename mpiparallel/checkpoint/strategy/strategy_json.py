@@ -34,13 +34,15 @@ def encode(record: StrategyRecord) -> bytes:
         }
         bounds = {"param_split_shape": item.param_split_shape, "indices_offset": item.indices_offset}
         layouts[name].update({key: values for key, values in bounds.items() if values})
-    content = {
+    content: dict[str, Any] = {
         "current_stage": record.current_stage,
         "parallel_layout_item": layouts,
         "parallel_strategy_item": {
             name: {"parallel_strategy": item.cuts, "stage": item.stage} for name, item in record.strategies.items()
         },
     }
+    if record.plan:
+        content["plan"] = dict(record.plan)
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -52,7 +54,7 @@ def decode(text: bytes) -> StrategyRecord:
         raise
     except (ValueError, RecursionError) as error:
         raise StrategyFileError(f"is no JSON strategy file ({error}); write it again") from error
-    _check_keys(content, ("current_stage", "parallel_layout_item", "parallel_strategy_item"))
+    _check_keys(content, ("current_stage", "parallel_layout_item", "parallel_strategy_item"), ("plan",))
     layouts, strategies = {}, {}
     for name, entry in _object(content["parallel_layout_item"], "parallel_layout_item").items():
         with about(f'parameter "{name}"'):
@@ -64,7 +66,8 @@ def decode(text: bytes) -> StrategyRecord:
             strategies[name] = StrategyItem(
                 tuple(_integers(dims, "parallel_strategy") for dims in cuts), _integer(entry["stage"], "stage")
             )
-    return StrategyRecord(layouts, strategies, _integer(content["current_stage"], "current_stage"))
+    plan = _object(content.get("plan", {}), "plan")
+    return StrategyRecord(layouts, strategies, _integer(content["current_stage"], "current_stage"), plan)
 
 
 def _layout_item(entry: Any) -> LayoutItem:

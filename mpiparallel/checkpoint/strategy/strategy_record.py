@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from mpiparallel.errors import LayoutError, StrategyFileError, about
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -210,12 +210,14 @@ class StrategyRecord:
 
     ``layouts`` is keyed by parameter or optimizer state, ``strategies`` by operator: type, ``_`` and the name of its
     first parameter, or its place in the network where it has none. ``current_stage`` is 2 in the files that training
-    writes, ``MERGED_STAGE`` in merged ones.
+    writes, ``MERGED_STAGE`` in merged ones. ``plan`` is what a search has found beside strategies, in JSON; MindSpore's
+    files have none.
     """
 
     layouts: Mapping[str, LayoutItem]
     strategies: Mapping[str, StrategyItem]
     current_stage: int = 2
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.current_stage <= _MOST_RANKS:

@@ -139,7 +139,7 @@ def _costs(layers: Layers, call: Callable[..., Any], pieces: Sequence[Any]) -> l
         Tensor.of_value(trace.graph.add_input(f"input{place}", piece.spec)) if isinstance(piece, Tensor) else piece
         for place, piece in enumerate(pieces)
     ]
-    with recording(trace):
+    with recording(trace), trace.of_micro_batch(0):
         call(*given)
     return _summed(trace.graph, len(layers))
 

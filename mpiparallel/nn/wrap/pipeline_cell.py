@@ -17,7 +17,7 @@ from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.cell import Cell
-from mpiparallel.nn.wrap.layer_stages import put_by_cost, put_by_counts, put_by_names
+from mpiparallel.nn.wrap.layer_stages import layers_of, put_by_cost, put_by_counts, put_by_names
 
 _AUTO: Final = "auto"
 
@@ -33,8 +33,9 @@ class PipelineCell(Cell):
     ----------
     network : Cell
         What is called on each micro-batch.
-    micro_size : int
-        The number of micro-batches. Out of training, a batch that it does not divide is taken in fewer pieces.
+    micro_size : int or "auto"
+        The number of micro-batches. Out of training, a batch that it does not divide is taken in fewer pieces. "auto"
+        is 1, unless ``auto_parallel_search_mode="everything"`` finds another.
     stage_config : mapping of str to int, optional
         The stages of cells inside ``network``, by their names, as setting ``pipeline_stage`` of a cell does.
     segment_config : None
@@ -65,7 +66,7 @@ class PipelineCell(Cell):
     def __init__(
         self,
         network: Cell,
-        micro_size: int,
+        micro_size: int | str,
         stage_config: Mapping[str, int] | None = None,
         segment_config: Any = None,
         stages: Sequence[Any] | str | None = None,
@@ -73,9 +74,11 @@ class PipelineCell(Cell):
     ) -> None:
         super().__init__(auto_prefix=False)
         only("PipelineCell", "segment_config", segment_config, None)
-        if isinstance(micro_size, bool) or not isinstance(micro_size, int) or micro_size < 1:
+        self.finds_size = micro_size == _AUTO
+        size = 1 if self.finds_size else micro_size
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ConfigurationError(f"PipelineCell: micro_size {micro_size!r} must be an integer of at least 1")
-        self.micro_size = micro_size
+        self.micro_size = size
         self.network = network
         # Its operators, and so its random numbers, are named as without this cell.
         network._scope = ""
@@ -83,8 +86,35 @@ class PipelineCell(Cell):
         self._cuts_itself = stages == _AUTO
         self._stage_memory = stage_memory
         self._cut_for: object = None
+        self._recomputed: tuple[Cell, ...] = ()
         if stages is not None and not self._cuts_itself:
             self.put_in_stages(stages)
+
+    @property
+    def layers(self) -> tuple[Cell, ...]:
+        """The layers of the network, as ``stages`` counts them."""
+        return tuple(cell for _, cell in layers_of(_of_loss(self.network)))
+
+    @property
+    def cuts_itself(self) -> bool:
+        """Whether it puts layers into stages by what they cost."""
+        return self._cuts_itself
+
+    def take(self, micro_size: int, recomputes: bool) -> None:
+        """Take the batch in so many micro-batches, and with ``recomputes`` recompute layers, as a search has found.
+
+        What the user has said of a layer stays.
+        """
+        self.micro_size = micro_size
+        for cell in self._recomputed:
+            cell._recompute = None
+        self._recomputed = tuple(cell for cell in self.layers if cell._recompute is None) if recomputes else ()
+        for cell in self._recomputed:
+            cell.recompute()
+        if self._cuts_itself:
+            self._cut_for = None
+            for cell in self.layers:
+                cell.pipeline_stage = None
 
     def construct(self, *inputs: Any) -> Any:
         """Return what the network returns, of all micro-batches together."""

@@ -48,10 +48,11 @@ def live_nodes(graph: Graph) -> list[Node]:
 
 
 def kept_for_gradient(graph: Graph) -> list[Value]:
-    """Return what the network computes and its gradient, or an update, reads."""
+    """Return what the network computes and its gradient, or an update, reads, but for what is computed once more."""
     live = live_nodes(graph)
-    read = {value for node in live if not node.is_forward for value in node.inputs}
-    made = [node for node in live if node.is_forward and not node.operator.is_view]
+    again = {node for node in live if node.notes.segment is not None and node.notes.segment.recomputed}
+    read = {value for node in live if node in again or not node.is_forward for value in node.inputs}
+    made = [node for node in live if node.is_forward and node not in again and not node.operator.is_view]
     return [value for node in made for value in node.outputs if value in read]
 
 

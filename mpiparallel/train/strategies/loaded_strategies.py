@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from mpiparallel.checkpoint.strategy.merged import stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
@@ -19,21 +21,25 @@ from mpiparallel.parallel.saved_strategies import SavedStrategies
 _NAMES_SHOWN = 3
 
 
-def take_loaded_strategies() -> None:
+def take_loaded_strategies() -> Mapping[str, Any]:
     """Read the ``strategy_ckpt_load_file`` of the context, if there is one, for all networks that are cut from now on.
 
     An operator whose name is in the file takes its strategy from there, whatever the program says; another keeps its
-    own, or is batch parallel. This is what MindSpore does. A file of another number of devices cuts nothing. Raises
-    StrategyFileError if the file cannot be read.
+    own, or is batch parallel. This is what MindSpore does. A file of another number of devices cuts nothing. Returns
+    the plan that the file has, which says more than strategies, or nothing. Raises StrategyFileError if the file cannot
+    be read.
     """
     path = get_auto_parallel_context("strategy_ckpt_load_file")
+    plan: Mapping[str, Any] = {}
     if path:
         record = read_strategy(path)
+        plan = record.plan
         cuts = tuple((name, record.strategies[name].cuts) for name in sorted(record.strategies))
         stages = stages_of(record) if record.current_stage == MERGED_STAGE else ()
         counts = {prod(item.device_matrix) for item in record.layouts.values()}
         made_for = stages[-1].ranks.stop if stages else counts.pop() if len(counts) == 1 else 0
         take_strategies(path, cuts, made_for)
+    return plan
 
 
 def check_loaded_strategies(staged: StagedGraph, configuration: ParallelConfiguration) -> None:
@@ -45,6 +51,9 @@ def check_loaded_strategies(staged: StagedGraph, configuration: ParallelConfigur
     if not path or not configuration.loaded_strategies:
         return
     record = read_strategy(path)
+    if record.plan:
+        # It is in the file whole, with all stages, whichever the file is of.
+        return
     with about(path):
         saved = [stage.items for stage in stages_of(record)]
         whole = [record.layouts] * len(staged.stages)

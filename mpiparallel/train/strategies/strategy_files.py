@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
@@ -178,9 +181,14 @@ def replica_ranks(sharded: ShardedGraph, rank: int) -> list[int]:
     return sorted(set.intersection(*groups)) if groups else []
 
 
-def write_strategy_file(path: str, staged: StagedGraph, configuration: ParallelConfiguration) -> None:
-    """Write the strategy file of a rank's stage (protobuf, or JSON when the name ends in .json)."""
-    write_strategy(Path(path), strategy_record(staged, configuration))
+def write_strategy_file(
+    path: str, staged: StagedGraph, configuration: ParallelConfiguration, plan: Mapping[str, Any] | None = None
+) -> None:
+    """Write the strategy file of a rank's stage (protobuf, or JSON when the name ends in .json).
+
+    JSON has the ``plan`` too, of which the stage is a part.
+    """
+    write_strategy(Path(path), replace(strategy_record(staged, configuration), plan=plan or {}))
 
 
 def group_file_of_rank(path: str, communicator: Communicator) -> str:

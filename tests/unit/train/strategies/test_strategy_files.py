@@ -31,7 +31,7 @@ from mpiparallel.train.strategies.strategy_files import write_group_file, write_
 from tests.unit.train import mindspore_nets as nets
 from tests.unit.train.parameter_files.mindspore_checkpoint import read_checkpoint
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "mindspore"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "mindspore"
 DP2_MP4 = (((2, 1), (1, 4)), ((2, 4),), ((2, 4), (4, 1)))
 HALF = (((2, 1), (1, 2)), ((2, 2),), ((2, 2), (2, 1)))
 TO_ROWS = (((2, 1), (1, 4)), ((2, 4),), ((8, 1), (1, 1)))

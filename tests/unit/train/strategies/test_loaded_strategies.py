@@ -19,7 +19,7 @@ from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.initializer import initializer
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "mindspore"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "mindspore"
 CUT = (((2, 1), (1, 4)), ((2, 4),), ((2, 4), (4, 1)))
 UNEVEN = (((1, 2), (2, 3)), None, ((1, 3), (3, 2)))
 

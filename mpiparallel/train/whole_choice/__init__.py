@@ -1,0 +1,1 @@
+"""The whole choice: stages, micro-batches, schedule, recomputation, optimizer shards and strategies, found together."""

@@ -1,0 +1,206 @@
+"""The decision on all that a training in auto parallel leaves open: the first rank makes it, the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, Final
+
+from mpiparallel.communication.agreement import failing_together
+from mpiparallel.communication.protocol import Communicator
+from mpiparallel.compatibility.remark import remark
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
+from mpiparallel.parallel.configuration import EVERYTHING, ParallelConfiguration, ParallelMode
+from mpiparallel.pipeline.schedule import Schedule
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.together import machine_of
+from mpiparallel.train.object_collectives import broadcast_object, world_or_alone
+from mpiparallel.train.strategies.loaded_strategies import take_loaded_strategies
+from mpiparallel.train.whole_choice.candidates import Openness, candidates
+from mpiparallel.train.whole_choice.plan import Plan
+from mpiparallel.train.whole_choice.trials import Promise, Trials, Tried
+
+_TRIED: Final = 6
+"""How many plans that fit are tried exactly, those first that promise most."""
+_MOST_TRIED: Final = 24
+_OPTIMISM: Final = 0.8
+"""A promise may be as much too long: what promises more than the best takes is not tried."""
+_REFINED: Final = 3
+"""For how many plans strategies that need less memory are looked for where nothing fits."""
+_BEST: Final = "optimal"
+
+
+def is_open(configuration: ParallelConfiguration) -> bool:
+    """Return whether more than strategies is to be decided."""
+    return configuration.mode == ParallelMode.AUTO_PARALLEL and configuration.search_mode == EVERYTHING
+
+
+def loaded_plan() -> Plan | None:
+    """Read the strategy file of the context, if there is one, and return the plan that it has for as many ranks."""
+    said = take_loaded_strategies()
+    plan = Plan.of_json(said) if said else None
+    configuration = current_configuration()
+    if plan is None or configuration.mode not in ParallelMode.ONE_BATCH:
+        return None
+    if plan.devices != configuration.device_num:
+        remark(
+            f"strategy_ckpt_load_file: its plan is for {plan.devices} devices, and there are "
+            f"{configuration.device_num}: the program's own settings count"
+        )
+        return None
+    return plan
+
+
+def micro_batched(network: Cell, configuration: ParallelConfiguration, planned: bool) -> Cell:
+    """Return a network that can be trained in micro-batches and stages, where these are to be found or ``planned``."""
+    if not (planned or is_open(configuration)) or pipeline_of(network) is not None:
+        return network
+    return PipelineCell(network, "auto", stages="auto")
+
+
+def pipeline_of(network: Cell) -> PipelineCell | None:
+    """Return what cuts the batch of a network into micro-batches, if anything does."""
+    return next((cell for _, cell in network.cells_and_names() if isinstance(cell, PipelineCell)), None)
+
+
+def decide(training: TrainOneStepCell, batch: Sequence[Any], configuration: ParallelConfiguration) -> Plan:
+    """Return the best plan that is found for a training, and set what it says; all ranks of the world call it.
+
+    Raises ConfigurationError on all of them where nothing fits into the memory of a rank: it says what comes closest,
+    and by how much; and where what the user has set leaves no room for a plan.
+    """
+    _check(configuration)
+    cell, ranks = pipeline_of(training), world_or_alone()
+    together = ranks.size > 1 and ranks.size == configuration.device_num
+    if ranks.size > 1 and not together:
+        configuration = replace(configuration, search_timeout=inf)
+    plan = _found_by_the_first(training, cell, batch, configuration, ranks) if together else None
+    plan = plan or _found(training, cell, batch, configuration, ranks)
+    plan.take(cell)
+    return plan
+
+
+def _check(configuration: ParallelConfiguration) -> None:
+    if configuration.stage_ranks or isinstance(configuration.pipeline_schedule, Schedule):
+        raise ConfigurationError(
+            "auto_parallel_search_mode 'everything': it takes pipeline_stages as a number and a schedule by its name; "
+            "for lists of your own take another search"
+        )
+    if not configuration.full_batch:
+        raise ConfigurationError(
+            "auto_parallel_search_mode 'everything': into how many pieces a batch is cut is not known before it; set "
+            "full_batch=True and feed all ranks the same batch"
+        )
+    path = configuration.strategy_save_file
+    if path and not path.endswith(".json"):
+        raise ConfigurationError(
+            f"auto_parallel_search_mode 'everything': strategy_ckpt_save_file {path!r} has no place for stages and the "
+            "like; give it a name that ends in .json"
+        )
+
+
+def _found_by_the_first(
+    training: TrainOneStepCell,
+    cell: PipelineCell | None,
+    batch: Sequence[Any],
+    configuration: ParallelConfiguration,
+    ranks: Communicator,
+) -> Plan:
+    said: dict[str, Any] = {}
+    with failing_together(ranks, ConfigurationError):
+        if ranks.rank == 0:
+            said = _found(training, cell, batch, configuration, ranks).json
+    return Plan.of_json(broadcast_object(said, ranks))
+
+
+def _found(
+    training: TrainOneStepCell,
+    cell: PipelineCell | None,
+    batch: Sequence[Any],
+    configuration: ParallelConfiguration,
+    ranks: Communicator,
+) -> Plan:
+    """Return the best plan, and say how good it is."""
+    machine, clock = machine_of(configuration, ranks), Clock(configuration.search_timeout)
+    trials = Trials(training, cell, batch, configuration, Prices(machine), clock)
+    rows = max((item.shape[0] for item in batch if item.ndim), default=1)
+    plans = candidates(configuration, Openness.of(cell, rows))
+    limit = min(machine.memory, configuration.search_memory)
+    best, count = _best(trials, plans, limit, clock)
+    ended = "found" if clock.has_time() else f"stopped after {configuration.search_timeout:g} s with"
+    remark(
+        f"auto_parallel: everything {ended} {best.plan}, the best of {len(plans)} plans, {count} of them tried: a step "
+        f"takes {best.seconds * 1e3:.3g} ms by the cost model and a rank {best.bytes / 1e9:.3g} GB; none takes less "
+        f"than {trials.floor * 1e3:.3g} ms"
+    )
+    return best.plan
+
+
+def _best(trials: Trials, plans: Sequence[Plan], limit: float, clock: Clock) -> tuple[Tried, int]:
+    """Return the quickest plan that fits, and how many have been tried: the plainest, then those that promise most."""
+    first = trials.tried(plans[0])
+    tried = [first] if first is not None else []
+    promises: dict[Plan, Promise] = {}
+    for plan in plans:
+        if not clock.has_time():
+            break
+        promise = trials.promise(plan)
+        if promise.seconds < inf:
+            promises[plan] = promise
+    # What promises not to fit comes last, that first which needs the least.
+    order = sorted(promises, key=lambda one: (max(promises[one].bytes / limit, 1.0), promises[one].seconds))
+    for plan in order:
+        fitting = [one for one in tried if one.bytes <= limit]
+        quickest = min((one.seconds for one in fitting), default=inf)
+        done = len(fitting) > _TRIED or promises[plan].seconds * _OPTIMISM > quickest
+        if done or len(tried) >= _MOST_TRIED or not clock.has_time():
+            break
+        found = trials.tried(plan) if plan != plans[0] else None
+        tried += [found] if found is not None else []
+    for plan in dict.fromkeys([plans[0], *(one.plan for one in _refined(tried, limit))]):
+        found = trials.tried(plan, _BEST, limit) if clock.has_time() else None
+        tried += [found] if found is not None else []
+    best = _quickest(tried, limit)
+    if best is None:
+        raise _nothing_fits(tried, limit)
+    return best, len(tried)
+
+
+def _quickest(tried: Sequence[Tried], limit: float) -> Tried | None:
+    return min((one for one in tried if one.bytes <= limit), key=lambda one: one.seconds, default=None)
+
+
+def _refined(tried: Sequence[Tried], limit: float) -> list[Tried]:
+    """Return what the best search is to improve on: the quickest that fits, or those that need least."""
+    best = _quickest(tried, limit)
+    return sorted(tried, key=lambda one: one.bytes)[:_REFINED] if best is None else [best]
+
+
+def _nothing_fits(tried: Sequence[Tried], limit: float) -> ConfigurationError:
+    if not tried:
+        return ConfigurationError(
+            "auto_parallel_search_mode 'everything': no plan can be laid out; set pipeline_stages and micro_size"
+        )
+    closest = min(tried, key=lambda one: one.bytes)
+    return ConfigurationError(
+        f"auto_parallel_search_mode 'everything': a rank may need {limit / 1e9:.3g} GB, and nothing fits; what comes "
+        f"closest needs {closest.bytes / 1e9:.3g} GB, {(closest.bytes - limit) / 1e9:.3g} GB too much: {closest.plan}; "
+        "take more ranks or a smaller batch"
+    )
+
+
+def decided(
+    training: TrainOneStepCell, batch: Sequence[Any], configuration: ParallelConfiguration
+) -> tuple[ParallelConfiguration, Plan | None]:
+    """Return the configuration to go on with: the one given, or what has been decided, and then the plan."""
+    if not is_open(configuration):
+        return configuration, None
+    plan = decide(training, batch, configuration)
+    now = plan.configured(replace(configuration, search_mode=current_configuration().search_mode))
+    return replace(now, loaded_strategies=current_configuration().loaded_strategies or now.loaded_strategies), plan
