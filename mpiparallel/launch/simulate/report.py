@@ -35,6 +35,9 @@ def head(forecast: Forecast, name: str) -> Iterator[str]:
     rate = f", {forecast.samples / forecast.seconds:,.4g} samples/s" if forecast.samples else ""
     yield f"step    {duration(forecast.seconds):>8}{rate}; most of it ({_percent(part)}) is {bound}"
     yield f"        {_parts(forecast)}"
+    again = max(stage.recomputing for stage in forecast.stages)
+    if again:
+        yield f"        {duration(again)} of it computes once more what is not kept, to save memory"
     memory = forecast.fullest.memory
     yield f"memory  {amount(memory.total):>8} a rank{fit(forecast)}"
     yield "        " + ", ".join(f"{amount(size)} {kind}" for kind, size in memory.kinds.items() if size)

@@ -23,13 +23,15 @@ from mpiparallel.search.machine.machine import Machine
 class StageForecast:
     """What the first rank of a stage does in a step, and what it holds.
 
-    ``parts`` are the seconds of matrix products, of other operators, and of communication within and between hosts.
+    ``parts`` are the seconds of matrix products, of other operators, and of communication within and between hosts;
+    ``recomputing`` those of them in which is computed once more what was not kept.
     """
 
     ranks: str
     rank_count: int
     time: StageTime
     parts: Mapping[str, float]
+    recomputing: float
     memory: MemoryForecast
     collectives: tuple[Collectives, ...]
     moves: tuple[Move, ...]
@@ -132,12 +134,20 @@ def _stage(
         sharded.devices.size,
         time,
         _parts(timed, moves),
+        _recomputing(sharded, timed),
         memory_of(sharded, overlaps),
         collectives_of(moves),
         moves,
         operators_of(number, sharded, configuration, timed, moves),
         parameters_of(number, sharded),
     )
+
+
+def _recomputing(sharded: ShardedGraph, timed: Sequence[TimedNode]) -> float:
+    """Return the seconds of a stage's work that are spent on what it has computed before."""
+    segments = ((node.name, node.notes.segment) for node in sharded.graph.nodes)
+    again = {name for name, segment in segments if segment is not None and segment.recomputed}
+    return sum(one.seconds for one in timed if one.step is None and one.node.name in again)
 
 
 def _parts(timed: Sequence[TimedNode], moves: Sequence[Move]) -> dict[str, float]:

@@ -109,7 +109,8 @@ class Rules:
             return "one rank has all of it"
         if strategy is not None:
             if self._configuration.loaded_strategies and self._saved.of(node) == strategy != node.operator.strategy:
-                return f"strategy of the file {self._configuration.strategy_load_file}"
+                path = self._configuration.strategy_load_file
+                return f"strategy of the file {path}" if path else "found with stages and all else"
             if node.operator.strategy == strategy:
                 return "strategy that the program sets by shard"
             return f"found by {self._configuration.search_mode}"

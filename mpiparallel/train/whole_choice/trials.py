@@ -20,9 +20,9 @@ from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMo
 from mpiparallel.pipeline.costs import Costs
 from mpiparallel.pipeline.registry import make_schedule
 from mpiparallel.pipeline.report import check
-from mpiparallel.search.cost.floor import least_seconds
 from mpiparallel.search.cost.memory import kept_for_gradient
 from mpiparallel.search.cost.prices import Prices, bytes_held
+from mpiparallel.search.cost.step import least_seconds
 from mpiparallel.search.cost.timed_nodes import TimedNode, timed_nodes
 from mpiparallel.search.forecast.forecast import make_forecast
 from mpiparallel.search.forecast.move import Owners

@@ -54,6 +54,24 @@ def simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
     return run
 
 
+def test_what_recomputation_costs_is_what_a_step_takes_longer(simulated: Callable[..., dict[str, Any]]) -> None:
+    plain = simulated(MLP.format(settings=""), "-n", "1")
+    again = simulated(MLP.format(settings="").replace("data = ", "network.recompute()\ndata = "), "-n", "1")
+    (stage,) = again["stages"]
+    assert plain["stages"][0]["recomputing"] == 0 < stage["recomputing"] < again["seconds"]
+    assert again["seconds"] - plain["seconds"] == pytest.approx(stage["recomputing"])
+
+
+def test_a_program_that_leaves_all_open_is_simulated_as_it_will_be_trained(
+    simulated: Callable[..., dict[str, Any]],
+) -> None:
+    script = MLP.format(settings=', auto_parallel_search_mode="everything", pipeline_stages=2').replace("semi_", "")
+    found = simulated(script.replace("if ranks > 1", "if False"), "-n", "2")
+    assert [stage["rank_count"] for stage in found["stages"]] == [1, 1]
+    assert found["schedule"]
+    assert 0 < found["bubble"] < 1
+
+
 def test_memory_and_communication_are_what_arithmetic_says(simulated: Callable[..., dict[str, Any]]) -> None:
     (stage,) = simulated(MLP.format(settings=""), "-n", "4096")["stages"]
     assert stage["memory"]["kinds"]["weights"] == 2 * 64 * 256 * 4 // 2
