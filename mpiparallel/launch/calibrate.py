@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from mpiparallel.launch import run
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count
 from mpiparallel.launch.command_line.parser import Parser
-from mpiparallel.launch.command_line.progress import progress_bar
 
 if TYPE_CHECKING:
     from mpiparallel.launch.command_line.parser import Subparsers
@@ -46,5 +45,4 @@ def execute(arguments: argparse.Namespace) -> int:
     with TemporaryDirectory(prefix="mpiparallel_calibrate_") as folder:
         told = ["--json"] if arguments.json else []
         words = [run.NAME, f"--ranks={ranks}", *hosts, f"--log-dir={Path(folder)}", "-m", _JOB, *told]
-        with progress_bar(f"measuring on {ranks} ranks"):
-            return run.execute(parser.parse_args(words))
+        return run.execute(parser.parse_args(words))

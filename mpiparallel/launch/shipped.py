@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.nearest import nearest
+from mpiparallel.launch.job.terminal_text import terminal_width
 
 _PACKAGE = Path(__file__).parents[1]
 _IN_WHEEL = _PACKAGE / "shipped"
@@ -57,7 +56,7 @@ def named(name: str, known: Mapping[str, Path], noun: str, where: str) -> Path:
 def listing(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> list[str]:
     """Return names and what each is as lines of two columns; on a terminal none is wider than that."""
     width = max(len(name) for name, _ in (head, *rows)) + 2
-    room = max(shutil.get_terminal_size().columns - width, _NARROWEST) if sys.stdout.isatty() else sys.maxsize
+    room = max(terminal_width() - width, _NARROWEST)
     lines = []
     for name, about in (head, *rows):
         first, *more = textwrap.wrap(about, room, break_on_hyphens=False) or [""]

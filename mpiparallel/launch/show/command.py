@@ -12,7 +12,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count
 from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.command_line.progress import progress_bar
-from mpiparallel.launch.job.terminal_text import printable
+from mpiparallel.launch.job.terminal_text import fitted, printable, terminal_width
 from mpiparallel.launch.show.pipeline import add_arguments, show_pipeline
 from mpiparallel.launch.simulate.arguments import add_simulation, columns_of, machine_of, script_of
 
@@ -107,4 +107,4 @@ def _show_network(arguments: argparse.Namespace) -> None:
         why = [asdict(reason) for reason in reasons]
         print(json.dumps({**document(forecast), "why": why, "page": arguments.html and str(arguments.html)}))
     else:
-        print(printable("\n\n".join(told)))
+        print(fitted(printable("\n\n".join(told)), terminal_width()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.argument_types import rank_count
 from mpiparallel.launch.command_line.progress import progress_bar
-from mpiparallel.launch.job.terminal_text import printable
+from mpiparallel.launch.job.terminal_text import fitted, printable, terminal_width
 from mpiparallel.launch.simulate.arguments import add_simulation, columns_of, machine_of, script_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def execute(arguments: argparse.Namespace) -> int:
         with progress_bar("pricing"):
             forecast = forecast_of(network, machine)
         told = json.dumps(document(forecast)) if arguments.json else report(forecast, Path(script.name).name)
-    print(printable(told))
+    print(printable(told) if arguments.json else fitted(printable(told), terminal_width()))
     return 0
 
 
@@ -104,7 +104,7 @@ def _find(arguments: argparse.Namespace, script: Script) -> int:
     if arguments.json:
         print(json.dumps({"cheapest": best.ranks, "tried": {one.ranks: one.found or one.problem for one in tried}}))
     else:
-        print(printable(finding_text(tried, best)))
+        print(fitted(printable(finding_text(tried, best)), terminal_width()))
     return 0
 
 

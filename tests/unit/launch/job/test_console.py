@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.job.console import Console
-from mpiparallel.launch.job.terminal_text import printable
+from mpiparallel.launch.job.terminal_text import fitted, printable
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,25 @@ def test_what_is_not_taken_is_dropped_and_said_once_in_the_log(
         console.close(log)
     assert log.read_text().startswith("mpiparallel: the end\nmpiparallel: warning: stdout took no more: 10 bytes (")
     assert len(log.read_text().splitlines()) == 2
+
+
+TABLE = """\
+operator              cuts         moves  decided by
+network/0/MatMul      (8,1) (1,1)   1 kB  the strategy that the program sets
+network/0/BiasAdd     (8,1) (1)           no strategy"""
+
+
+def test_columns_that_a_terminal_has_no_room_for_go_below_their_rows() -> None:
+    assert fitted(TABLE, 80) == TABLE
+    assert fitted(TABLE, 60).splitlines() == [
+        "operator              cuts         moves  decided by",
+        "network/0/MatMul      (8,1) (1,1)   1 kB",
+        "      the strategy that the program sets",
+        "network/0/BiasAdd     (8,1) (1)           no strategy",
+    ]
+    assert fitted(TABLE, 36).splitlines()[2:5] == [
+        "network/0/MatMul      (8,1) (1,1)",
+        "      1 kB  the strategy that the",
+        "      program sets",
+    ]
+    assert fitted("x" * 50, 20) == "x" * 50
