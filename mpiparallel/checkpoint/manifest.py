@@ -6,12 +6,10 @@ It is written last. Shards that no manifest names are not a checkpoint, however 
 from __future__ import annotations
 
 import json
-import marshal
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,39 +18,28 @@ import xxhash
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.durable_file import write_durably
 from mpiparallel.checkpoint.files.regular_file import read_regular
+from mpiparallel.checkpoint.manifest_entries import (
+    ShardEntry,
+    TensorEntry,
+    digest_text,
+    path_below,
+    shards_from_json,
+    shards_to_json,
+    tensors_from_json,
+    tensors_to_json,
+    text_in,
+)
 from mpiparallel.checkpoint.shard.index import check_info
-from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
-from mpiparallel.dtype import dtype_text
-from mpiparallel.errors import CheckpointError, LayoutError
+from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.layout import Layout
-from mpiparallel.layout.layout_json import integers, layout_from_json, layout_to_json
+from mpiparallel.layout.layout_json import integers
 
 MANIFEST_SUFFIX: Final = ".manifest.json"
-_FORMAT: Final = "mpiparallel checkpoint 2"
+_FORMAT: Final = "mpiparallel checkpoint 3"
+_READ: Final = ("mpiparallel checkpoint 2", _FORMAT)
+"""What is read: the second says in full what the third names where it has been said."""
 _MOST_BYTES: Final = 1 << 30
-_PLAIN_MARSHAL: Final = 2
-"""A format of ``marshal`` in which equal JSON values are equal bytes; later ones mark what is held more than once."""
 _UNSOUND: Final = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
-_DIGESTS = re.compile("(?:[0-9a-f]{16},)*")
-_DIGEST = re.compile("[0-9a-f]{32}")
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """A tensor of a checkpoint: its layout, canonical, and its dtype as NumPy writes it, like ``<f4``."""
-
-    layout: Layout
-    dtype: str
-
-
-@dataclass(frozen=True)
-class ShardEntry:
-    """The file of one rank: its path in the folder, its length in bytes, its digest, and that of each array in it."""
-
-    file: str
-    size: int
-    digest: str
-    arrays: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -130,42 +117,7 @@ def checkpoint_name(prefix: str, epoch: int, step: int) -> str:
     return f"{prefix}-{epoch}_{step}"
 
 
-def shard_file(name: str, rank: int) -> str:
-    """Return where in its folder a checkpoint has the shard of ``rank``, unless ranks have folders of their own.
-
-    >>> shard_file("resnet-1_77", 3)
-    'rank_3/resnet-1_77.h5'
-    """
-    return IN_RANK_FOLDERS.file(name, rank)
-
-
-def saved_layout_to_json(layout: Layout) -> dict[str, Any]:
-    """Return ``layout`` in its canonical form as JSON values. Raises ``CheckpointError`` for a partial sum.
-
-    >>> from mpiparallel.layout.device_matrix import DeviceMatrix
-    >>> saved_layout_to_json(Layout((8, 6), DeviceMatrix((2, 4, 1)), ((0,), (2,))))["tensor_map"]
-    [[0], []]
-    """
-    if layout.partial:
-        raise CheckpointError(f"{layout}: a partial sum cannot be saved; reduce it first")
-    if not layout.tiles:
-        raise CheckpointError(f"{layout}: parts that overlap cannot be saved; save it from where it is whole")
-    return layout_to_json(layout.canonical)
-
-
-def saved_layout_from_json(entry: Mapping[str, Any]) -> Layout:
-    """Return what ``saved_layout_to_json`` wrote. Raises ``LayoutError``, ``TypeError`` or ``KeyError``."""
-    layout = layout_from_json(entry)
-    if layout.partial:
-        raise LayoutError(f"{layout} is a partial sum")
-    if not layout.tiles:
-        raise LayoutError(f"bounds {layout.bounds} do not lie side by side over {layout.global_shape}")
-    return layout
-
-
 def _to_json(manifest: Manifest) -> dict[str, Any]:
-    entries = {id(entry): entry for entry in manifest.tensors.values()}
-    told = {key: {"dtype": one.dtype, **saved_layout_to_json(one.layout)} for key, one in entries.items()}
     return {
         "format": _FORMAT,
         "prefix": manifest.prefix,
@@ -175,15 +127,9 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "rank_count": manifest.rank_count,
         "training": dict(manifest.training),
         "files": dict(manifest.files),
-        "tensors": {name: told[id(entry)] for name, entry in manifest.tensors.items()},
-        "shards": [_shard_to_json(shard) for shard in manifest.shards],
+        "tensors": tensors_to_json(manifest.tensors),
+        "shards": shards_to_json(manifest.shards),
     }
-
-
-def _shard_to_json(shard: ShardEntry | None) -> dict[str, Any] | None:
-    if shard is None:
-        return None
-    return {"file": shard.file, "size": shard.size, "digest": shard.digest, "arrays": dict(shard.arrays)}
 
 
 def _enveloped(content: bytes) -> bytes:
@@ -196,24 +142,18 @@ def _checked(text: bytes) -> dict[str, Any]:
     if text != _enveloped(content):
         raise ValueError(f"the XXH3 of its content, {xxhash.xxh3_128_hexdigest(content)}, is not what it begins with")
     found: dict[str, Any] = json.loads(content)
-    if found["format"] != _FORMAT:
-        raise ValueError(f'its format is "{found["format"]}", this release reads "{_FORMAT}"')
+    if found["format"] not in _READ:
+        raise ValueError(f'its format is "{found["format"]}", this release reads {" and ".join(map(repr, _READ))}')
     return found
 
 
 def _from_json(content: Mapping[str, Any]) -> Manifest:
-    tensors, known = {}, dict[bytes, TensorEntry]()
-    for name, entry in content["tensors"].items():
-        # Most tensors share few layouts: each is read once, and remembers what was asked of it.
-        said = marshal.dumps(entry, _PLAIN_MARSHAL)
-        if said not in known:
-            known[said] = TensorEntry(saved_layout_from_json(entry), dtype_text(np.dtype(_text(entry["dtype"]))))
-        tensors[name] = known[said]
+    tensors = tensors_from_json(content["tensors"])
     distinct = {id(entry): (name, entry) for name, entry in tensors.items()}.values()
-    prefix = _text(content["prefix"])
+    prefix = text_in(content["prefix"])
     epoch, step, rank_count = integers([content["epoch"], content["step"], content["rank_count"]])
     name = checkpoint_name(prefix, epoch, step)
-    shards = tuple(_shard_from_json(entry, name, rank, tensors) for rank, entry in enumerate(content["shards"]))
+    shards = shards_from_json(content["shards"], name, tensors)
     files = [shard.file for shard in shards if shard is not None]
     if len(set(files)) != len(files):
         raise ValueError("it names one file for two ranks")
@@ -226,7 +166,7 @@ def _from_json(content: Mapping[str, Any]) -> Manifest:
     _check_lengths(distinct, shards)
     if not isinstance(content["training"], dict) or not isinstance(content["saved"], float | int):
         raise TypeError("what it says of the training is no object, or its time is no number")
-    beside = {_below(file): _hex(digest) for file, digest in content["files"].items()}
+    beside = {path_below(file): digest_text(digest) for file, digest in content["files"].items()}
     return Manifest(prefix, epoch, step, tensors, shards, content["training"], float(content["saved"]), beside)
 
 
@@ -238,42 +178,3 @@ def _check_lengths(tensors: Iterable[tuple[str, TensorEntry]], shards: Sequence[
         check_info(info)
         if info.byte_count > written:
             raise ValueError(f'tensor "{name}" has more bytes than the {written} of all shards')
-
-
-def _shard_from_json(entry: Any, name: str, rank: int, tensors: Mapping[str, TensorEntry]) -> ShardEntry | None:
-    if entry is None:
-        return None
-    if not is_shard_of(_below(_text(entry["file"])), name, rank):
-        raise ValueError(f'shard "{entry["file"]}" is not that of rank {rank}, {shard_file(name, rank)}')
-    (size,) = integers([entry["size"]])
-    arrays = dict(entry["arrays"].items())
-    # In one look, for there are thousands.
-    digests = ",".join([*arrays.values(), ""])
-    if not _DIGESTS.fullmatch(digests) or digests.count(",") != len(arrays):
-        raise ValueError(f'shard "{entry["file"]}" has arrays whose digests are none')
-    # Tensors share few entries, so that these are looked at once each.
-    entries = {id(one): one for one in map(tensors.get, arrays)}
-    foreign = {key for key, one in entries.items() if one is None or rank not in one.layout.devices}
-    if foreign:
-        tensor = next(tensor for tensor in arrays if id(tensors.get(tensor)) in foreign)
-        raise ValueError(f'shard "{entry["file"]}" has "{tensor}", of which rank {rank} holds nothing')
-    return ShardEntry(entry["file"], size, _hex(entry["digest"]), arrays)
-
-
-def _below(file: str) -> str:
-    path = PurePosixPath(file)
-    if path.is_absolute() or not path.parts or ".." in path.parts or str(path) != file or not file.isprintable():
-        raise ValueError(f"{file!r} is no file below the folder")
-    return file
-
-
-def _hex(value: Any) -> str:
-    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise ValueError(f"{value!r} is no digest")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value

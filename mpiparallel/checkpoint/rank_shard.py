@@ -10,7 +10,8 @@ from mpiparallel.checkpoint.files.array_file import NamedArrays
 from mpiparallel.checkpoint.files.digested_file import write_committed
 from mpiparallel.checkpoint.files.durable_file import clear_partial, make_folder, remove_irregular, sync_folder
 from mpiparallel.checkpoint.files.regular_file import check_folder
-from mpiparallel.checkpoint.manifest import checkpoint_name, shard_file
+from mpiparallel.checkpoint.manifest import checkpoint_name
+from mpiparallel.checkpoint.manifest_entries import shard_file
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.errors import CheckpointError
 

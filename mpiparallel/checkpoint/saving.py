@@ -18,12 +18,8 @@ from mpiparallel.checkpoint.catalogue import CheckpointFiles, commit_time
 from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.files.durable_file import clear_partial
 from mpiparallel.checkpoint.files.regular_file import read_regular
-from mpiparallel.checkpoint.manifest import (
-    MANIFEST_SUFFIX,
-    Manifest,
-    checkpoint_name,
-    saved_layout_to_json,
-)
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, checkpoint_name
+from mpiparallel.checkpoint.manifest_entries import saved_layout_to_json
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, ShardPlaces

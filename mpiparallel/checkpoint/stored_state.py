@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import ArrayFile, fill_box
 from mpiparallel.checkpoint.files.digested_file import open_committed
 from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.formats.registry import open_file
-from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
+from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
@@ -43,7 +43,7 @@ class SliceFile:
 
     path: Path
     open: Callable[[], ArrayFile]
-    tensors: frozenset[str] | None = None
+    tensors: Container[str] | None = None
 
 
 class StoredState:
@@ -64,9 +64,11 @@ class StoredState:
     def of_manifest(cls, folder: str | Path, manifest: Manifest) -> StoredState:
         """Return the state of a checkpoint; files that are not those that were committed count as lost."""
         root = Path(folder)
-        tensors = {name: StoredTensor(entry.layout, np.dtype(entry.dtype)) for name, entry in manifest.tensors.items()}
+        distinct = {id(entry): entry for entry in manifest.tensors.values()}
+        known = {key: StoredTensor(entry.layout, np.dtype(entry.dtype)) for key, entry in distinct.items()}
+        tensors = {name: known[id(entry)] for name, entry in manifest.tensors.items()}
         files = {
-            rank: SliceFile(root / shard.file, partial(_open_committed, root, shard), frozenset(shard.arrays))
+            rank: SliceFile(root / shard.file, partial(_open_committed, root, shard), shard.arrays)
             for rank, shard in enumerate(manifest.shards)
             if shard is not None
         }
@@ -170,12 +172,12 @@ class StoredState:
                 self._open.popitem(last=False)[1].close()
             self._open[rank] = self._files[rank].open()
         file, tensor = self._open[rank], self.tensors[name]
-        expected = TensorSpec(tensor.layout.local_shape(rank), tensor.dtype)
+        shape = tensor.layout.local_shape(rank)
         found = file.arrays.get(name)
-        if found is None or found != expected:
+        if found is None or found.shape != shape or found.dtype != tensor.dtype:
             shown = "no such array" if found is None else f"{found.dtype} of shape {found.shape}"
             raise CheckpointError(
-                f'{file.path}: array "{name}" should be {expected.dtype} of shape {expected.shape}, the file has '
+                f'{file.path}: array "{name}" should be {tensor.dtype} of shape {shape}, the file has '
                 f"{shown}; it is of another step, rank or strategy"
             )
         return file

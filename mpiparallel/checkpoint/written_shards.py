@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.files.digested_file import open_committed
-from mpiparallel.checkpoint.manifest import ShardEntry, TensorEntry
+from mpiparallel.checkpoint.manifest_entries import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.communication.protocol import Communicator

@@ -24,6 +24,15 @@ def test_each_file_that_the_page_names_is_there() -> None:
     assert sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files)) == []
 
 
+def test_the_picture_of_the_passes_is_the_folder_listing() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    (picture,) = re.findall(r"^```\n(structure\.py.*?)^```", text, re.DOTALL | re.MULTILINE)
+    files = [path for path in (PACKAGE / "compile").rglob("*.py") if path.name != "__init__.py"]
+    folders = {f"{path.parent.name}/" for path in files} - {"compile/"}
+    assert sorted(set(re.findall(r"\w+\.py", picture))) == sorted(path.name for path in files)
+    assert set(re.findall(r"^\w+/", picture, re.MULTILINE)) == folders
+
+
 def test_the_page_lists_every_command_as_its_parser_takes_it() -> None:
     assert COMMAND_LINE.read_text(encoding="utf-8") == page(), "`make command-line` writes it anew"
 

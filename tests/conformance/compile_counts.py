@@ -1,4 +1,4 @@
-"""How often ranks trace and place graphs, counted where the compiler calls these passes."""
+"""How often ranks run the passes of the compiler, counted where these are called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mpiparallel.communication import get_rank, world
-from mpiparallel.compile import compilation
+from mpiparallel.compile import compilation, rank_graph
 
 
 class CompileCounts:
@@ -17,9 +17,13 @@ class CompileCounts:
     def __init__(self, put: Callable[[Any, str, Any], None]) -> None:
         self.traces: Counter[int] = Counter()
         self.placements: Counter[int] = Counter()
+        self.localisations: Counter[int] = Counter()
+        self.schedules: Counter[int] = Counter()
         self._lock = threading.Lock()
         put(compilation, "trace_function", self._counted(compilation.trace_function, self.traces))
         put(compilation, "place_stages", self._counted(compilation.place_stages, self.placements))
+        put(rank_graph, "localise", self._counted(rank_graph.localise, self.localisations))
+        put(rank_graph, "schedule_collectives", self._counted(rank_graph.schedule_collectives, self.schedules))
 
     def _counted(self, function: Callable[..., Any], counter: Counter[int]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:

@@ -15,7 +15,8 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.durable_file import write_at
 from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.formats.array_stream import replacing_with
-from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
+from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry
 from mpiparallel.checkpoint.shard.index import ArrayLocation
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.virtual_skeleton import VirtualSource, VirtualTensor, lay_out_virtual

@@ -46,7 +46,9 @@ def load_state(
     """
     # Most tensors share few layouts; those remember what was asked of them.
     known: dict[Layout, Layout] = {}
-    layouts = {name: known.setdefault(layout, layout) for name, layout in layouts.items()}
+    distinct = {id(layout): layout for layout in layouts.values()}
+    equal = {key: known.setdefault(layout, layout) for key, layout in distinct.items()}
+    layouts = {name: equal[id(layout)] for name, layout in layouts.items()}
     with failing_together(communicator, CheckpointError):
         check_stored(state.tensors, layouts)
     # First the memory: where a file claims more than there can be, there is nothing to plan.
@@ -62,13 +64,14 @@ def load_state(
 
 def _infos_wanted(state: StoredState, layouts: Mapping[str, Layout], rank: int) -> dict[str, TensorSpec]:
     # What tensors that are alike have in common is worked out once.
-    alike = {name: (layout, state.tensors[name].dtype) for name, layout in layouts.items()}
+    kinds = {name: (id(layout), state.tensors[name].dtype) for name, layout in layouts.items()}
+    layout_of = {id(layout): layout for layout in layouts.values()}
     known = {
-        (layout, dtype): TensorSpec(layout.local_shape(rank), dtype)
-        for layout, dtype in set(alike.values())
-        if rank in layout.devices
+        (key, dtype): TensorSpec(layout_of[key].local_shape(rank), dtype)
+        for key, dtype in set(kinds.values())
+        if rank in layout_of[key].devices
     }
-    return {name: known[one] for name, one in alike.items() if one in known}
+    return {name: known[kind] for name, kind in kinds.items() if kind in known}
 
 
 def _fits(array: Array, wanted: TensorSpec | None) -> bool:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.catalogue import commit_time, find
 from mpiparallel.checkpoint.files.meter import Meter, Progress
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry, TensorEntry, shard_file
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry, TensorEntry, shard_file
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.saving import writers
 from mpiparallel.checkpoint.stored_state import StoredState

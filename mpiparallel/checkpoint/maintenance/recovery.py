@@ -16,7 +16,8 @@ from mpiparallel.checkpoint.files.meter import Progress
 from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.maintenance.shard_check import ShardCheck, ShardProblem
 from mpiparallel.checkpoint.maintenance.verification import LostSlice, Verification, verify
-from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest, ShardEntry
+from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.shard.block_digest import digest_of
 from mpiparallel.checkpoint.stored_state import StoredState

@@ -15,7 +15,8 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.digested_file import DigestedFile, open_committed
 from mpiparallel.checkpoint.files.meter import Meter
 from mpiparallel.checkpoint.files.regular_file import check_folder
-from mpiparallel.checkpoint.manifest import Manifest, ShardEntry
+from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry
 from mpiparallel.checkpoint.shard.block_digest import BLOCK
 from mpiparallel.checkpoint.shard.reader import ShardFile
 from mpiparallel.errors import CheckpointError

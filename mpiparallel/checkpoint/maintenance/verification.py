@@ -64,7 +64,7 @@ def verify(folder: str | Path, manifest: Manifest, progress: Progress | None = N
     ``progress`` is told how many bytes are read, and how many there are. Raises nothing for damage: that is the result.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from mpiparallel.checkpoint.manifest import ShardEntry
+    >>> from mpiparallel.checkpoint.manifest_entries import ShardEntry
     >>> with TemporaryDirectory() as folder:
     ...     lost = ShardEntry("rank_0/net-1_2.h5", 64, "0" * 32, {})
     ...     [str(problem) for problem in verify(folder, Manifest("net", 1, 2, {}, (lost,))).problems]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -70,7 +71,11 @@ class ShardFile:
         self._stored = index.arrays
         self.attributes: Mapping[str, Attribute] = index.attributes
         self.arrays: Mapping[str, TensorSpec] = {name: stored.info for name, stored in index.arrays.items()}
-        self.digests: Mapping[str, str] = {name: digest_of(stored.table) for name, stored in index.arrays.items()}
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of each array, of which a load asks nothing."""
+        return {name: digest_of(stored.table) for name, stored in self._stored.items()}
 
     def place(self, name: str) -> ArrayLocation:
         """Return where an array is. Raises ``CheckpointError`` if there is none of that name."""

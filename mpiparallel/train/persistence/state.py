@@ -81,8 +81,8 @@ def read_state(
             if communicator.rank not in ours[name].devices:
                 continue
             box = _box_of_own(state.tensors[name].layout, ours[name], name in own, communicator.rank)
-            arrays[name] = state.read_box(name, box)
-    return {name: array.reshape(ours[name].local_shape(communicator.rank)) for name, array in arrays.items()}
+            arrays[name] = state.read_box(name, box).reshape(ours[name].local_shape(communicator.rank))
+    return arrays
 
 
 def _box_of_own(stored: Layout, layout: Layout, was_own: bool, rank: int) -> Box:
@@ -103,10 +103,12 @@ def misfit(stored: Mapping[str, Any], staged: StagedGraph, own: Collection[str],
     Unless ``strict``, a float may be of another precision.
     """
     found = []
+    dtypes = {one: np.dtype(one) for one in {entry.dtype for entry in stored.values()}}
     for name, parameter in parameters_in(staged).items():
-        if name not in stored:
+        entry = stored.get(name)
+        if entry is None:
             continue
-        layout, dtype, wanted = stored[name].layout, np.dtype(stored[name].dtype), parameter.spec.dtype
+        layout, dtype, wanted = entry.layout, dtypes[entry.dtype], parameter.spec.dtype
         shape = shape_of_one(layout, name in own)
         if shape is None or shape != ((1,) if name in own and not parameter.shape else parameter.shape):
             found.append(f"{name!r} has shape {shape or layout.global_shape} there, {parameter.shape} here")
@@ -135,5 +137,5 @@ def take_state(staged: StagedGraph, arrays: Mapping[str, NDArray[Any]]) -> None:
     parameters = parameters_in(staged)
     for name, array in arrays.items():
         held = parameters[name].array
-        if not (isinstance(held, np.ndarray) and np.may_share_memory(held, array)):
+        if held is not array and not (isinstance(held, np.ndarray) and np.may_share_memory(held, array)):
             parameters[name].set_data(array, slice_shape=True)

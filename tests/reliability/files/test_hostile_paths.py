@@ -56,8 +56,9 @@ def named_prefix(folder: Path, outside: Path, name: str) -> None:
 def named_tensor(folder: Path, outside: Path, name: str) -> None:
     def change(content: Any) -> None:
         content["tensors"][name] = content["tensors"].pop("net.w1")
-        for shard in content["shards"]:
-            shard["arrays"][name] = shard["arrays"].pop("net.w1")
+        said = [shard["arrays"] for shard in content["shards"] if isinstance(shard["arrays"], dict)]
+        for arrays in said:  # a rank that names an earlier one has the arrays of that one
+            arrays[name] = arrays.pop("net.w1")
 
     rewrite(folder, change)
 

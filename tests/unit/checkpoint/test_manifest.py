@@ -4,17 +4,17 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpiparallel.checkpoint.manifest import (
-    Manifest,
+from mpiparallel.checkpoint.manifest import Manifest, checkpoint_name
+from mpiparallel.checkpoint.manifest_entries import (
     ShardEntry,
     TensorEntry,
-    checkpoint_name,
     saved_layout_from_json,
     saved_layout_to_json,
 )
@@ -127,14 +127,76 @@ def test_a_renamed_manifest_is_refused(tmp_path: Path) -> None:
 )
 def test_sound_digest_does_not_excuse_wrong_content(tmp_path: Path, keys: list[str | int], value: object) -> None:
     path = MANIFEST.write(tmp_path)
-    content = json.loads(path.read_text())["manifest"]
-    place = content
+    content = content_of(path)
+    place: Any = content
     for key in keys[:-1]:
         place = place[key]
     assert place[keys[-1]] != value
     place[keys[-1]] = value
+    rewrite(path, content)
+    with pytest.raises(CheckpointError, match="is no sound manifest"):
+        Manifest.load(path)
+
+
+ALIKE = Manifest(
+    "net",
+    1,
+    77,
+    {f"net.w{index}": TensorEntry(Layout((8, 6), DeviceMatrix((3,)), ((), ())), "<f4") for index in range(3)},
+    tuple(
+        ShardEntry(f"rank_{rank}/net-1_77.h5", 4096, "0" * 32, {f"net.w{index}": f"{index:016x}" for index in range(3)})
+        for rank in range(3)
+    ),
+)
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_bytes())["manifest"]
+    return found
+
+
+def rewrite(path: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content).encode()
     path.write_bytes(b'{"xxh3": "%s", "manifest": %s}\n' % (xxhash.xxh3_128_hexdigest(text).encode(), text))
+
+
+def test_what_tensors_and_ranks_have_in_common_is_said_once(tmp_path: Path) -> None:
+    path = ALIKE.write(tmp_path)
+    content = content_of(path)
+    assert [content["tensors"]["net.w1"], content["tensors"]["net.w2"]] == ["net.w0", "net.w0"]
+    assert [shard["arrays"] for shard in content["shards"][1:]] == [0, 0]
+    assert Manifest.load(path) == ALIKE
+
+
+def test_manifest_that_says_everything_in_full_is_read(tmp_path: Path) -> None:
+    path = ALIKE.write(tmp_path)
+    content = content_of(path)
+    content["format"] = "mpiparallel checkpoint 2"
+    content["tensors"] = dict.fromkeys(content["tensors"], content["tensors"]["net.w0"])
+    content["shards"] = [{**shard, "arrays": content["shards"][0]["arrays"]} for shard in content["shards"]]
+    rewrite(path, content)
+    assert Manifest.load(path) == ALIKE
+
+
+@pytest.mark.parametrize(
+    ("tensor", "arrays"),
+    [
+        ("net.w1", 0),
+        ("net.w2", 0),
+        ("net.w9", 0),
+        ("net.w0", 1),
+        ("net.w0", 2),
+        ("net.w0", 3),
+        ("net.w0", -1),
+        ("net.w0", False),
+    ],
+)
+def test_names_of_what_is_not_said_in_full_are_refused(tmp_path: Path, tensor: str, arrays: int) -> None:
+    path = ALIKE.write(tmp_path)
+    content = content_of(path)
+    content["tensors"]["net.w1"] = tensor
+    content["shards"][1]["arrays"] = arrays
+    rewrite(path, content)
     with pytest.raises(CheckpointError, match="is no sound manifest"):
         Manifest.load(path)
 

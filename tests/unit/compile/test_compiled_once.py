@@ -1,4 +1,4 @@
-"""How often a job traces and places a graph: at its start, to evaluate, to resume, and to reshard.
+"""How often a job runs the passes on a graph: at its start, to evaluate, to resume, and to reshard.
 
 ``tests/mpi/train/test_shrink.py`` counts it where ranks die, for which it takes real ones.
 """
@@ -94,21 +94,21 @@ looks_at_the_world = partial(looks_at, get_group_size)
 
 
 @pytest.mark.parametrize(
-    ("job", "traces", "placements"),
+    ("job", "traces", "placements", "programs"),
     [
-        (train, 1, 1),
-        (build_and_train, 1, 1),
-        (evaluate, 2, 2),
-        (save, 1, 1),
-        (resume, 1, 1),
-        (cut_otherwise, 2, 2),
-        (move_to_two_and_back, 1, 2),
-        (looks_at_settings, 2, 2),
-        (looks_at_the_world, 2, 2),
+        (train, 1, 1, 1),
+        (build_and_train, 1, 1, 1),
+        (evaluate, 2, 2, 2),
+        (save, 1, 1, 1),
+        (resume, 1, 1, 1),
+        (cut_otherwise, 2, 2, 3),
+        (move_to_two_and_back, 1, 2, 3),
+        (looks_at_settings, 2, 2, 3),
+        (looks_at_the_world, 2, 2, 3),
     ],
 )
 def test_a_graph_is_traced_once_and_placed_once_by_the_same_strategies(
-    job, traces, placements, tmp_path, monkeypatch
+    job, traces, placements, programs, tmp_path, monkeypatch
 ) -> None:
     if job is resume:
         run_world(RANKS, save, tmp_path)
@@ -116,3 +116,6 @@ def test_a_graph_is_traced_once_and_placed_once_by_the_same_strategies(
     run_world(RANKS, job, tmp_path)
     assert counts.traces == dict.fromkeys(range(RANKS), traces)
     assert counts.placements == dict.fromkeys(range(RANKS), placements)
+    # Once for each program, which is bound to the arrays of one placement; ranks 2 and 3 wait while two ranks train.
+    assert counts.localisations[0] == programs
+    assert counts.localisations == counts.schedules

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mpiparallel.checkpoint.manifest import Manifest, ShardEntry, TensorEntry
+from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main

@@ -10,7 +10,7 @@ import pytest
 
 import mpiparallel as ms
 from mpiparallel import nn, ops
-from mpiparallel.checkpoint.manifest import saved_layout_from_json, saved_layout_to_json
+from mpiparallel.checkpoint.manifest_entries import saved_layout_from_json, saved_layout_to_json
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.staged_graph import StagedGraph
