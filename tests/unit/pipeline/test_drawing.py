@@ -82,6 +82,25 @@ def test_messages_reduce_and_update_are_drawn_where_they_took_time() -> None:
     assert drawn_text(panel).splitlines()[-1] == "R reduce, U update, . idle"
 
 
+def test_words_of_the_legend_lie_on_nothing_and_inside_the_picture() -> None:
+    """A letter of a common font is at least 0.4 times as wide as it is high, on the average of a word."""
+    shown = [TimedAction(0, Action(kind, 0, 0, 1), float(place), place + 1.0) for place, kind in enumerate(Kind)]
+    tree = ElementTree.fromstring(picture([Panel("all kinds", "", shown)]))
+    words = {kind.words for kind in Kind} | {"idle"}
+    texts = [one for one in tree.iter(f"{SVG}text") if one.text in words]
+    assert {one.text for one in texts} == words
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for text in texts:
+        left, size = float(text.get("x", "")), float(text.get("font-size", ""))
+        rows.setdefault(float(text.get("y", "")), []).append((left, left + 0.4 * size * len(text.text or "")))
+    assert len(rows) > 1
+    for row in rows.values():
+        row.sort()
+        # Between a word and the next one is the box of that one's colour.
+        assert all(one[1] + 16 < other[0] for one, other in pairwise(row))
+        assert row[-1][1] <= float(tree.get("width", ""))
+
+
 def test_colours_are_hexadecimal_which_every_viewer_shows() -> None:
     svg = picture([Panel.planned(name, make_schedule(name, 2, 4)) for name in SCHEDULES])
     colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', svg))

@@ -31,6 +31,14 @@ def test_processes_wait_as_ranks_and_others_see_them() -> None:
         meeting_point.call(DIGEST, 1)
 
 
+def test_who_takes_all_that_have_called_never_waits_for_one_more() -> None:
+    with closing(meeting_point.listen(DIGEST, 3)) as listener, closing(meeting_point.call(DIGEST, 3)):
+        assert not listener.getblocking()
+        listener.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
 OWNING = """
 import os, socket, sys, time
 os.setgroups([])
