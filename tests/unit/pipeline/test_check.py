@@ -97,6 +97,8 @@ def test_receives_right_before_their_use_are_safe_with_tagged_sends_only() -> No
     """
     report = check(parse(text))
     assert report.stuck_if_blocking == "stage 0 would wait in F1>1, stage 1 would wait in I0>0"
+    assert str(report).endswith(f"if sends blocked: {report.stuck_if_blocking}")
+    assert str(check(make_schedule("1f1b", 2, 2, blocking=True))).endswith("if sends blocked: it would end, too")
 
 
 def test_messages_that_overtake_each_other_are_safe_with_tagged_sends_only() -> None:

@@ -101,6 +101,18 @@ def test_words_of_the_legend_lie_on_nothing_and_inside_the_picture() -> None:
         assert row[-1][1] <= float(tree.get("width", ""))
 
 
+def test_each_number_of_the_time_stands_below_its_mark() -> None:
+    tree = ElementTree.fromstring(picture([Panel.planned("1F1B", make_schedule("1f1b", 3, 4))]))
+    marks = [re.fullmatch(r"M([\d.]+) ([\d.]+)v5", path.get("d", "")) for path in tree.iter(f"{SVG}path")]
+    places = {found[1]: float(found[2]) for found in marks if found}
+    numbers = [text for text in tree.iter(f"{SVG}text") if (text.text or "").isdecimal() and text.get("x") in places]
+    below = [text for text in numbers if text.get("font-size") == "11" and text.get("text-anchor") == "middle"]
+    assert len(places) > 2
+    for text in below:
+        assert places[text.get("x", "")] + 5 + 8 <= float(text.get("y", "")) <= float(tree.get("height", ""))
+    assert {text.get("x") for text in below} == set(places)
+
+
 def test_colours_are_hexadecimal_which_every_viewer_shows() -> None:
     svg = picture([Panel.planned(name, make_schedule(name, 2, 4)) for name in SCHEDULES])
     colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', svg))
