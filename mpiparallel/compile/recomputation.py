@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.graph.trace import Trace
+
+RECOMPUTED: Final = "recomputed/"
+"""What the names of nodes that are computed once more begin with."""
 
 
 class Recomputation:
@@ -43,7 +47,7 @@ class Recomputation:
             inputs = [again.get(value, value) for value in node.inputs]
             specs = [value.spec for value in node.outputs]
             notes = replace(node.notes, segment=second_time)
-            twin = self._graph.add_node(node.operator, f"recomputed/{node.name}", inputs, specs, notes)
+            twin = self._graph.add_node(node.operator, f"{RECOMPUTED}{node.name}", inputs, specs, notes)
             again.update(zip(node.outputs, twin.outputs, strict=True))
             self._twins[node] = twin
 

@@ -136,7 +136,8 @@ def _propagated(search: _Search, floor: float) -> Answer:
 
 
 def _strategies(choices: Sequence[Choice], options: Sequence[int]) -> dict[Node, Strategy]:
-    return {choice.node: choice.options[one] for choice, one in zip(choices, options, strict=True)}
+    pairs = zip(choices, options, strict=True)
+    return {node: choice.options[one] for choice, one in pairs for node in choice.nodes}
 
 
 MODES: Final[dict[str, tuple[Callable[[_Search, float], Answer], ...]]] = {

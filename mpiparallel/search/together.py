@@ -87,7 +87,8 @@ def _decided_by_the_first(task: Task, communicator: Communicator) -> dict[Node, 
             options[:] = _numbers(choices, _answer(task).strategies)
     communicator.broadcast(options, 0)
     pairs = zip(choices, options.tolist(), strict=True)
-    return {choice.node: choice.options[option] for choice, option in pairs if option != _BY_RULES}
+    decided = ((choice, option) for choice, option in pairs if option != _BY_RULES)
+    return {node: choice.options[option] for choice, option in decided for node in choice.nodes}
 
 
 def _numbers(choices: Sequence[Choice], strategies: Mapping[Node, Strategy]) -> NDArray[np.int64]:

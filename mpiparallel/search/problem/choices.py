@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from mpiparallel.compile.policy import operands_of
+from mpiparallel.compile.recomputation import RECOMPUTED
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
@@ -20,10 +21,19 @@ _RULES_KEPT: Final = 1 << 10
 
 @dataclass(frozen=True)
 class Choice:
-    """A node and the strategies that it may have; one alone where the program says it."""
+    """A node and the strategies that it may have; one alone where the program says it.
+
+    ``again`` are the nodes that compute the same once more for the gradient, and are cut alike.
+    """
 
     node: Node
     options: tuple[Strategy, ...]
+    again: tuple[Node, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All that are cut so."""
+        return (self.node, *self.again)
 
     @property
     def is_free(self) -> bool:
@@ -38,17 +48,32 @@ def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, .
     rules.
     """
     found = []
+    again = _computed_again(graph)
+    copies = {copy for of_node in again.values() for copy in of_node}
     for node in graph.nodes:
-        if not node.is_forward:
+        if not node.is_forward or node in copies:
             continue
         strategy = given.inputs.get(node)
         if strategy is not None:
-            found.append(Choice(node, (strategy,)))
+            found.append(Choice(node, (strategy,), again.get(node, ())))
         elif not (node.notes.follows or node.operator.follows or node.operator.keeps_layouts):
             options = options_of(node, devices)
             if options:
-                found.append(Choice(node, options))
+                found.append(Choice(node, options, again.get(node, ())))
     return tuple(found)
+
+
+def _computed_again(graph: Graph) -> dict[Node, tuple[Node, ...]]:
+    """Return the nodes that compute the same as one of the network, once more."""
+    found: dict[Node, tuple[Node, ...]] = {}
+    first = {(node.operator, node.name, node.notes.micro_batch): node for node in graph.nodes if node.is_forward}
+    for node in graph.nodes:
+        if node.is_forward and node.notes.segment is not None and node.notes.segment.recomputed:
+            name = node.name.removeprefix(RECOMPUTED)
+            original = first.get((node.operator, name, node.notes.micro_batch))
+            if original is not None and original is not node:
+                found[original] = (*found.get(original, ()), node)
+    return found
 
 
 def options_of(node: Node, devices: int) -> tuple[Strategy, ...]:
@@ -88,7 +113,7 @@ class SharedChoices:
 
 def share_parameters(graph: Graph, choices: Sequence[Choice]) -> tuple[SharedChoices, ...]:
     """Return the choices in groups: operators that use one parameter, or a cast of it, are in one."""
-    casts = _casts_of_parameters(graph, {choice.node for choice in choices})
+    casts = _casts_of_parameters(graph, {node for choice in choices for node in choice.nodes})
     group_of: dict[int, set[int]] = {}
     user_of: dict[Value, int] = {}
     for number, choice in enumerate(choices):
@@ -107,7 +132,7 @@ def share_parameters(graph: Graph, choices: Sequence[Choice]) -> tuple[SharedCho
     places = {node: place for place, node in enumerate(graph.nodes)}
     shared = []
     for group in groups.values():
-        users = [choices[member].node for member in sorted(group)]
+        users = [node for member in sorted(group) for node in choices[member].nodes]
         parameters = tuple(dict.fromkeys(root for node in users for root in _roots(node, casts)))
         needed = {*users, *(cast for root in parameters for cast in casts_of.get(root, ()))}
         shared.append(SharedChoices(tuple(sorted(group)), tuple(sorted(needed, key=places.__getitem__)), parameters))

@@ -57,7 +57,7 @@ def _numbered(keys: Mapping[Node, Hashable]) -> dict[Node, int]:
 class _Describing:
     def __init__(self, graph: Graph, choices: Sequence[Choice], given: Strategies, held: Mapping[str, Layout]) -> None:
         self._graph, self._given, self._held = graph, given, held
-        self._options = {choice.node: id(choice.options) for choice in choices}
+        self._options = {node: id(choice.options) for choice in choices for node in choice.nodes}
         self._places = {value: place for place, value in enumerate(graph.inputs)}
         self._outputs = frozenset(graph.outputs)
         self._takers: dict[Value, list[Node]] = {}

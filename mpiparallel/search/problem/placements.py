@@ -89,7 +89,7 @@ class _Placer:
         self._held, self._configuration = held, configuration
         self._devices = DeviceMatrix((configuration.device_num,))
         self._found = Placements()
-        first = {choice.node: choice.options[0] for choice in choices}
+        first = {node: choice.options[0] for choice in choices for node in choice.nodes}
         self._sharded = ShardedGraph(graph, self._devices)
         self._policy = StrategyPolicy(self._sharded, given.with_inputs(first), held, configuration)
 
@@ -113,7 +113,7 @@ class _Placer:
             parameters={name: value for name, value in self._graph.parameters.items() if value not in shared},
         )
         begun = ShardedGraph(users, self._devices)
-        chosen = {choice.node: choice.options[0] for choice in self._choices}
+        chosen = {node: choice.options[0] for choice in self._choices for node in choice.nodes}
         StrategyPolicy(begun, self._given.with_inputs(chosen), self._held, self._configuration).begin()
         self._found.values.update((value, Symbol.always(layout)) for value, layout in begun.layouts.items())
         self._found.used.update((name, Symbol.always(layout)) for name, layout in begun.used.items())
@@ -135,7 +135,7 @@ class _Placer:
         )
         if impossible is not None:
             self._found.impossible.append(impossible)
-        for node, of_node in zip((choice.node for choice in choices), symbol[0], strict=True):
+        for node, of_node in zip((node for choice in choices for node in choice.nodes), symbol[0], strict=True):
             self._keep(node, of_node)
         for value, of_parameter in zip(group.parameters, symbol[1], strict=True):
             self._keep_parameter(value, of_parameter)
@@ -157,14 +157,16 @@ class _Placer:
             impossible = Table(tuple(views), costs)
         symbol: Symbol[Any] = made_symbol(views, numbers, [one if one is not None else possible for one in made])
         outcomes, stored = symbol.mapped(itemgetter(0)), symbol.mapped(itemgetter(1))
-        placed = [_parts(outcomes.mapped(itemgetter(place)), choice.node) for place, choice in enumerate(choices)]
+        nodes = [node for choice in choices for node in choice.nodes]
+        placed = [_parts(outcomes.mapped(itemgetter(place)), node) for place, node in enumerate(nodes)]
         return (placed, [stored.mapped(itemgetter(place)) for place in range(len(group.parameters))]), impossible
 
     def _outcomes_of(
         self, group: SharedChoices, options: Sequence[Any], refuses: bool = False
     ) -> tuple[tuple[_Outcome, ...], tuple[Stored, ...]] | None:
         """Return the placements of operators that share parameters, and where these are; None where it cannot be."""
-        strategies = {self._choices[n].node: option for n, option in zip(group.choices, options, strict=True)}
+        pairs = [(self._choices[number], option) for number, option in zip(group.choices, options, strict=True)]
+        strategies = {node: option for choice, option in pairs for node in choice.nodes}
         graph = Graph(nodes=list(group.nodes), parameters={value.name: value for value in group.parameters})
         sharded = ShardedGraph(graph, self._devices)
         given = Strategies(strategies, self._given.outputs)
@@ -172,8 +174,7 @@ class _Placer:
         outcomes = []
         try:
             policy.begin()
-            for number in group.choices:
-                node = self._choices[number].node
+            for node in strategies:
                 placement = policy.place(node)
                 outcomes.append(_Outcome(placement, policy.left_in(node, placement)))
         except StrategyError:

@@ -65,7 +65,7 @@ class Problem:
     def strategies(self, options: Sequence[int]) -> dict[Node, tuple[tuple[int, ...], ...]]:
         """Return the strategy of each node by these options."""
         pairs = zip(self.choices, options, strict=True)
-        return {choice.node: choice.options[option] for choice, option in pairs}
+        return {node: choice.options[option] for choice, option in pairs for node in choice.nodes}
 
 
 def problem_of(task: Task, choices: tuple[Choice, ...], clock: Clock) -> Problem:

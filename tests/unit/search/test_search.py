@@ -158,6 +158,18 @@ def test_large_weights_are_cut_where_the_batch_is_small_and_the_batch_where_it_i
     assert (found["MatMul"], found["MatMul-1"]) == (((4, 1), (1, 1)),) * 2
 
 
+@pytest.mark.parametrize("mode", ["recursive_programming", "optimal"])
+def test_what_is_computed_again_for_its_gradient_is_cut_as_the_first_time(mode) -> None:
+    network = Transformer(1)
+    network.layers[0].recompute()
+    task = task_of(network, 4)
+    assert len(problem(task).choices) == len(problem(task_of(Transformer(1), 4)).choices)
+    found = {node.name: cuts for node, cuts in search(task, mode).strategies.items()}
+    again = {name: cuts for name, cuts in found.items() if name.startswith("recomputed/")}
+    assert again == {name: found[name.removeprefix("recomputed/")] for name in again}
+    assert len(again) > 10
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_what_the_user_has_set_stays_and_two_searches_agree(mode) -> None:
     network = TwoProducts(16, 1024, 4096)
