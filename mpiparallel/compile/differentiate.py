@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from mpiparallel.compile.recomputation import Overwritten, Recomputation
-from mpiparallel.dtype import is_inexact
+from mpiparallel.dtype import is_inexact, is_narrow
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Node, Notes, Value
 from mpiparallel.graph.input_conversion import converting
@@ -145,6 +145,9 @@ class _Terms:
             for term in sorted(terms, key=_micro_batch):
                 of_stages.setdefault(_notes(term).stage, []).append(term)
             total = self._sum([self._sum(of_stage) for of_stage in of_stages.values()])
+            if is_narrow(value.spec.dtype) and total.spec.dtype != value.spec.dtype:
+                # Beside float32 its gradient comes in float32; all that is made of it would be computed so.
+                total = self._trace.value_of(Tensor.of_value(total).astype(value.spec.dtype))
         self._terms[value] = [total]
         return total
 
