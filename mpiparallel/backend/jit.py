@@ -90,8 +90,9 @@ def _is_own(path: Path) -> bool:
 
 @cache
 def _own_source() -> bytes:
-    # What is written below is part of each compiled loop.
-    return Path(__file__).read_bytes()
+    # What is written below, and how 16 bits are converted, is part of each compiled loop.
+    own = Path(__file__)
+    return own.read_bytes() + own.with_name("half_conversion.py").read_bytes()
 
 
 @cache
@@ -122,6 +123,8 @@ def _load() -> Compiler | None:
 
 def _names(numba: Any) -> dict[str, Any]:
     """Return what the source of a loop may use."""
+    from mpiparallel.backend.half_conversion import conversions  # needs numba
+
     maximum, minimum, bits, single = _intrinsics(numba)
     inlined = numba.njit(error_model="numpy", fastmath={"contract"}, forceinline=True)
     loosely = numba.njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, forceinline=True)
@@ -144,6 +147,7 @@ def _names(numba: Any) -> dict[str, Any]:
         "maximum": maximum,
         "minimum": minimum,
         "add_up": loosely(_add_up),
+        **conversions(),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend import jit
+from mpiparallel.dtype import is_narrow
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.loop_source import LoopSource, Operand
 from mpiparallel.graph.expression.loop_text import text_of
@@ -31,9 +32,10 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     if runtime.backend.name != "cpu" or not is_worth_a_loop(prod(bound.shape)) or not _is_compilable(bound):
         return None
     compiler = jit.compiler()
-    if compiler is None:
-        return None
     arrays = [*bound.leaves.values(), *bound.outputs]
+    narrow = {term.dtype for term in walk(bound.roots, bound.leaves) if is_narrow(term.dtype)}
+    if compiler is None or any(f"to_{dtype.name}" not in compiler.names for dtype in narrow):
+        return None
     unique, positions = _unique(arrays)
     operands = [_operand(array, bound.shape) for array in unique]
     leaves = {term: position for term, position in zip(bound.leaves, positions, strict=False)}
@@ -53,19 +55,35 @@ def _is_compilable(bound: TermArrays) -> bool:
     arrays = [*bound.leaves.values(), *bound.outputs]
     inner = any(term.function in REDUCTIONS and term not in bound.totals for term in terms)
     return (
-        all(term.dtype.char in _DTYPES and _is_written(term) for term in terms if term not in bound.leaves)
-        and all(term.dtype.char in _DTYPES for term in bound.leaves)
-        and all(array.dtype.char in _DTYPES for array in arrays)
+        all(_is_written(term) for term in terms if term not in bound.leaves)
+        and not any(term.function == "constant" and is_narrow(term.dtype) for term in bound.leaves)
+        and all(_is_held(one.dtype) for one in (*bound.leaves, *arrays))
         and all(stride >= 0 and stride % array.itemsize == 0 for array in arrays for stride in array.strides)
         and bound.row_rank == int(inner)
     )
 
 
+def _is_held(dtype: np.dtype[Any]) -> bool:
+    """Return whether a loop can read and write a dtype; of floats of 16 bits it holds the bits."""
+    return dtype.char in _DTYPES or is_narrow(dtype)
+
+
 def _is_written(term: Term) -> bool:
-    """Return whether a loop can compute a term; the larger or smaller of two integers it cannot."""
+    """Return whether a loop can compute a term.
+
+    It cannot the larger or smaller of two integers. Floats of 16 bits it casts, from what float32 holds, and no more.
+    """
+    if any(is_narrow(one.dtype) for one in (term, *term.operands)):
+        return term.function == "cast" and (not is_narrow(term.dtype) or _fits_float32(term.operands[0].dtype))
+    if term.dtype.char not in _DTYPES:
+        return False
     if term.function in ("maximum", "minimum") and term.dtype.kind != "f":
         return False
     return term.function in ("cast", *REDUCTIONS) or term.is_leaf or bool(text_of(term.function))
+
+
+def _fits_float32(dtype: np.dtype[Any]) -> bool:
+    return dtype.char in "f?" or dtype.itemsize <= 2
 
 
 def _unique(arrays: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -91,6 +109,8 @@ def _operand(array: Any, shape: tuple[int, ...]) -> Operand:
 
 
 def _flat(array: Any) -> Any:
-    """Return the memory of an array from its first to its last element, in one dim."""
+    """Return the memory of an array from its first to its last element, in one dim; floats of 16 bits as their bits."""
     reach = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
-    return np.lib.stride_tricks.as_strided(array, (1 + reach // array.itemsize,), (array.itemsize,), writeable=True)
+    extent = 1 + reach // array.itemsize
+    flat = np.lib.stride_tricks.as_strided(array, (extent,), (array.itemsize,), writeable=True)
+    return flat.view(np.uint16) if is_narrow(array.dtype) else flat

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpiparallel.dtype import is_narrow
 from mpiparallel.graph.expression.function import COSTLY
 from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.expression.universal_functions import universal_function
@@ -31,7 +32,7 @@ def formula(term: Term, name: Callable[[Term], str]) -> str:
     names = [name(one) for one in term.operands]
     letter = letter_of(term.dtype)
     if term.function == "cast":
-        return f"({names[0]} != 0)" if term.dtype.kind == "b" else f"{letter}({names[0]})"
+        return _cast_text(term.operands[0].dtype, term.dtype, names[0])
     if term.dtype.kind == "f":
         choice = term.function == "where"
         names = [
@@ -39,6 +40,17 @@ def formula(term: Term, name: Callable[[Term], str]) -> str:
             for index, (one, text) in enumerate(zip(term.operands, names, strict=True))
         ]
     return text_of(term.function).format(*names, letter=letter)
+
+
+def _cast_text(source: np.dtype[Any], target: np.dtype[Any], text: str) -> str:
+    """Return a cast; of floats of 16 bits a loop holds the bits."""
+    if is_narrow(source):
+        return _cast_text(np.dtype(np.float32), target, f"from_{source.name}({text})")
+    if is_narrow(target):
+        return f"to_{target.name}({_cast_text(source, np.dtype(np.float32), text)})"
+    if source == target:
+        return text
+    return f"({text} != 0)" if target.kind == "b" else f"{letter_of(target)}({text})"
 
 
 def letter_of(dtype: np.dtype[Any]) -> str:
