@@ -12,10 +12,10 @@ from typing import Any
 
 import numba
 
-from mpiparallel.backend import register_tiles
-
 # numba compiles again when the file of a function has changed, and does not see the tiles that it is made of.
-_TILES = hashlib.blake2b(Path(register_tiles.__file__).read_bytes(), digest_size=6).hexdigest()
+_TILES = hashlib.blake2b(
+    b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*_tiles.py"))), digest_size=6
+).hexdigest()
 
 
 def compiled(function: Callable[..., None]) -> Any:

@@ -130,7 +130,7 @@ class _Emitter:
         """Return a vector of one number."""
         undefined = ir.Constant(self.whole, ir.Undefined)
         first = self.builder.insert_element(undefined, number, ir.Constant(_INDEX, 0))
-        return self.builder.shuffle_vector(first, undefined, self._mask([0] * self.shape.lanes))
+        return self.builder.shuffle_vector(first, undefined, lane_mask([0] * self.shape.lanes))
 
     def multiply_add(self, x: Any, y: Any, z: Any) -> Any:
         kind = ir.FunctionType(self.whole, [self.whole] * 3)
@@ -138,22 +138,6 @@ class _Emitter:
             self.builder.module, kind, f"llvm.fma.v{self.shape.lanes}f{self.bits}"
         )
         return self.builder.call(function, [x, y, z])
-
-    def transposed(self, rows: list[Any]) -> list[Any]:
-        """Return the transpose: squares of 1, 2, 4 ... numbers beside the diagonal change places."""
-        lanes, step = self.shape.lanes, 1
-        while step < lanes:
-            upper = [lane + lanes - step if lane & step else lane for lane in range(lanes)]
-            lower = [lane + lanes if lane & step else lane + step for lane in range(lanes)]
-            mixed = list(rows)
-            for row in (row for row in range(lanes) if not row & step):
-                for place, mask in ((row, upper), (row + step, lower)):
-                    mixed[place] = self.builder.shuffle_vector(rows[row], rows[row + step], self._mask(mask))
-            rows, step = mixed, 2 * step
-        return rows
-
-    def _mask(self, lanes: list[int]) -> Any:
-        return ir.Constant(ir.VectorType(_INDEX, len(lanes)), lanes)
 
     def accumulate(self, depth: Any, lines: list[Any], b: Any) -> list[list[Any]]:
         """Emit the loop over the depth of a product; return the sums that it leaves in registers."""
@@ -228,9 +212,28 @@ def _transpose(context: Any, builder: Any, signature: Any, arguments: Any) -> An
     places = [_number(start, row) for row in range(emit.shape.lanes)]
     begins = [builder.load(builder.gep(offsets, [place])) for place in places]
     rows = [emit.load(builder.gep(source, [one]), emit.shape.lanes) for one in begins]
-    for place, row in zip(places, emit.transposed(rows), strict=True):
+    for place, row in zip(places, transposed(builder, rows), strict=True):
         emit.store(row, builder.gep(target, [builder.mul(place, pitch)]))
     return context.get_dummy_value()
+
+
+def transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Emit the transpose of a square of vectors: squares of 1, 2, 4 ... numbers beside the diagonal change places."""
+    lanes, step = len(rows), 1
+    while step < lanes:
+        upper = [lane + lanes - step if lane & step else lane for lane in range(lanes)]
+        lower = [lane + lanes if lane & step else lane + step for lane in range(lanes)]
+        mixed = list(rows)
+        for row in (row for row in range(lanes) if not row & step):
+            for place, mask in ((row, upper), (row + step, lower)):
+                mixed[place] = builder.shuffle_vector(rows[row], rows[row + step], lane_mask(mask))
+        rows, step = mixed, 2 * step
+    return rows
+
+
+def lane_mask(lanes: list[int]) -> Any:
+    """Return which lanes of two vectors a shuffle takes."""
+    return ir.Constant(ir.VectorType(_INDEX, len(lanes)), lanes)
 
 
 def _number(like: Any, value: int) -> Any:

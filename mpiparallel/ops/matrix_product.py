@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.dtype import common_dtype, is_narrow
+from mpiparallel.dtype import common_dtype
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.execution.product import product_kernel
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
@@ -37,6 +35,7 @@ class BatchMatMul(Operator):
 
     Examples
     --------
+    >>> import numpy as np
     >>> BatchMatMul()(np.ones((5, 2, 3)), np.ones((5, 3, 4))).shape
     (5, 2, 4)
     """
@@ -95,9 +94,7 @@ class BatchMatMul(Operator):
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x = inputs[0].swapaxes(-1, -2) if self.transpose_a else inputs[0]
         y = inputs[1].swapaxes(-1, -2) if self.transpose_b else inputs[1]
-        if runtime.backend.name == "cpu" and is_narrow(outputs[0].dtype):
-            return _wide_product(runtime, x, y, outputs[0])
-        return partial(runtime.array_module.matmul, x, y, out=outputs[0])
+        return product_kernel(runtime, x, y, outputs[0])
 
     def gradient(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], gradients: Sequence[Tensor]
@@ -135,6 +132,7 @@ class MatMul(BatchMatMul):
 
     Examples
     --------
+    >>> import numpy as np
     >>> MatMul(transpose_b=True)(np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """
@@ -142,17 +140,3 @@ class MatMul(BatchMatMul):
     def _check_ranks(self, x: TensorSpec, y: TensorSpec) -> None:
         if len(x.shape) != 2 or len(y.shape) != 2:
             raise ShapeError(f"x {x.shape} and y {y.shape} must have two dims; use BatchMatMul for more")
-
-
-def _wide_product(runtime: Runtime, x: Array, y: Array, output: Array) -> Kernel:
-    """Return the product of floats of 16 bits, summed in float32 and rounded once: BLAS has none of them."""
-    xp = runtime.array_module
-
-    def run() -> None:
-        wide = [runtime.scratch(one.shape, np.float32, slot) for slot, one in enumerate((x, y, output))]
-        wide[0][...] = x
-        wide[1][...] = y
-        xp.matmul(wide[0], wide[1], out=wide[2])
-        xp.copyto(output, wide[2], casting="same_kind")
-
-    return run

@@ -1,0 +1,132 @@
+"""Whether this processor multiplies bfloat16 by itself, and how such a product is bound to arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib.util import find_spec
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mpiparallel.backend import jit
+
+Array = np.ndarray[Any, Any]
+Scratch = Callable[[tuple[int, ...], Any, int], Array]
+"""Returns memory that starts on a 64-byte border, of a shape and a dtype; the last number tells such memories apart."""
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_OUTPUTS = (_BFLOAT16, np.dtype(np.float32))
+_VARIABLE = "MPIPARALLEL_BFLOAT16_PRODUCTS"
+_SMALLEST = 1 << 18
+"""Multiplications below which a product by way of float32 costs less than loading the compiled one is worth."""
+_SLOT = 40
+_LINES = 16
+
+
+def pair_product(x: Array, y: Array, output: Array, scratch: Scratch) -> Callable[[], object] | None:
+    """Return what sets ``output``, bfloat16 or float32, to the product of matrices or stacks of them in bfloat16.
+
+    None where the processor has no AVX512-BF16, numba is not there or not wanted, the product is small, or the dtypes
+    are others. The last two dims may have any strides, so transposed matrices are as good as others.
+    """
+    if x.dtype != _BFLOAT16 or y.dtype != _BFLOAT16 or output.dtype not in _OUTPUTS:
+        return None
+    if output.size * x.shape[-1] < _SMALLEST or not is_wanted() or not is_at_hand():
+        return None
+    if output.strides[-1] != output.itemsize and output.strides[-2] == output.itemsize:
+        x, y, output = y.swapaxes(-1, -2), x.swapaxes(-1, -2), output.swapaxes(-1, -2)
+    steps: list[Callable[[], object]] = []
+    given = []
+    for slot, one in enumerate((x, y), _SLOT):
+        fits = one.itemsize in one.strides[-2:]
+        given.append(one if fits else scratch(one.shape, one.dtype, slot))
+        if not fits:
+            steps.append(partial(np.copyto, given[-1], one))
+    fits = output.strides[-1] == output.itemsize
+    target = output if fits else scratch(output.shape, output.dtype, _SLOT + 2)
+    steps.append(_bound(*_rows_together(given[0], given[1], target), scratch))
+    if not fits:
+        steps.append(partial(np.copyto, output, target))
+    return steps[0] if len(steps) == 1 else partial(_run_all, steps)
+
+
+def is_wanted(variables: Mapping[str, str] = os.environ) -> bool:
+    """Return whether products may be compiled: not where ``MPIPARALLEL_BFLOAT16_PRODUCTS`` is float32.
+
+    >>> is_wanted({"MPIPARALLEL_BFLOAT16_PRODUCTS": "float32"})
+    False
+    """
+    return jit.wanted(variables) and variables.get(_VARIABLE, "").lower() != "float32"
+
+
+@cache
+def is_at_hand() -> bool:
+    """Return whether the processor has AVX512-BF16, and numba compiles for it."""
+    if find_spec("numba") is None:
+        return False
+    from llvmlite import binding  # an optional extra, and slow to import
+    from numba.core import config
+
+    has = bool(binding.get_host_cpu_features().get("avx512bf16"))
+    # numba may have been told to compile for another processor.
+    return has and config.CPU_NAME is None and "+avx512bf16" in (config.CPU_FEATURES or "+avx512bf16").split(",")
+
+
+def _rows_together(x: Array, y: Array, output: Array) -> tuple[Array, Array, Array]:
+    """Return x and the output as one matrix each where all matrices of a stack are multiplied by the same one."""
+    if y.size != y.shape[-1] * y.shape[-2] or x.shape[:-2] != output.shape[:-2]:
+        return x, y, output
+    rows = range(x.ndim - 2)
+    for one in (x, output):
+        if any(one.strides[dim] != one.strides[dim + 1] * one.shape[dim + 1] for dim in rows):
+            return x, y, output
+    matrices = (
+        np.lib.stride_tricks.as_strided(one, (one.size // one.shape[-1], one.shape[-1]), one.strides[-2:])
+        for one in (x, output)
+    )
+    first, last = matrices
+    return first, y.reshape(y.shape[-2:]), last
+
+
+def _bound(x: Array, y: Array, output: Array, scratch: Scratch) -> Callable[[], object]:
+    from mpiparallel.backend import bfloat16_product as loops  # needs numba
+
+    (height, depth), width = x.shape[-2:], y.shape[-1]
+    batch = output.shape[:-2]
+    places = np.stack([_starts(one, batch) for one in (x, y, output)], axis=1)
+    rows = scratch((_packed(min(height, loops.HIGH), min(depth, loops.DEPTH)),), np.uint8, _SLOT + 3)
+    columns = scratch((_packed(min(width, loops.WIDE), depth),), np.uint8, _SLOT + 4)
+    sums = scratch((loops.HIGH * loops.WIDE,), np.float32, _SLOT + 5)
+    addresses = [one.ctypes.data for one in (x, y, output)]
+    strides = (*x.strides[-2:], *y.strides[-2:], output.strides[-2])
+    memory = [one.ctypes.data for one in (rows, columns, sums)]
+    arguments = (places, (height, width, depth), *addresses, strides, output.itemsize, *memory)
+    held = (x, y, output, rows, columns, sums)
+
+    def run(multiply: Any = loops.multiply, arrays: object = held) -> None:
+        multiply(*arguments)
+
+    return run
+
+
+def _starts(array: Array, batch: tuple[int, ...]) -> Array:
+    """Return where each matrix of a stack of this shape starts, in bytes from the first."""
+    lacking = len(batch) - (array.ndim - 2)
+    starts = np.zeros(batch, np.int64)
+    for dim, extent in enumerate(array.shape[:-2], lacking):
+        steps = np.arange(batch[dim], dtype=np.int64) * (array.strides[dim - lacking] if extent != 1 else 0)
+        starts += steps.reshape((-1,) + (1,) * (len(batch) - dim - 1))
+    return starts.reshape(-1)
+
+
+def _packed(lines: int, depth: int) -> int:
+    """Return the bytes of lines that are packed in panels, which the loops round up to squares."""
+    return -(-lines // _LINES) * (-(-depth // (2 * _LINES)) * 4 * _LINES**2 + 64)
+
+
+def _run_all(steps: list[Callable[[], object]]) -> None:
+    for step in steps:
+        step()

@@ -1,0 +1,109 @@
+"""Products of bfloat16 are within their rounding of float64, by the processor and by way of float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpiparallel.backend import pair_products
+from mpiparallel.dtype import bfloat16
+from mpiparallel.graph.execution.product import product_kernel
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.ops import operations as P
+
+HALF_STEP = 2.0**-8
+EXTENTS = st.sampled_from([1, 2, 7, 15, 16, 17, 31, 33, 47, 48, 49, 64, 97])
+DEPTHS = st.sampled_from([1, 2, 3, 31, 32, 33, 65, 511, 512, 513, 600])
+BATCHES = st.sampled_from([((), ()), ((3,), ()), ((3,), (3,)), ((2, 1), (3,)), ((1,), (2, 2))])
+VIEWS = st.sampled_from(["rows", "columns", "padded rows", "every other"])
+
+
+def laid_out(numbers: np.ndarray[Any, Any], view: str) -> np.ndarray[Any, Any]:
+    """Return equal numbers with other strides; padded ones do not start on a border of memory."""
+    if view == "columns":
+        return np.ascontiguousarray(numbers.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if view == "padded rows":
+        memory = np.zeros((*numbers.shape[:-1], numbers.shape[-1] + 3), numbers.dtype)[..., 1:-2]
+    elif view == "every other":
+        memory = np.zeros((*numbers.shape[:-1], 2 * numbers.shape[-1]), numbers.dtype)[..., ::2]
+    else:
+        return np.ascontiguousarray(numbers)
+    memory[...] = numbers
+    return memory
+
+
+def assert_within_rounding(x: Any, y: Any, output: Any) -> None:
+    exact = np.matmul(x.astype(np.float64), y.astype(np.float64))
+    sums = np.matmul(abs(x.astype(np.float64)), abs(y.astype(np.float64)))
+    step = HALF_STEP if output.dtype == bfloat16 else 0.0
+    # Sums of n float32 are within n of its roundings of the sum of sizes.
+    bound = step * abs(exact) + 2 * (x.shape[-1] + 1) * 2.0**-24 * sums
+    assert (abs(output.astype(np.float64) - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("way", ["processor", "float32"])
+@settings(max_examples=25, deadline=None)
+@given(
+    st.tuples(EXTENTS, EXTENTS, DEPTHS),
+    BATCHES,
+    st.tuples(VIEWS, VIEWS, VIEWS),
+    st.sampled_from([bfloat16.dtype, np.dtype(np.float32)]),
+)
+def test_product_is_within_its_rounding_whatever_the_strides(
+    way: str, extents: Any, batches: Any, views: Any, dtype: Any
+) -> None:
+    m, n, k = extents
+    random = np.random.default_rng(m + n + k)
+    x = laid_out(random.standard_normal((*batches[0], m, k)).astype(bfloat16), views[0])
+    y = laid_out(random.standard_normal((*batches[1], k, n)).astype(bfloat16), views[1])
+    batch = np.broadcast_shapes(*batches)
+    output = laid_out(np.full((*batch, m, n), np.nan, dtype), views[2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_products, "_SMALLEST", 0)
+        patch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", "float32" if way == "float32" else "")
+        product = pair_products.pair_product(x, y, output, Runtime().scratch)
+        if way == "processor" and pair_products.is_at_hand() and pair_products.is_wanted():
+            assert product is not None
+        else:
+            assert product is None
+            product = product_kernel(Runtime(), x, y, output) if dtype != np.float32 else None
+    if product is not None:
+        product()
+        assert_within_rounding(x, y, output)
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("way", ["", "float32"])
+def test_large_products_of_operators_are_within_their_rounding(
+    transposed: tuple[bool, bool], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", way)
+    random = np.random.default_rng(1)
+    m, n, k = 200, 1600, 530
+    x = random.standard_normal((k, m) if transposed[0] else (m, k)).astype(bfloat16)
+    y = random.standard_normal((n, k) if transposed[1] else (k, n)).astype(bfloat16)
+    output = P.MatMul(*transposed)(x, y).asnumpy()
+    assert_within_rounding(x.T if transposed[0] else x, y.T if transposed[1] else y, output)
+
+
+@pytest.mark.parametrize("way", ["", "float32"])
+def test_a_number_that_is_none_stays_in_its_row(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", way)
+    x, y = np.ones((65, 67), bfloat16), np.ones((67, 70), bfloat16)
+    x[3, 66], x[5, 0] = np.nan, np.inf
+    output = P.MatMul()(x, y).asnumpy().astype(np.float32)
+    assert np.isnan(output[3]).all()
+    assert np.isposinf(output[5]).all()
+    assert np.array_equal(np.delete(output, [3, 5], 0), np.full((63, 70), 67.0))
+
+
+def test_a_row_of_a_product_is_the_same_whichever_rows_are_beside_it() -> None:
+    random = np.random.default_rng(2)
+    x, y = (random.standard_normal(shape).astype(bfloat16) for shape in ((200, 700), (700, 90)))
+    whole = P.MatMul()(x, y).asnumpy()
+    parts = [P.MatMul()(x[rows], y).asnumpy() for rows in (slice(0, 77), slice(77, 200))]
+    assert np.array_equal(whole, np.concatenate(parts))
