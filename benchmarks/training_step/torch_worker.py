@@ -1,7 +1,8 @@
 """The child process that trains a peer in PyTorch: it reads orders from standard input and answers with seconds.
 
 Its only argument is the peer as JSON: ``network``, ``sizes`` (the network's arguments), ``batch_size`` of this rank,
-``rank``, ``ranks`` and ``port``. It writes ``ready`` when all is warm. An order is a line ``<variant> <steps>``, the
+``rank``, ``ranks`` and ``port``; ``bfloat16`` where it is to use autocast, and ``processor`` where the seconds are to
+be those of the processor. It writes ``ready`` when all is warm. An order is a line ``<variant> <steps>``, the
 answer the seconds of each step as JSON.
 """
 
@@ -35,7 +36,8 @@ def _encoder_step(peer: dict[str, Any]) -> dict[str, Step]:
         return functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
     adam = _optimizer(torch.optim.AdamW, network, lr=1e-4, weight_decay=0.1)
-    return {"fused AdamW": _step(peer, network, adam, [ids, positions], loss)}
+    step = _step(peer, network, adam, [ids, positions], loss)
+    return {"bfloat16 autocast" if peer.get("bfloat16") else "fused AdamW": step}
 
 
 def _translator_step(peer: dict[str, Any]) -> dict[str, Step]:
@@ -77,7 +79,9 @@ def _step(
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        loss(trained(*inputs)).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=peer.get("bfloat16", False)):
+            value = loss(trained(*inputs))
+        value.backward()
         optimizer.step()
 
     return step
@@ -86,11 +90,11 @@ def _step(
 STEPS = {"encoder": _encoder_step, "translation": _translator_step, "resnet50": _resnet50_step}
 
 
-def timed(step: Step) -> float:
+def timed(step: Step, clock: Callable[[], float]) -> float:
     """Return the seconds of one call."""
-    start = time.perf_counter()
+    start = clock()
     step()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def main() -> None:
@@ -108,9 +112,10 @@ def main() -> None:
         for _ in range(WARM_UP_STEPS):
             step()
     print(json.dumps({"version": torch.__version__, "variants": list(steps)}), file=answers, flush=True)
+    clock = time.process_time if peer.get("processor") else time.perf_counter
     for order in sys.stdin:
         variant, count = order.rsplit(maxsplit=1)
-        print(json.dumps([timed(steps[variant]) for _ in range(int(count))]), file=answers, flush=True)
+        print(json.dumps([timed(steps[variant], clock) for _ in range(int(count))]), file=answers, flush=True)
     if peer["ranks"] > 1:
         torch.distributed.destroy_process_group()
 
