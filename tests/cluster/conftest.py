@@ -12,7 +12,7 @@ from tests.cluster.hosts import Hosts
 from tests.conformance import patience
 from tests.conformance.mpi_launcher import interpreters, library
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "virtual_hosts"
 
 
 def _up(script: str, names: Sequence[str], factory: pytest.TempPathFactory) -> Iterator[Hosts]:
