@@ -70,7 +70,9 @@ def test_nothing_is_left_of_a_cluster_whose_tests_were_killed(
     script: str, ssh_cluster: Hosts, slurm_cluster: Hosts, tmp_path: Path
 ) -> None:
     killed = subprocess.Popen(
-        [sys.executable, "-c", _HOLDING, Path(__file__).parent / script, tmp_path], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _HOLDING, Path(__file__).parent / "virtual_hosts" / script, tmp_path],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     pid = patience.communicated(killed)[0].strip()
     assert killed.returncode == -signal.SIGKILL
