@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def test_srun_that_would_start_as_many_jobs_as_tasks_is_refused(
         assert told == {f"{rank} n{rank // 2 + 1} {rank % 2}" for rank in range(6)}
         assert ended.output.strip() == "0 n1 0"
     else:
-        assert ended.code == 2
+        # srun ends what is late by SIGTERM once a task has failed, and gives the highest code of all.
+        assert ended.code in (2, 128 + signal.SIGTERM)
         said = [line for line in ended.errors.splitlines() if line.startswith("mpiparallel")]
         assert len(said) == 3
         assert f"srun --mpi={pmi} started 6 ranks, but" in said[0]
