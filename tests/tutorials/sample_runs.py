@@ -51,7 +51,7 @@ class Run(NamedTuple):
     @property
     def shows(self) -> str:
         """What is to be seen, in words."""
-        changes = ", ".join(f"`{old}` is `{new}`" for _, old, new in self.changed)
+        changes = ", ".join(f"`{old}` is `{new}`" if new else f"`{old}` is left out" for _, old, new in self.changed)
         seen = "the loss falls" if self.logs else "files are there"
         if self.refusal:
             seen = f"{'its own fault' if self.own_fault else 'refused'}: {self.refusal.why}"
@@ -145,7 +145,12 @@ _RESNETS = (
         "DEVICE_ID=0 DATA_PATH={many_images} mpirun -n 2 "
         "pytest -s resnet50_distributed_training_pipeline.py >train.log 2>&1",
         ("train.log",),
-        changed=((_STAGED, "batch_size=32", "batch_size=16"), (_STAGED, *_SMALL)),
+        # With full_batch all ranks must read the same: else one stage has the images, another the labels of others.
+        changed=(
+            (_STAGED, "batch_size=32", "batch_size=16"),
+            (_STAGED, *_SMALL),
+            (_STAGED, ", num_shards=rank_size, shard_id=rank_id", ""),
+        ),
         instead="run_pipeline.sh",
     ),
     Run(
