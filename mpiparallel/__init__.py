@@ -353,6 +353,8 @@ install()
 
 
 def __getattr__(name: str) -> Any:
+    if name not in _FOLDERS and name not in _DTYPES and name not in _PLACES:
+        return _ABSENT(name)
     # What is being loaded is no garbage: to look for some in it again and again takes a tenth of the time.
     collects = gc.isenabled()
     gc.disable()
@@ -369,9 +371,7 @@ def _loaded(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _DTYPES:
         return getattr(importlib.import_module(f"{__name__}.dtype"), name)
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    return _ABSENT(name)
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
 
 
 def __dir__() -> list[str]:

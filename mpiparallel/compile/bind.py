@@ -87,7 +87,7 @@ def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator
     if configuration.mode != ParallelMode.STAND_ALONE:
         _check_world(staged, configuration, 1 if communicator is None else communicator.size)
     overlaps = communicator is not None and communicator.overlaps
-    if communicator is not None:
+    if communicator is not None and len(staged.stages) > 1:
         remark_split_stages([stage.devices.members for stage in staged.stages], communicator.hosts)
     local = local_graph(sharded, configuration.rank, overlaps)
     if configuration.save_graphs:
