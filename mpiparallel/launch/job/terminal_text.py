@@ -73,9 +73,9 @@ def fitted(text: str, width: int) -> str:
 
     Columns are told by two spaces or more. Last ones without room go below their row.
 
-    >>> print(fitted("step  1 ms, most of it is products", 24))
-    step  1 ms, most of it
-          is products
+    >>> print(fitted("step  1 ms, most of it is products of matrices", 36))
+    step  1 ms, most of it is products
+          of matrices
     """
     return "\n".join(part for line in text.splitlines() for part in _fitted_line(line, width))
 
