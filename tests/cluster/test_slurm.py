@@ -79,10 +79,11 @@ def test_srun_that_would_start_as_many_jobs_as_tasks_is_refused(
         assert told == {f"{rank} n{rank // 2 + 1} {rank % 2}" for rank in range(6)}
         assert ended.output.strip() == "0 n1 0"
     else:
-        # srun ends what is late by SIGTERM once a task has failed, and gives the highest code of all.
+        # Each host says it once. But srun ends what is late by SIGTERM once a task has failed: a slow host may say
+        # nothing then, and the code is the highest of all.
         assert ended.code in (2, 128 + signal.SIGTERM)
         said = [line for line in ended.errors.splitlines() if line.startswith("mpiparallel")]
-        assert len(said) == 3
+        assert 1 <= len(said) <= 3
         assert f"srun --mpi={pmi} started 6 ranks, but" in said[0]
         assert f"start them by srun --mpi={fitting}, or by" in said[0]
         assert not list(tmp_path.glob("device*"))
