@@ -116,6 +116,7 @@ def fill_box(
             cover = np.empty((end - begin, *shape[1:]), target.dtype)
             file.fill(name, first + begin * row, cover.reshape(-1))
             here[...] = cover[(slice(None), *inner.within(Box.whole(shape[1:])))]
+            del cover  # before the next one is made
         else:
             fill_box(file, name, shape[1:], inner, here[0, ...], first + begin * row)
 
