@@ -14,7 +14,6 @@ from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.fingerprint import fingerprint_of
 from mpiparallel.compile.graph_text import save_graphs
-from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.staging.split_stages import remark_split_stages
@@ -76,20 +75,38 @@ def make_backend(configuration: ParallelConfiguration) -> Backend:
     return NumpyBackend()
 
 
-def bind(staged: StagedGraph, configuration: ParallelConfiguration, communicator: Communicator | None) -> CompiledGraph:
-    """Place the parameters on this rank, allocate its buffers and bind its kernels.
+def check_world(staged: StagedGraph, configuration: ParallelConfiguration, communicator: Communicator | None) -> None:
+    """Raise ConfigurationError when the layouts are for another number of ranks than the world has.
 
-    Raises ConfigurationError when the layouts are for another number of ranks than the world has, and
-    CommunicationError on all ranks where one of them has made another network. A stand-alone network has its layouts
-    for itself on each rank; its world serves the collectives that the user placed.
+    A stand-alone network has its layouts for itself on each rank; its world serves the collectives that the user
+    placed.
+    """
+    if configuration.mode == ParallelMode.STAND_ALONE:
+        return
+    size = 1 if communicator is None else communicator.size
+    if staged.rank_count != size:
+        raise ConfigurationError(
+            f"the network is cut for {staged.rank_count} devices, but the world has {size} ranks; start as many, or "
+            "set device_num to it"
+        )
+    devices = staged.of_rank(configuration.rank).devices
+    if configuration.rank not in devices:
+        raise ConfigurationError(
+            f"global_rank {configuration.rank} is not among ranks {devices.ranks_text}; leave global_rank to "
+            "the launcher"
+        )
+
+
+def bind(
+    staged: StagedGraph, local: Graph, configuration: ParallelConfiguration, communicator: Communicator | None
+) -> CompiledGraph:
+    """Place the parameters on this rank, allocate its buffers and bind the kernels of its graph, ``local``.
+
+    Raises CommunicationError on all ranks where one of them has made another network.
     """
     sharded = staged.of_rank(configuration.rank)
-    if configuration.mode != ParallelMode.STAND_ALONE:
-        _check_world(staged, configuration, 1 if communicator is None else communicator.size)
-    overlaps = communicator is not None and communicator.overlaps
     if communicator is not None and len(staged.stages) > 1:
         remark_split_stages([stage.devices.members for stage in staged.stages], communicator.hosts)
-    local = local_graph(sharded, configuration.rank, overlaps)
     if configuration.save_graphs:
         save_graphs(sharded, local, configuration)
     fingerprint = fingerprint_of(staged, local, configuration)
@@ -146,18 +163,3 @@ def _seed(configuration: ParallelConfiguration) -> int:
     if configuration.mode in ParallelMode.OWN_BATCH:
         return rank_seed(configuration.seed, configuration.rank)
     return configuration.seed
-
-
-def _check_world(staged: StagedGraph, configuration: ParallelConfiguration, size: int) -> None:
-    if staged.rank_count != size:
-        raise ConfigurationError(
-            f"the network is cut for {staged.rank_count} devices, but the world has {size} ranks; start as "
-            "many, or set "
-            "device_num to it"
-        )
-    devices = staged.of_rank(configuration.rank).devices
-    if configuration.rank not in devices:
-        raise ConfigurationError(
-            f"global_rank {configuration.rank} is not among ranks {devices.ranks_text}; leave global_rank to "
-            "the launcher"
-        )

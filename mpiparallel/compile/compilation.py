@@ -10,8 +10,9 @@ from typing import Any, Final
 from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.compile.bind import CompiledGraph, bind
+from mpiparallel.compile.bind import CompiledGraph, bind, check_world
 from mpiparallel.compile.place import held_layouts
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.staging.one_micro_batch import held_in_stages, repeated
 from mpiparallel.compile.staging.place_stages import place_stages
@@ -47,11 +48,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A placement, and the layouts in which ranks held parameters when it was made, where these counted."""
+    """A placement with what ranks run of it, and the layouts in which they held parameters, where these counted."""
 
     configuration: ParallelConfiguration
     held: Mapping[str, Layout]
     staged: StagedGraph
+    locals: dict[tuple[int, bool], Graph] = field(default_factory=dict)
 
     def fits(self, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> bool:
         """Return whether it would be made again: parameters are held where it stores them, or are not held at all."""
@@ -61,6 +63,13 @@ class _Placed:
             and held.keys() >= self.held.keys()
             and all(stored.get(name) == layout for name, layout in held.items())
         )
+
+    def local(self, rank: int, overlaps: bool) -> Graph:
+        """Return the graph that ``rank`` runs, in the order in which it runs it; programs share it."""
+        found = self.locals.get((rank, overlaps))
+        if found is None:
+            found = self.locals[rank, overlaps] = local_graph(self.staged.of_rank(rank), rank, overlaps)
+        return found
 
 
 @dataclass
@@ -116,7 +125,7 @@ class Compilation:
     ) -> tuple[Graph, StagedGraph]:
         """Return the graph of the function on whole tensors, and that of each stage with its layouts."""
         trace = self._traced(specs, inputs, configuration)
-        return trace.traced.graph, self._placed(trace, specs, inputs, configuration)
+        return trace.traced.graph, self._placed(trace, specs, inputs, configuration).staged
 
     @collector_paused()
     def of_micro_batch(self, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> Graph:
@@ -146,8 +155,11 @@ class Compilation:
         if found is None:
             with collector_paused():
                 trace = self._traced(specs, inputs, configuration)
-                staged = self._placed(trace, specs, inputs, configuration)
-                compiled = bind(staged, configuration, communicator)
+                placed = self._placed(trace, specs, inputs, configuration)
+                check_world(placed.staged, configuration, communicator)
+                overlaps = communicator is not None and communicator.overlaps
+                local = placed.local(configuration.rank, overlaps)
+                compiled = bind(placed.staged, local, configuration, communicator)
             found = Variant(compiled, trace.traced)
             known.append(found)
         return found
@@ -169,16 +181,15 @@ class Compilation:
             known.append(found)
         return found
 
-    def _placed(
-        self, trace: _Trace, specs: Specs, inputs: Structure, configuration: ParallelConfiguration
-    ) -> StagedGraph:
+    def _placed(self, trace: _Trace, specs: Specs, inputs: Structure, configuration: ParallelConfiguration) -> _Placed:
         held = held_layouts(trace.traced.graph, configuration)
-        found = next((one.staged for one in trace.placed if one.fits(configuration, held)), None)
+        found = next((one for one in trace.placed if one.fits(configuration, held)), None)
         if found is None:
             searches = configuration.mode == ParallelMode.AUTO_PARALLEL and configuration.device_num > 1
             strategies = self._strategies(trace, specs, inputs, configuration, held) if searches else None
-            found = place_stages(trace.traced.graph, configuration, strategies, held)
-            trace.placed.append(_Placed(_as_placed(configuration), held, found))
+            staged = place_stages(trace.traced.graph, configuration, strategies, held)
+            found = _Placed(_as_placed(configuration), held, staged)
+            trace.placed.append(found)
         return found
 
     def _strategies(

@@ -21,7 +21,6 @@ class Start(Operator):
         self.operator = operator
         self.reuses = operator.reuses  # type: ignore[misc]
         self.scope = operator.scope
-        self._completion: Completion | None = None
 
     @property
     def name(self) -> str:
@@ -32,17 +31,12 @@ class Start(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         bound = self.operator.bound(runtime, inputs, outputs)
+        begun = runtime.begun[self] = Begun()
 
         def run() -> None:
-            self._completion = bound.start()
+            begun.completion = bound.start()
 
         return run
-
-    def end(self) -> None:
-        """Wait until the outputs are there."""
-        if self._completion is not None:
-            self._completion()
-            self._completion = None
 
 
 class Wait(Operator):
@@ -62,4 +56,17 @@ class Wait(Operator):
         return ()
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return self.start.end
+        return runtime.begun[self.start].end
+
+
+class Begun:
+    """A collective of one program, from where it is started to where its outputs are needed."""
+
+    def __init__(self) -> None:
+        self.completion: Completion | None = None
+
+    def end(self) -> None:
+        """Wait until the outputs are there."""
+        if self.completion is not None:
+            self.completion()
+            self.completion = None

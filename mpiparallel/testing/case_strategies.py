@@ -19,6 +19,7 @@ from mpiparallel.compile.bind import bind
 from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.compile.place import place
 from mpiparallel.compile.policy import operands_of
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.execution.random_stream import drawing_at
@@ -152,9 +153,9 @@ class LaidOutCase:
 
     def run(self, communicator: Communicator) -> list[list[Array]]:
         """Return for each strategy the outputs and gradients, whole, and what updated parameters hold after."""
-        compiled = bind(
-            StagedGraph((self.sharded,)), _configuration(communicator.size, communicator.rank), communicator
-        )
+        rank = communicator.rank
+        local = local_graph(self.sharded, rank, communicator.overlaps)
+        compiled = bind(StagedGraph((self.sharded,)), local, _configuration(communicator.size, rank), communicator)
         with drawing_at(0):
             arrays = iter([np.array(array) for array in compiled.run(self.fed(communicator.rank))])
         return [

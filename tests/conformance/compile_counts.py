@@ -19,11 +19,13 @@ class CompileCounts:
         self.placements: Counter[int] = Counter()
         self.localisations: Counter[int] = Counter()
         self.schedules: Counter[int] = Counter()
+        self.programs: Counter[int] = Counter()
         self._lock = threading.Lock()
         put(compilation, "trace_function", self._counted(compilation.trace_function, self.traces))
         put(compilation, "place_stages", self._counted(compilation.place_stages, self.placements))
         put(rank_graph, "localise", self._counted(rank_graph.localise, self.localisations))
         put(rank_graph, "schedule_collectives", self._counted(rank_graph.schedule_collectives, self.schedules))
+        put(compilation, "bind", self._counted(compilation.bind, self.programs))
 
     def _counted(self, function: Callable[..., Any], counter: Counter[int]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:

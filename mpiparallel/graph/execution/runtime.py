@@ -35,8 +35,9 @@ class Runtime:
     """The surroundings of one rank's program.
 
     ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
-    ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag; ``stage`` is that of
-    a pipeline in which the rank is.
+    ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag, ``begun`` the
+    collectives that are under way, by the operator that starts them; ``stage`` is that of a pipeline in which the rank
+    is.
     """
 
     backend: Backend = field(default_factory=NumpyBackend)
@@ -46,6 +47,7 @@ class Runtime:
     stage: int = 0
     outbox: Outbox = field(default_factory=Outbox)
     arrivals: dict[int, Any] = field(default_factory=dict)
+    begun: dict[object, Any] = field(default_factory=dict)
     _scratch: dict[int, Array] = field(default_factory=dict)
 
     @property

@@ -116,6 +116,7 @@ def test_a_graph_is_traced_once_and_placed_once_by_the_same_strategies(
     run_world(RANKS, job, tmp_path)
     assert counts.traces == dict.fromkeys(range(RANKS), traces)
     assert counts.placements == dict.fromkeys(range(RANKS), placements)
-    # Once for each program, which is bound to the arrays of one placement; ranks 2 and 3 wait while two ranks train.
-    assert counts.localisations[0] == programs
+    assert counts.localisations[0] == counts.schedules[0] == placements
+    # Kernels are bound to arrays, which a move makes anew; ranks 2 and 3 wait while two ranks train.
+    assert counts.programs[0] == programs
     assert counts.localisations == counts.schedules

@@ -11,6 +11,7 @@ from mpiparallel import Tensor, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.bind import bind
 from mpiparallel.compile.localise import localise
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -85,7 +86,8 @@ def check_step(network, loss, weights) -> None:
     def job(communicator):
         own = network()
         sharded, configuration = placed(own, communicator.rank)
-        (found,) = bind(StagedGraph((sharded,)), configuration, communicator).run([X])
+        local = local_graph(sharded, communicator.rank)
+        (found,) = bind(StagedGraph((sharded,)), local, configuration, communicator).run([X])
         return float(found), own.weight.asnumpy().copy(), own.weight.box
 
     for found, part, box in run_world(RANKS, job):

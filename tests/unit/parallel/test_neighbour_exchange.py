@@ -11,6 +11,7 @@ import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.compile.bind import bind
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.models.resnet import Residual, ResNet
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -55,7 +56,8 @@ def counted(communicator, case, strategy):
     )
     sharded = laid_out.sharded
     sharded.output_layouts.update({value: sharded.layouts[value].reduced() for value in sharded.graph.outputs})
-    bind(StagedGraph((sharded,)), configuration, counting).run(laid_out.fed(communicator.rank))
+    local = local_graph(sharded, communicator.rank)
+    bind(StagedGraph((sharded,)), local, configuration, counting).run(laid_out.fed(communicator.rank))
     return counting.sent
 
 
