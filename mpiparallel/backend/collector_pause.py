@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 
 @contextmanager
@@ -12,7 +13,7 @@ def collector_paused() -> Iterator[None]:
     """Let no collection run in a ``with`` block, nor one of what was made in it right after: each would walk over all.
 
     What was made counts as old at once, as if collections had passed it by. Threads may pause the collector at once:
-    each leaves it running that found it running.
+    each leaves it running that found it running. What a program had frozen before the first pause stays frozen.
 
     >>> with collector_paused():
     ...     gc.isenabled()
@@ -24,7 +25,13 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if running:
-            if not gc.get_freeze_count():
+            if not _has_frozen():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+@cache
+def _has_frozen() -> bool:
+    # Asked once: to count walks over all that is frozen, which may be all that a program has loaded.
+    return bool(gc.get_freeze_count())

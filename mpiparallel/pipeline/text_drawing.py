@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 from typing import Final
 
 from mpiparallel.pipeline.action import ENDINGS, LETTERS, Kind
@@ -76,6 +75,8 @@ def _scale(drawn: Sequence[TimedAction], end: float, width: int, wanted: int) ->
     """Return the characters of a unit of time: whole ones for the action of middling length, if there is room."""
     if not drawn:
         return 0.0
+    from statistics import median_low  # slow to load, and ranks draw nothing
+
     length = median_low(timed.end - timed.begin for timed in drawn)
     # Not a hair less than a whole character by rounding.
     there = int(width * length / end + 1e-9)

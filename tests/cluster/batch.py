@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from tests.conformance.patience import Patience
 _SCRIPTS = Path(__file__).parents[2] / "launchers"
 _TRAINING = Path(__file__).parent / "training.py"
 PMI = {"openmpi": "pmix", "mpich": "pmi2"}
+_FINAL = ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED")
+_NAP_SECONDS = 0.2
+_NAPS_FOR_A_LOOK = 10
 
 
 def losses(log: str) -> dict[int, float]:
@@ -80,12 +84,16 @@ class Batch:
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so; the test fails if it takes for ever."""
+        """Wait until something is so; the test fails if the job ends without it, or if it takes for ever."""
         waiting = Patience()
-        while not is_so():
-            if not waiting.is_left():
+        for number in count(1):
+            # SLURM is asked before: what is so when it says that the job has ended may be so a moment earlier.
+            is_over = number % _NAPS_FOR_A_LOOK == 0 and self.state()["JobState"] in _FINAL
+            if is_so():
+                return
+            if is_over or not waiting.is_left():
                 pytest.fail(f"{self.name} is not as far as it should be: {self.state()}\n{self.output}")
-            time.sleep(0.2)
+            time.sleep(_NAP_SECONDS)
 
     def is_at(self, step: int) -> bool:
         """Return whether its training has done ``step``."""
@@ -93,6 +101,5 @@ class Batch:
 
     def ended(self) -> dict[str, str]:
         """Wait for its end, and return what SLURM says then."""
-        final = ("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED")
-        self.wait_until(lambda: self.state()["JobState"] in final)
+        self.wait_until(lambda: self.state()["JobState"] in _FINAL)
         return self.state()

@@ -56,6 +56,8 @@ _FOOTER = struct.Struct("<8sQQQ16s")
 _MAGIC = b"\x93mpshard"
 _VERSION = 1
 FOOTER_LENGTH = _FOOTER.size + 8
+# Smaller arrays are fused: to make a dataset takes longer than to write them.
+FUSED_LENGTH = 64 * 1024
 
 
 class ArrayLocation(NamedTuple):

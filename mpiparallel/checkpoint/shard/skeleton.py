@@ -16,13 +16,11 @@ import numpy as np
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.shard.element_type import hdf5_type
-from mpiparallel.checkpoint.shard.index import ArrayLocation
+from mpiparallel.checkpoint.shard.index import FUSED_LENGTH, ArrayLocation
 from mpiparallel.checkpoint.shard.sparse_image import PAGE, SparseImage
 from mpiparallel.dtype import dtype_text
 
 INDEX_DATASET = "%index"
-# Smaller arrays are fused: to make a dataset takes longer than to write them.
-FUSED_LENGTH = 64 * 1024
 # The first version of the format with checksums on its own metadata; every HDF5 since 2016 reads it.
 VERSION = ("v110", "v110")
 

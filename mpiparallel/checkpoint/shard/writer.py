@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -16,6 +16,7 @@ from mpiparallel.checkpoint.files.durable_file import replacing, write_at
 from mpiparallel.checkpoint.shard.block_digest import BLOCK, BlockTable, digest_of, small_table
 from mpiparallel.checkpoint.shard.index import (
     FOOTER_LENGTH,
+    FUSED_LENGTH,
     ArrayLocation,
     Footer,
     IndexDraft,
@@ -24,8 +25,10 @@ from mpiparallel.checkpoint.shard.index import (
     check_name,
     gaps,
 )
-from mpiparallel.checkpoint.shard.skeleton import FUSED_LENGTH, Skeleton, lay_out
 from mpiparallel.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from mpiparallel.checkpoint.shard.skeleton import Skeleton
 
 # Large enough for full speed, small enough to be in the cache still when it is written after it was digested.
 _PIECE = 4 * BLOCK
@@ -104,6 +107,8 @@ def _check(path: Path, infos: Mapping[str, TensorSpec], attributes: Mapping[str,
 def _lay_out(
     path: Path, infos: Mapping[str, TensorSpec], attributes: Mapping[str, Attribute]
 ) -> tuple[Skeleton, IndexDraft]:
+    from mpiparallel.checkpoint.shard.skeleton import lay_out  # loads h5py, which who only reads does not need
+
     drafts = []
 
     def index_length(places: Mapping[str, ArrayLocation]) -> int:

@@ -1,17 +1,14 @@
 """The protobuf messages of MindSpore's strategy and group files.
 
-The classes are made from the schema below when this module is imported, so that no generated file ties mpiparallel to
-one release of protobuf. They live in a pool of their own, so that MindSpore can be imported in the same process.
+The classes are made from the schema below when the first is asked for, so that no generated file ties mpiparallel to one
+release of protobuf, and a rank that writes no such file does not load it. They live in a pool of their own, so that MindSpore can be imported in the same process.
 Source: ``node_strategy.proto`` of MindSpore, package ``mindspore.straspb``, proto2, repeated numbers not packed.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
-
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
 
 _PACKAGE = "mindspore.straspb"
 # Message: its fields, numbered from 1 in this order.
@@ -47,7 +44,21 @@ _SCHEMA = {
 }
 
 
-def _pool() -> DescriptorPool:
+_CLASSES = ("ParallelStrategyMap", "ParallelGroupMap")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _classes()[name]
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
     file = FileDescriptorProto(name="node_strategy.proto", package=_PACKAGE, syntax="proto2")
     for message_name, fields in _SCHEMA.items():
         message = file.message_type.add(name=message_name)
@@ -62,10 +73,4 @@ def _pool() -> DescriptorPool:
                 field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    return pool
-
-
-_POOL = _pool()
-# Any: their attributes are known only at run time.
-ParallelStrategyMap: Any = GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.ParallelStrategyMap"))
-ParallelGroupMap: Any = GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.ParallelGroupMap"))
+    return {name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _CLASSES}

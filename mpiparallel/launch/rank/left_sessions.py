@@ -27,18 +27,19 @@ def remove_left_sessions(folder: Path | None = None, host: str | None = None) ->
     name = os.uname().nodename if host is None else host
     with suppress(OSError):
         sessions = Path(tempfile.gettempdir()) if folder is None else folder
-        return [path for path in sorted(sessions.iterdir()) if _is_left(path, name) and _is_deleted(path)]
+        found = filter(None, map(_SESSION.fullmatch, sorted(os.listdir(sessions))))
+        numbers = {sessions / session[0]: int(session[1]) for session in found}
+        return [path for path, number in numbers.items() if _is_left(path, number, name) and _is_deleted(path)]
     return []
 
 
-def _is_left(path: Path, host: str) -> bool:
-    found = _SESSION.fullmatch(path.name)
-    if found is None or state_of(int(found[1])) != "dead":
+def _is_left(path: Path, daemon: int, host: str) -> bool:
+    if state_of(daemon) != "dead":
         return False
     with suppress(OSError):
         status = path.lstat()
         is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-        return is_own and (path / f"pmix.{host}.tool.{found[1]}").exists()
+        return is_own and (path / f"pmix.{host}.tool.{daemon}").exists()
     return False
 
 

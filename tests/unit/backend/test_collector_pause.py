@@ -1,0 +1,44 @@
+"""The collector is paused without a walk over all that a program holds, and what that has frozen is left so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import gc
+from mpiparallel.backend.collector_pause import collector_paused
+
+frozen, counts = {frozen}, 0
+count = gc.get_freeze_count
+
+
+def counted():
+    global counts
+    counts += 1
+    return count()
+
+
+if frozen:
+    gc.freeze()
+before, gc.get_freeze_count = count(), counted
+for _ in range(3):
+    with collector_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+assert (count() > 0) == frozen and count() >= before
+print(counts)
+"""
+
+
+def told(frozen: bool) -> str:
+    program = PROGRAM.format(frozen=frozen)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+def test_what_a_program_has_frozen_stays_frozen_and_is_counted_once() -> None:
+    assert told(frozen=True) == "1\n"
+
+
+def test_nothing_is_left_frozen_where_nothing_was() -> None:
+    assert told(frozen=False) == "1\n"
