@@ -27,9 +27,10 @@ def remove_left_sessions(folder: Path | None = None, host: str | None = None) ->
     name = os.uname().nodename if host is None else host
     with suppress(OSError):
         sessions = Path(tempfile.gettempdir()) if folder is None else folder
-        found = filter(None, map(_SESSION.fullmatch, sorted(os.listdir(sessions))))
-        numbers = {sessions / session[0]: int(session[1]) for session in found}
-        return [path for path, number in numbers.items() if _is_left(path, number, name) and _is_deleted(path)]
+        with os.scandir(sessions) as entries:
+            found = sorted((entry.path, int(one[1])) for entry in entries if (one := _SESSION.fullmatch(entry.name)))
+        daemons = [(Path(path), daemon) for path, daemon in found]
+        return [path for path, daemon in daemons if _is_left(path, daemon, name) and _is_deleted(path)]
     return []
 
 
