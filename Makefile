@@ -145,12 +145,14 @@ clean: ## remove the virtual environments, the caches and the demo's results
 .venv/.browser: EXTRAS := demo,test,dev,browser
 .venv/.mutants: EXTRAS := demo,test,dev,mutants
 .venv/.release: EXTRAS := demo,test,dev,release
+.venv/.ci: EXTRAS := demo,test,dev,docs,browser,release
+.venv/.ci: HOLDS := .demo .test .docs .browser .release
 .venv/.$(CUDA): EXTRAS := demo,test,$(CUDA)
 .venv-mpich/.test: EXTRAS := mpich,test
 .venv-torch/.interop: EXTRAS := test,interop
 .venv-mindspore/.interop: EXTRAS := test,interop-mindspore
 
-.venv/.demo .venv/.test .venv/.docs .venv/.browser .venv/.mutants .venv/.release .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
+.venv/.demo .venv/.test .venv/.docs .venv/.browser .venv/.mutants .venv/.release .venv/.ci .venv/.$(CUDA) .venv-mpich/.test .venv-torch/.interop .venv-mindspore/.interop: $(METADATA)
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { \
 		"$(PYTHON)" $(IS_FIT) 2>/dev/null || { \
 			echo "make: no Python 3.10 or later with venv: $(or $(PYTHON),$(CANDIDATES));" \
@@ -158,4 +160,4 @@ clean: ## remove the virtual environments, the caches and the demo's results
 		"$(PYTHON)" -m venv --clear $(@D); }
 	@echo "Setting up $(@D) for $(EXTRAS): only the first time, a minute or two ..."
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
-	@touch $@
+	@touch $@ $(addprefix $(@D)/,$(HOLDS))
