@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 
 def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -23,15 +24,19 @@ def keep(path: Path, content: bytes) -> bool:
 
     It is not where the disk is full, or where the folder is another user's. Without it, time is lost and nothing else.
     """
-    draft = path.with_suffix(f".{os.getpid()}")
+    draft: Path | None = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.parent.stat().st_uid != os.getuid():
             return False
-        draft.write_bytes(content)
+        # No two threads, processes or hosts write to one draft.
+        with NamedTemporaryFile(prefix=f"{path.name}.", dir=path.parent, delete=False) as file:
+            draft = Path(file.name)
+            file.write(content)
         draft.replace(path)
         return True
     except OSError:
-        with suppress(OSError):
-            draft.unlink()
+        if draft is not None:
+            with suppress(OSError):
+                draft.unlink()
         return False

@@ -12,6 +12,8 @@ from typing import Any
 
 import numba
 
+from mpiparallel.backend.kept_code import kept
+
 # numba compiles again when the file of a function has changed, and does not see the tiles that it is made of.
 _TILES = hashlib.blake2b(
     b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*_tiles.py"))), digest_size=6
@@ -24,10 +26,11 @@ def compiled(function: Callable[..., None]) -> Any:
     It is kept beside its file or in the user's cache; where neither can be written each process compiles it.
     """
     function.__qualname__ = f"{function.__qualname__}_{_TILES}"
+    dispatcher = numba.njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
     try:
-        return numba.njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, cache=True)(function)
+        return kept(dispatcher)
     except RuntimeError:
-        return numba.njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
+        return dispatcher
 
 
 inlined = numba.njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)

@@ -35,6 +35,7 @@ class Compiler:
     """What turns the source of a function named ``kernel`` into machine code, once for each source."""
 
     decorate: Callable[..., Any]
+    kept: Callable[[Any], Any]
     type_of: Callable[[Any], Any]
     names: dict[str, Any]
     _compiled: dict[str, Any] = field(default_factory=dict)
@@ -58,10 +59,11 @@ class Compiler:
     def _function(self, source: str, path: Path | None) -> Any:
         names = {**self.names, "__name__": __name__}
         exec(compile(source, "<mpiparallel loop>" if path is None else str(path), "exec"), names)
+        function = self.decorate(names["kernel"])
         try:
-            return self.decorate(cache=path is not None)(names["kernel"])
+            return function if path is None else self.kept(function)
         except RuntimeError:
-            return self.decorate()(names["kernel"])
+            return function
 
     @property
     def count(self) -> int:
@@ -100,6 +102,8 @@ def _load() -> Compiler | None:
     try:
         import numba  # an optional extra, and slow to import: only when a loop is bound
         from numba.core.compiler import CompilerBase, DefaultPassBuilder
+
+        from mpiparallel.backend.kept_code import kept
     except ImportError:
         return None
 
@@ -118,7 +122,7 @@ def _load() -> Compiler | None:
         no_cfunc_wrapper=True,
         pipeline_class=Disjoint,
     )
-    return Compiler(decorate, numba.typeof, _names(numba))
+    return Compiler(decorate, kept, numba.typeof, _names(numba))
 
 
 def _names(numba: Any) -> dict[str, Any]:

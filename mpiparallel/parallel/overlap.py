@@ -56,7 +56,8 @@ class Wait(Operator):
         return ()
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return runtime.begun[self.start].end
+        begun: Begun = runtime.begun[self.start]
+        return begun.end
 
 
 class Begun:
