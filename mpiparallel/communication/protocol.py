@@ -213,7 +213,8 @@ class Communicator(Protocol):
 class StepFlag:
     """What this rank has to say to all, ``own``, and the largest that any rank has said, ``heard``.
 
-    Both are numbers from 0. All ranks that have begun the same step have heard the same.
+    Both are numbers from 0. All ranks that have begun the same step have heard the same. ``batch`` stands for what this
+    rank is fed in a step, a number below 2 to the power of 63, or is 0; all hear whether these differ.
 
     >>> from mpiparallel.communication.threads import alone
     >>> world = alone()
@@ -226,3 +227,5 @@ class StepFlag:
     def __init__(self) -> None:
         self.own = 0
         self.heard = 0
+        self.batch = 0
+        self.batches_differ = False

@@ -114,6 +114,7 @@ class CollectiveMonitor:
         self._group = self._recorder.group(numbers)
         self._codes: dict[tuple[Any, ...], tuple[int, int]] = {}
         self._words = np.zeros(3, np.int64)
+        self._step_words = np.zeros(5, np.int64)
 
     def labelled(self, label: str) -> CollectiveMonitor:
         """Return the monitor of the same communicator for calls that need not be compared, under a label."""
@@ -190,7 +191,8 @@ class CollectiveMonitor:
             return self._step_check.end
         call = self.entered("begin_step")
         words = ("begin_step", fingerprint)
-        sent = self._comparison(words, step_flag.own)
+        sent = self._step_words
+        sent[:] = *self._comparison(words, step_flag.own), step_flag.batch, -step_flag.batch
         request = self._comm.Iallreduce(MPI.IN_PLACE, sent, MPI.MAX)
         call.going_on()
 
@@ -198,6 +200,7 @@ class CollectiveMonitor:
             with call.resumed():
                 self._wait(request)
                 step_flag.heard = max(step_flag.heard, self._agreed(words, sent))
+                step_flag.batches_differ = bool(sent[3] != -sent[4])
 
         self._step_check.pending = reporting(end)
         return self._step_check.end

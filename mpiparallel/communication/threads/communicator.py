@@ -104,9 +104,11 @@ class ThreadCommunicator:
         return lambda: None
 
     def start_step_check(self, fingerprint: str) -> Completion:
-        with self._together(("begin_step", fingerprint), None, self._step_flag.own) as words:
-            heard = max(words)
-        self._step_flag.heard = max(self._step_flag.heard, heard)
+        flag = self._step_flag
+        with self._together(("begin_step", fingerprint), None, (flag.own, flag.batch)) as words:
+            heard, batches = max(own for own, _ in words), {batch for _, batch in words}
+        flag.heard = max(flag.heard, heard)
+        flag.batches_differ = len(batches) > 1
         return lambda: None
 
     def barrier(self) -> None:

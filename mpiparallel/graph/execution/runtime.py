@@ -32,7 +32,7 @@ class RandomState:
 
 @dataclass
 class Runtime:
-    """The surroundings of one rank's program.
+    """The surroundings of one rank's program, and whether that ``has_run``.
 
     ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
     ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag, ``begun`` the
@@ -44,6 +44,7 @@ class Runtime:
     communicator: Communicator | None = None
     random: RandomState = field(default_factory=RandomState)
     label: str = ""
+    has_run: bool = False
     stage: int = 0
     outbox: Outbox = field(default_factory=Outbox)
     arrivals: dict[int, Any] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.bind import bind
 from mpiparallel.compile.localise import localise
 from mpiparallel.compile.place import place
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.graph.parameter import Parameter
@@ -52,7 +53,8 @@ def test_the_ranks_of_a_graph_may_be_any_and_several_graphs_run_beside_each_othe
         configuration = replace(SEMI_AUTO, rank=communicator.rank)
         graph = step.sharded_graph(Tensor(X), configuration=configuration).graph
         sharded = place(graph, configuration, devices=DeviceMatrix((2,), ranks=own))
-        compiled = bind(StagedGraph((sharded,)), configuration, communicator.group(own))
+        local = local_graph(sharded, communicator.rank)
+        compiled = bind(StagedGraph((sharded,)), local, configuration, communicator.group(own))
         ((loss,), box) = compiled.run([X]), network.weight.box
         return float(loss), network.weight.asnumpy().copy(), box
 

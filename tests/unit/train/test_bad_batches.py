@@ -38,6 +38,32 @@ def trained_on(mode, dataset_of):
     return run_world(RANKS, on_rank)
 
 
+@pytest.mark.parametrize(
+    ("full_batch", "value_of", "is_told"),
+    [
+        (True, lambda rank, step: rank, True),
+        (True, lambda rank, step: step, False),
+        # It is asked once, at the first step.
+        (True, lambda rank, step: rank * (step > 0), False),
+        (False, lambda rank, step: rank, False),
+    ],
+    ids=["other rows", "the same rows", "other rows later", "rows of its own"],
+)
+def test_ranks_that_read_other_rows_though_each_is_to_read_the_whole_batch_are_told(
+    full_batch, value_of, is_told, remarks
+) -> None:
+    def on_rank(communicator):
+        ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=full_batch)
+        rows = [(np.full((3, 8, 8), value_of(communicator.rank, n // 3), np.float32), n % 4) for n in range(6)]
+        data = ds.GeneratorDataset(rows, ["image", "label"], shuffle=False).batch(3)
+        model().train(1, data, dataset_sink_mode=False)
+
+    run_world(RANKS, on_rank)
+    told = [line for line in remarks() if "ranks were fed different batches" in line]
+    assert len(told) == is_told
+    assert all('dataset_strategy="data_parallel"' in line for line in told)
+
+
 MODES = ["data_parallel", "semi_auto_parallel"]
 
 
