@@ -60,10 +60,11 @@ def getattr_of(module: str, doors: Iterable[str] = ()) -> Callable[[str], Any]:
     def look_up(name: str) -> Any:
         if name in places:
             return importlib.import_module(f"{module}.{name}")
-        if name.startswith("__"):
+        asking = _asking_frame()
+        if name.startswith("__") or _looks_for_a_submodule(asking):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         text = absent(module, name, dir(sys.modules[module]))
-        if _imports_by_name():
+        if _imports_by_name(asking):
             raise ImportError(text, name=module)
         raise AttributeError(text)
 
@@ -81,9 +82,21 @@ def getattr_of_instances(owner: str) -> Callable[[Any, str], Any]:
     return look_up
 
 
-def _imports_by_name() -> bool:
-    """Tell whether ``from module import name`` asks, which would hide the words of an AttributeError."""
+def _asking_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name in ("look_up", "__getattr__"):
         frame = frame.f_back
-    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
+    return frame
+
+
+def _looks_for_a_submodule(asking: FrameType | None) -> bool:
+    """Tell whether ``from package import name`` asks a first time: a submodule is imported then, or it asks again.
+
+    To know all public names for that first answer would load all of the package in each rank.
+    """
+    return asking is not None and asking.f_code.co_name == "_handle_fromlist"
+
+
+def _imports_by_name(asking: FrameType | None) -> bool:
+    """Tell whether ``from module import name`` asks, which would hide the words of an AttributeError."""
+    return asking is not None and dis.opname[asking.f_code.co_code[asking.f_lasti]] == "IMPORT_FROM"
