@@ -4,6 +4,7 @@ Run it on as many ranks as stages:
 
     mpiparallel run -n 4 benchmarks/pipeline.py
     mpiparallel run -n 2 benchmarks/pipeline.py --peer torch --schedules gpipe,1f1b,interleaved_1f1b,zb_h1,zb_v
+    mpiparallel run -n 4 benchmarks/pipeline.py --memory
     mpiparallel run -n 4 benchmarks/pipeline.py --seconds 0.05 --schedules zb_v --svg docs/images/pipeline.svg
 
 Forward pass, input gradient and weight gradient of a micro-batch sleep for ``--seconds`` each, in all chunks of a stage
@@ -14,18 +15,22 @@ With ``--peer torch`` ranks train residual blocks instead, in turn here and in P
 the environment that ``make test-interop`` makes; one thread a rank. The bytes are those that cross between stages in a
 step here, and the least that can: what the receiving layouts hold. The seconds of processors are those of all ranks
 together, which other programs on the machine change little.
+
+With ``--memory`` ranks train 32 residual blocks, and what each has taken at most is told beside what the checker says.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 from pathlib import Path
 
 import numpy as np
 from pipelining.blocks import blocks_in_stages, bytes_sent
+from pipelining.held_memory import held
 from pipelining.slow_layer import DIARY, WIDTH, slow_network
 from training_step.peer import TorchPeer, free_port
 
@@ -47,6 +52,7 @@ from mpiparallel.pipeline import (
 )
 
 ROWS, HIDDEN = 2, 4
+MEMORY_BLOCKS, MEMORY_ROWS = 32, 1024
 PEER_PYTHON = Path(__file__).parents[1] / ".venv-torch" / "bin" / "python"
 WORKER = Path(__file__).parent / "pipelining" / "torch_worker.py"
 
@@ -63,6 +69,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--rows", type=int, default=256, help="of a batch")
+    parser.add_argument("--memory", action="store_true", help="say what ranks hold at most, not how long steps take")
     parser.add_argument("--svg", help="write the planned and measured time lines into this file")
     return parser.parse_args()
 
@@ -176,6 +183,22 @@ def compared(name: str, flags: argparse.Namespace, peer: TorchPeer, communicator
         )
 
 
+def remembered(name: str, flags: argparse.Namespace, communicator: Communicator) -> None:
+    """Print what each rank has taken at most in a step, beside the activations that the checker says."""
+    set_stages(name, communicator.size)
+    found = held(name, communicator, MEMORY_BLOCKS, flags.micro_batches * MEMORY_ROWS, flags.micro_batches)
+    if communicator.rank == 0:
+        print(
+            f"{name:<17} activations of micro-batches by the checker: {_listed(found.planned)}; taken at most: "
+            f"{_listed(found.measured)} times as much as one's",
+            flush=True,
+        )
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{one:.2f}" for one in numbers)
+
+
 def main() -> None:
     """Measure each schedule."""
     flags = parse()
@@ -191,6 +214,10 @@ def main() -> None:
         for name in names:
             compared(name, flags, peer, communicator)
         peer.close()
+        return
+    if flags.memory:
+        for name in names:
+            remembered(name, flags, communicator)
         return
     panels: list[Panel] = []
     for name in names:

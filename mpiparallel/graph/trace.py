@@ -61,10 +61,16 @@ class Trace:
                 self.operators[applied] = applied.settings
         name = self.unique_name(operator.name)
         operator = operator.configured(scope=name)
-        follows, segment = self.differentiated or operator.follows, self.notes.segment or operator.segment
-        node = self.graph.add_node(operator, name, values, specs, replace(self.notes, follows=follows, segment=segment))
+        node = self.graph.add_node(operator, name, values, specs, self._notes_of(operator))
         self.forget_casts({values[index].name for index in operator.updates})
         return tuple(Tensor.of_value(output) for output in node.outputs)
+
+    def _notes_of(self, operator: Operator) -> Notes:
+        """Return the notes of a node that is made now; nodes of which as much is known share them."""
+        notes = self.notes
+        follows, segment = self.differentiated or operator.follows, notes.segment or operator.segment
+        is_known = follows == notes.follows and segment is notes.segment
+        return notes if is_known else replace(notes, follows=follows, segment=segment)
 
     def value_of(self, tensor: Tensor) -> Value:
         """Return the value that stands for ``tensor`` in the traced program."""

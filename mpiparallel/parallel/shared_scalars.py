@@ -21,18 +21,25 @@ SLOT: Final = 2
 class ShareScalars(Operator):
     """Gives the scalars ``given`` to other stages, and takes those ``taken`` of them: places among ``count`` of all.
 
-    ``ranks`` are all that take part, and the first of each stage gives what that has. Their bits are added to zeros,
-    so all have the same bits.
+    A scalar is a tensor of one element; ``dims`` says how many dims each of ``taken`` has. ``ranks`` are all that take
+    part, and the first of each stage gives what that has. Their bits are added to zeros, so all have the same bits.
     """
 
     kind = "communication"
 
     def __init__(
-        self, count: int, given: Sequence[int], taken: Sequence[int], ranks: tuple[int, ...], givers: tuple[int, ...]
+        self,
+        count: int,
+        given: Sequence[int],
+        taken: Sequence[int],
+        dims: Sequence[int],
+        ranks: tuple[int, ...],
+        givers: tuple[int, ...],
     ) -> None:
         self.count = count
         self.given = tuple(given)
         self.taken = tuple(taken)
+        self.dims = tuple(dims)
         self.ranks = ranks
         self.givers = givers
 
@@ -40,7 +47,7 @@ class ShareScalars(Operator):
         raise NotImplementedError(f"{self.scope}: what it takes was computed by others")
 
     def equation(self, *inputs: TensorSpec) -> Equation:
-        return Equation(((),) * len(self.given), ((),) * len(self.taken))
+        return Equation(tuple((None,) * len(spec.shape) for spec in inputs), tuple((None,) * dim for dim in self.dims))
 
     def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
         """Return the copies; what comes and goes is a message of a few bytes."""

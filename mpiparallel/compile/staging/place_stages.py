@@ -209,7 +209,8 @@ def _bind_sharing(sharing: Sharing, ranks: Sequence[Sequence[int]]) -> None:
     givers = tuple(ranks[stage][0] for stage in sharing.nodes)
     for node in sharing.nodes.values():
         given, taken = ([places[one] for one in ends] for ends in (node.inputs, node.outputs))
-        operator = ShareScalars(len(values), given, taken, together, givers)
+        dims = [len(value.spec.shape) for value in node.outputs]
+        operator = ShareScalars(len(values), given, taken, dims, together, givers)
         node.operator = operator.configured(scope=node.name)
 
 

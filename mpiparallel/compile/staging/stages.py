@@ -156,11 +156,11 @@ class _Cutter:
         self._crossings.append(Crossing(value, source, target, node, send, receive, arrive, label))
 
     def _share_scalars(self) -> list[Sharing]:
-        """Take scalars that are needed after all gradients out of the crossings, and let them be exchanged together.
+        """Take values of one element that are needed after all gradients out of the crossings; they go together.
 
-        They are there before the first of them is needed; where more become known after that, these go together.
+        They are there before the first of them is needed; those that become known after that are another message.
         """
-        late = [one for one in self._crossings if not one.value.spec.shape and self._is_late(one)]
+        late = [one for one in self._crossings if one.value.spec.size == 1 and self._is_late(one)]
         groups: list[list[Crossing]] = []
         for one in sorted(late, key=self._known_at):
             last = groups[-1] if groups else []

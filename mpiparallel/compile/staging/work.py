@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from mpiparallel.compile.recomputation import RECOMPUTED
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.pipeline.action import Kind
@@ -68,6 +69,14 @@ def _operations(node: Node) -> int:
     return cost.operations
 
 
+_Name = tuple[str, int | None]
+
+
+def _name(node: Node) -> _Name:
+    """Return what a node and the one that computes the same once more have in common: the name in a micro-batch."""
+    return node.name.removeprefix(RECOMPUTED), node.notes.micro_batch
+
+
 class _Finder:
     def __init__(self, graph: Graph, placement: Placement) -> None:
         self._graph = graph
@@ -110,18 +119,21 @@ class _Finder:
             return None
         return Work(Kind.WEIGHT_GRADIENT if _is_recomputed(node) else Kind.FORWARD, number, part)
 
-    def _find_second_halves(self) -> set[Node]:
-        """Return the later nodes of each stage that has two parts in a row: from half of what it computes on."""
+    def _find_second_halves(self) -> set[_Name]:
+        """Return the later nodes of each stage that has two parts in a row: from half of what it computes on.
+
+        What is computed once more is in the half in which it was computed first, so nodes are told by their names.
+        """
         stages = self._placement.stages
         turning = {stage for stage, following in pairwise(stages) if stage == following}
         passes: dict[tuple[int, int | None], list[Node]] = {}
         for node in self._graph.nodes if turning else ():
             if node.notes.stage in turning and _is_of_network(node) and not _is_recomputed(node):
                 passes.setdefault((node.notes.stage, node.notes.micro_batch), []).append(node)
-        found: set[Node] = set()
+        found: set[_Name] = set()
         for nodes in passes.values():
             ends = list(accumulate(map(_operations, nodes)))
-            found.update(node for node, end in zip(nodes, ends, strict=True) if end > ends[-1] / 2)
+            found.update(_name(node) for node, end in zip(nodes, ends, strict=True) if end > ends[-1] / 2)
         return found
 
     def _sum_of_gradients(self, node: Node, before: list[Work]) -> Work | None:
@@ -156,7 +168,8 @@ class _Finder:
                 "which comes later; number the stages in the order in which the network runs, or ask for "
                 'pipeline_config={"pipeline_scheduler": "1f1b", "pipeline_interleave": True} to pass them several times'
             )
-        return found + 1 if node in self._second_halves and stages[found + 1 :][:1] == (stage,) else found
+        is_turning = stages[found + 1 :][:1] == (stage,)
+        return found + 1 if is_turning and _name(node) in self._second_halves else found
 
     def _refuse_trained(self, node: Node) -> None:
         for value in node.inputs:

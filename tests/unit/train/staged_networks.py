@@ -57,16 +57,18 @@ class Head(nn.Cell):
 
 
 class Network(nn.Cell):
-    """An embedding, four blocks, of which the last also takes what the first gives, and a head.
+    """An embedding, blocks, of which the last also takes what the first gives, and a head.
 
-    ``stages`` has the stage of each of these six. With ``tied`` the head's weights are those of the embedding.
+    ``stages`` has the stage of each of these. With ``tied`` the head's weights are those of the embedding.
     """
 
     def __init__(self, case: Case) -> None:
         super().__init__()
         table = weight(90, WORDS, WIDTH)
         self.embedding = Embedding(table)
-        self.blocks = nn.CellList([Block(10 * place, case.cut, case.dropout, case.normed) for place in range(4)])
+        self.blocks = nn.CellList(
+            [Block(10 * place, case.cut, case.dropout, case.normed) for place in range(len(case.stages) - 2)]
+        )
         self.head = Head(table if case.tied else weight(91, WORDS, WIDTH))
         for cell, stage in zip((self.embedding, *self.blocks, self.head), case.stages, strict=True):
             cell.pipeline_stage = stage
@@ -77,9 +79,9 @@ class Network(nn.Cell):
     def construct(self, words):
         x = self.embedding(words)
         first = x = self.blocks[0](x)
-        for block in self.blocks[1:3]:
+        for block in self.blocks[1:-1]:
             x = block(x)
-        return self.head(self.blocks[3](x + first))
+        return self.head(self.blocks[-1](x + first))
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Case:
     """How a network is cut and trained.
 
     ``given`` are the stages as PipelineCell takes them, where cells have no number; ``cut`` is into how many parts the
-    blocks cut their weights.
+    blocks cut their weights; ``batch`` is how many rows a batch has.
     """
 
     stages: tuple[int | None, ...] = (0, 0, 0, 1, 1, 1)
@@ -103,6 +105,7 @@ class Case:
     accumulation: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     clip: float = 0.0
+    batch: int = ROWS
 
 
 class Losses(Callback):
@@ -156,7 +159,8 @@ def trained(communicator, case: Case):
     """Return the losses of a training, and this rank's boxes of the parameters that it holds, by name."""
     model, network = make_model(case)
     losses = Losses()
-    model.train(1, rows(ROWS * STEPS * case.accumulation), callbacks=[losses], dataset_sink_mode=False)
+    data = rows(case.batch * STEPS * case.accumulation, case.batch)
+    model.train(1, data, callbacks=[losses], dataset_sink_mode=False)
     return losses.found, held_boxes(model, network)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
 
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.recomputation import RECOMPUTED
 from mpiparallel.context.settings import all_settings, take_settings
-from mpiparallel.graph.graph import Graph, Node
-from mpiparallel.pipeline import SCHEDULES, check, make_schedule
+from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.pipeline import SCHEDULES, Kind, check, make_schedule
 
 STAGES, MICRO_BATCHES, BLOCKS, ROWS, WIDTH = 3, 6, 6, 40, 32
 
@@ -32,7 +34,7 @@ class Block(nn.Cell):
         return x + self.out(ops.relu(self.into(x)))
 
 
-def program_of(communicator, name: str):
+def program_of(communicator, name: str, recomputes: bool = False):
     context.set_auto_parallel_context(
         parallel_mode="semi_auto_parallel",
         full_batch=True,
@@ -44,6 +46,8 @@ def program_of(communicator, name: str):
     network = nn.SequentialCell([Block() for _ in range(BLOCKS)])
     for number, block in enumerate(network):
         block.pipeline_stage = places[number * len(places) // BLOCKS]
+        if recomputes:
+            block.recompute()
     trained = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), MICRO_BATCHES)
     step = nn.TrainOneStepCell(trained, nn.SGD(network.trainable_params(), 0.1)).set_train()
     rows = Tensor(np.ones((ROWS * MICRO_BATCHES, WIDTH), np.float32))
@@ -52,37 +56,69 @@ def program_of(communicator, name: str):
     return compiled.local
 
 
-def most_held(graph: Graph, is_counted: Callable[[Node], bool]) -> int:
-    """Return of how many values, made by nodes that are counted, there are most at once."""
+def most_held(graph: Graph, counted: Callable[[Node], Iterable[Value]]) -> int:
+    """Return of how many values there are most at once, from the node that is said to begin with them to the last."""
     last = {value: place for place, node in enumerate(graph.nodes) for value in node.inputs}
     held: set[object] = set()
     most = 0
     for place, node in enumerate(graph.nodes):
-        if is_counted(node):
-            held.update(node.outputs)
+        held.update(counted(node))
         most = max(most, len(held))
         held -= {value for value in node.inputs if last[value] == place}
     return most
 
 
-def is_activation(node: Node) -> bool:
-    return "ReLU" in node.operator.name.split("+")
+def activations(node: Node) -> Iterable[Value]:
+    return node.outputs if "ReLU" in node.operator.name.split("+") else ()
 
 
-def is_weight_gradient(node: Node) -> bool:
-    return node.operator.name == "MatMul" and node.outputs[0].spec.shape == (WIDTH, WIDTH)
+def recomputed_activations(node: Node) -> Iterable[Value]:
+    return [value for value in activations(node) if value.name.startswith(RECOMPUTED)]
+
+
+def block_inputs(node: Node) -> Iterable[Value]:
+    return node.inputs[:1] if node.name.endswith("/into/MatMul") and not node.name.startswith(RECOMPUTED) else ()
+
+
+def weight_gradients(node: Node) -> Iterable[Value]:
+    is_one = node.operator.name == "MatMul" and node.outputs[0].spec.shape == (WIDTH, WIDTH)
+    return node.outputs if is_one else ()
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_stage_holds_the_activations_of_as_many_micro_batches_as_the_checker_says(name: str) -> None:
     peaks = check(make_schedule(name, STAGES, MICRO_BATCHES)).peaks
-    held = [most_held(graph, is_activation) * STAGES / BLOCKS for graph in run_world(STAGES, program_of, name)]
+    held = [most_held(graph, activations) * STAGES / BLOCKS for graph in run_world(STAGES, program_of, name)]
     np.testing.assert_allclose(held, peaks, rtol=0.05)
+
+
+def owed(name: str, stage: int) -> float:
+    """Return of how many micro-batches through a stage, at most, the weight gradient follows the input gradient."""
+    schedule = make_schedule(name, STAGES, MICRO_BATCHES)
+    open_now = most = 0
+    for action in schedule.actions[stage]:
+        open_now += {Kind.INPUT_GRADIENT: 1, Kind.WEIGHT_GRADIENT: -1}.get(action.kind, 0)
+        most = max(most, open_now)
+    return most / len(schedule.placement.parts[stage])
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_recomputed_blocks_are_computed_twice_and_keep_their_inputs_and_what_weight_gradients_read(name: str) -> None:
+    peaks = check(make_schedule(name, STAGES, MICRO_BATCHES)).peaks
+    for stage, graph in enumerate(run_world(STAGES, program_of, name, True)):
+        products = Counter(node.name for node in graph.nodes if node.operator.name == "MatMul")
+        first = {name for name in products if name.startswith("network/") and name.endswith("/into/MatMul")}
+        # No gradient reads what the last product of a block gives, so that is not computed again.
+        assert {name for name in products if name.startswith(RECOMPUTED)} == {RECOMPUTED + name for name in first}
+        assert {products[prefix + name] for name in first for prefix in ("", RECOMPUTED)} == {MICRO_BATCHES}
+        assert len(first) == BLOCKS // STAGES
+        np.testing.assert_allclose(most_held(graph, block_inputs) / len(first), peaks[stage], rtol=0.05)
+        assert most_held(graph, recomputed_activations) / len(first) <= owed(name, stage)
 
 
 @pytest.mark.parametrize("name", ["gpipe", "1f1b"])
 def test_of_weight_gradients_only_the_sum_and_the_newest_are_held(name: str) -> None:
     weights = 2 * BLOCKS // STAGES
     for graph in run_world(STAGES, program_of, name):
-        assert sum(map(is_weight_gradient, graph.nodes)) == weights * MICRO_BATCHES
-        assert most_held(graph, is_weight_gradient) <= 2 * weights
+        assert sum(bool(weight_gradients(node)) for node in graph.nodes) == weights * MICRO_BATCHES
+        assert most_held(graph, weight_gradients) <= 2 * weights

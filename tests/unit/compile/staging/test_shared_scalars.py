@@ -12,6 +12,7 @@ from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.parallel.border import Send
 from mpiparallel.parallel.shared_scalars import ShareScalars
+from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager
 from tests.unit.train.staged_networks import Case, make_model, rows
 
 
@@ -22,30 +23,40 @@ def _as_before() -> Iterator[None]:
     take_settings(before)
 
 
-def scalar_messages(communicator, case: Case) -> tuple[int, int]:
+def scalar_messages(communicator, case: Case, options: dict[str, object]) -> tuple[int, int]:
     """Return how many scalars a rank sends by themselves in a step, and in how many messages all others."""
-    model, _ = make_model(case)
+    model, _ = make_model(case, **options)
     model.train(1, rows(8 * case.accumulation), dataset_sink_mode=False)
     operators = [
         (node.operator, node.inputs) for one in model.train_network.program.programs for node in one.local.nodes
     ]
-    alone = sum(isinstance(operator, Send) and not inputs[0].spec.shape for operator, inputs in operators)
+    alone = sum(isinstance(operator, Send) and inputs[0].spec.size == 1 for operator, inputs in operators)
     return alone, sum(isinstance(operator, ShareScalars) for operator, _ in operators)
 
 
 @pytest.mark.parametrize(
-    ("ranks", "case"),
+    ("ranks", "case", "options"),
     [
-        (2, Case(clip=0.5)),
-        (3, Case(clip=0.5, stages=(0, 0, 1, 1, 2, 2))),
-        (4, Case(clip=0.5, tied=True, cut=2)),
+        (2, Case(clip=0.5), {}),
+        (3, Case(clip=0.5, stages=(0, 0, 1, 1, 2, 2)), {}),
+        (4, Case(clip=0.5, tied=True, cut=2), {}),
+        (3, Case(stages=(0, 0, 1, 1, 2, 2)), {"loss_scale_manager": DynamicLossScaleManager()}),
     ],
 )
-def test_what_a_norm_over_all_stages_needs_is_one_message_of_each_rank(ranks: int, case: Case) -> None:
-    assert run_world(ranks, scalar_messages, case) == [(0, 1)] * ranks
+def test_what_a_norm_or_a_loss_scale_of_all_stages_needs_is_one_message_of_each_rank(
+    ranks: int, case: Case, options: dict[str, object]
+) -> None:
+    assert run_world(ranks, scalar_messages, case, options) == [(0, 1)] * ranks
 
 
-VALUES = (np.float64(-0.0), np.float32(np.nan), np.float64(np.inf), np.complex128(-1 + 2j), np.bool_(True), np.int8(-3))
+VALUES = (
+    np.float64(-0.0),
+    np.array([np.nan], np.float32),
+    np.float64(np.inf),
+    np.array([[-1 + 2j]]),
+    np.bool_(True),
+    np.int8(-3),
+)
 
 
 def shared(communicator) -> list[bytes]:
@@ -54,7 +65,7 @@ def shared(communicator) -> list[bytes]:
     given, taken = (list(range(first, len(VALUES), 2)) for first in (stage, 1 - stage))
     inputs = [np.array(VALUES[place]) for place in given]
     outputs = [np.empty_like(np.array(VALUES[place])) for place in taken]
-    operator = ShareScalars(len(VALUES), given, taken, (0, 1, 2), (0, 2))
+    operator = ShareScalars(len(VALUES), given, taken, [one.ndim for one in outputs], (0, 1, 2), (0, 2))
     run = operator.kernel(Runtime(communicator=communicator), inputs, outputs)
     for _ in range(2):
         run()

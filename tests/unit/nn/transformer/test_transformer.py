@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from mpiparallel.context import reset_auto_parallel_context
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.initializer import initializer
@@ -18,6 +19,7 @@ from mpiparallel.nn.transformer import (
     Transformer,
     TransformerDecoder,
     TransformerEncoder,
+    TransformerOpParallelConfig,
     VocabEmbedding,
 )
 from tests.unit.nn.transformer.sample_network import set_values
@@ -191,6 +193,26 @@ def test_without_lambda_func_layers_are_on_stage_0_and_their_gradients_in_groups
     blocks = [*cell.encoder.blocks, *cell.decoder.blocks]
     assert [block.pipeline_stage for block in blocks] == [0] * 6
     assert [next(block.get_parameters()).comm_fusion for block in blocks] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "expected"),
+    [
+        # (layer + offset) // (layers // stages), and what is left over is in the last stage.
+        ((2, 2), 2, [0, 0, 1, 1]),
+        ((2, 2), 4, [0, 1, 2, 3]),
+        ((1, 2), 2, [0, 1, 1]),
+        ((3, 2), 3, [0, 1, 2, 2, 2]),
+        ((1, 1), 4, [0, 1]),
+    ],
+)
+def test_without_lambda_func_layers_are_spread_over_the_stages_by_mindspores_rule(layers, stages, expected):
+    try:
+        config = TransformerOpParallelConfig(pipeline_stage=stages)
+        cell = transformer(encoder_layers=layers[0], decoder_layers=layers[1], parallel_config=config)
+    finally:
+        reset_auto_parallel_context()
+    assert [block.pipeline_stage for block in (*cell.encoder.blocks, *cell.decoder.blocks)] == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""By every schedule, in any stages, whatever else is asked for, a training is that of one device.
+
+``make test`` tries each schedule and each feature once, ``make soak`` all of them together on blocks, and each schedule
+with each feature on a Transformer and on ResNet-18.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mpiparallel.communication.threads import run_world
+from mpiparallel.context.settings import all_settings, take_settings
+from mpiparallel.pipeline import SCHEDULES
+from tests.reliability.counts import share
+from tests.unit.train.pipelines.scheduled_networks import FEATURES, NETWORKS, Scheduled, trained
+from tests.unit.train.staged_networks import same_as
+
+COUNTS = (2, 3, 4)
+FEW = [
+    *(
+        Scheduled("blocks", schedule, COUNTS[place % 3], feature, place % 2 == 0)
+        for place, (schedule, feature) in enumerate(zip(SCHEDULES, FEATURES, strict=True))
+    ),
+    Scheduled("Transformer", "zb_v", 2, "tied embeddings", False),
+    Scheduled("Transformer", "interleaved_1f1b", 2, "model parallel", True),
+    Scheduled("ResNet-18", "zb_h1", 2, "recompute", False),
+    Scheduled("ResNet-18", "v_half", 2, "data parallel", True),
+]
+
+
+def every_case() -> list[Scheduled]:
+    """Return all of them for blocks, and of the others each schedule with each feature that they can have."""
+    found = [Scheduled("blocks", *one) for one in product(SCHEDULES, COUNTS, FEATURES, (True, False))]
+    chance = random.Random(0)
+    for network, schedule, feature in product(NETWORKS[1:], SCHEDULES, FEATURES):
+        if network != "ResNet-18" or feature != "tied embeddings":
+            found.append(Scheduled(network, schedule, chance.choice(COUNTS), feature, chance.random() < 0.5))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = all_settings()
+    yield
+    take_settings(before)
+
+
+@cache
+def on_one_device(case: Scheduled):
+    """Return the training on one rank: of blocks on whole batches, of the others on the same micro-batches."""
+    return run_world(1, trained, case)[0]
+
+
+@pytest.mark.parametrize("case", every_case() if share() else FEW, ids=str)
+def test_losses_and_weights_after_5_updates_are_those_of_one_device(case: Scheduled) -> None:
+    losses, wanted = on_one_device(case.on_one_device())
+    found = run_world(case.ranks, trained, case, overlaps=case.feature == "optimizer parallel")
+    for of_rank, _ in found:
+        np.testing.assert_allclose(of_rank, losses, rtol=0, atol=1e-9)
+    same_as(wanted, [held for _, held in found])
