@@ -43,6 +43,22 @@ def test_a_rank_does_every_action_of_its_stage_in_the_order_of_the_schedule(name
         assert set(ENDINGS) <= set(actions)
 
 
+@pytest.mark.parametrize(
+    ("stages", "name"), [((0, 0, 0, 1, 1, 1), "zb_h1"), ((0, 1, 2, 2), "zb_h1"), ((0, 0, 1, 1, 0, 0), "zb_v")]
+)
+def test_who_asks_for_no_schedule_gets_the_one_with_the_smallest_bubble_for_such_stages(
+    stages: tuple[int, ...], name: str
+) -> None:
+    def schedule(communicator) -> str:
+        model, _ = make_model(Case(stages=stages))
+        staged = model.build(rows(8))
+        assert staged is not None
+        assert staged.schedule is not None
+        return staged.schedule.name
+
+    assert set(run_world(max(stages) + 1, schedule)) == {name}
+
+
 def _is_of_first(action: Action, stage: int) -> bool:
     """Return whether it is an input gradient of the first stage, which nobody waits for."""
     return stage == 0 and action.kind is Kind.INPUT_GRADIENT

@@ -10,6 +10,7 @@ import pytest
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.outbox import Outbox
 from mpiparallel.communication.threads import run_world
+from mpiparallel.communication.threads.communicator import ThreadCommunicator
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.parallel.border import Send
 from tests.unit.train.staged_networks import same_as, weight
@@ -100,6 +101,22 @@ def test_several_tensors_integers_and_masks_cross_a_border_at_which_shapes_chang
     same_as(wanted, [held for _, held, _ in found])
     assert found[0][2] == {"float64", "int64", "bool"}
     assert found[-1][2] == {"float64"}
+
+
+def test_what_comes_lands_in_the_same_memory_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    landed: dict[tuple[int, int], list[int]] = {}
+    start = ThreadCommunicator.start_receive
+
+    def noted(self, array, source, tag=0):
+        landed.setdefault((self.rank, tag), []).append(array.ctypes.data)
+        return start(self, array, source, tag)
+
+    monkeypatch.setattr(ThreadCommunicator, "start_receive", noted)
+    run_world(2, trained, "zb_h1")
+    assert {len(places) for places in landed.values()} == {STEPS}
+    assert {len(set(places)) for places in landed.values()} == {1}
+    # Of four tensors and their two gradients, each of four micro-batches, and the loss.
+    assert len(landed) == MICRO_BATCHES * (4 + 2) + 1
 
 
 class Product(nn.Cell):
