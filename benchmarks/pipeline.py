@@ -16,7 +16,8 @@ the environment that ``make test-interop`` makes; one thread a rank. The bytes a
 step here, and the least that can: what the receiving layouts hold. The seconds of processors are those of all ranks
 together, which other programs on the machine change little.
 
-With ``--memory`` ranks train 32 residual blocks, and what each has taken at most is told beside what the checker says.
+With ``--memory`` ranks train 32 residual blocks, and then 8 layers of a Transformer's encoder. What each has taken at
+most is told beside what the checker says.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 from pipelining.blocks import blocks_in_stages, bytes_sent
-from pipelining.held_memory import held
+from pipelining.held_memory import held_by_blocks, held_by_encoder
 from pipelining.slow_layer import DIARY, WIDTH, slow_network
 from training_step.peer import TorchPeer, free_port
 
@@ -52,7 +53,6 @@ from mpiparallel.pipeline import (
 )
 
 ROWS, HIDDEN = 2, 4
-MEMORY_BLOCKS, MEMORY_ROWS = 32, 1024
 PEER_PYTHON = Path(__file__).parents[1] / ".venv-torch" / "bin" / "python"
 WORKER = Path(__file__).parent / "pipelining" / "torch_worker.py"
 
@@ -186,11 +186,15 @@ def compared(name: str, flags: argparse.Namespace, peer: TorchPeer, communicator
 def remembered(name: str, flags: argparse.Namespace, communicator: Communicator) -> None:
     """Print what each rank has taken at most in a step, beside the activations that the checker says."""
     set_stages(name, communicator.size)
-    found = held(name, communicator, MEMORY_BLOCKS, flags.micro_batches * MEMORY_ROWS, flags.micro_batches)
+    schedule = make_schedule(name, communicator.size, flags.micro_batches)
+    blocks, encoder = (
+        function(schedule.placement, flags.micro_batches, communicator)
+        for function in (held_by_blocks, held_by_encoder)
+    )
     if communicator.rank == 0:
         print(
-            f"{name:<17} activations of micro-batches by the checker: {_listed(found.planned)}; taken at most: "
-            f"{_listed(found.measured)} times as much as one's",
+            f"{name:<17} activations of micro-batches by the checker {_listed(check(schedule).peaks)}; taken by blocks "
+            f"{_listed(blocks)} times as much; by an encoder {_listed(encoder)} MiB",
             flush=True,
         )
 

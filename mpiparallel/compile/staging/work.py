@@ -94,6 +94,7 @@ class _Finder:
                 self._works[node] = work
                 for value in node.inputs:
                     self._readers.setdefault(value, set()).add(work.part)
+        self._bring_forward()
         for node in _for_other_parts(self._graph, self._works):
             self._works[node] = self._works[node]._replace(kind=Kind.INPUT_GRADIENT)
         return self._works
@@ -118,6 +119,26 @@ class _Finder:
         if part is None:
             return None
         return Work(Kind.WEIGHT_GRADIENT if _is_recomputed(node) else Kind.FORWARD, number, part)
+
+    def _bring_forward(self) -> None:
+        """Put what is computed once more into the last part of its stage that takes it, where it is wanted first.
+
+        What depends on inputs alone, such as a mask, is otherwise in the first part, whose gradients come last.
+        """
+        stages = self._placement.stages
+        wanted: dict[Node, int] = {}
+        if len(set(stages)) == len(stages):
+            return
+        for node in reversed(self._graph.nodes):
+            work = self._works.get(node)
+            if work is None:
+                continue
+            part = wanted.get(node, work.part)
+            if part > work.part and stages[part] == stages[work.part]:
+                work = self._works[node] = work._replace(part=part)
+            for value in node.inputs:
+                if value.node is not None and _is_recomputed(value.node):
+                    wanted[value.node] = max(work.part, wanted.get(value.node, 0))
 
     def _find_second_halves(self) -> set[_Name]:
         """Return the later nodes of each stage that has two parts in a row: from half of what it computes on.

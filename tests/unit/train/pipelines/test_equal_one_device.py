@@ -28,7 +28,7 @@ FEW = [
         for place, (schedule, feature) in enumerate(zip(SCHEDULES, FEATURES, strict=True))
     ),
     Scheduled("Transformer", "zb_v", 2, "tied embeddings", False),
-    Scheduled("Transformer", "interleaved_1f1b", 2, "model parallel", True),
+    Scheduled("Transformer", "interleaved_1f1b", 2, "recompute", True),
     Scheduled("ResNet-18", "zb_h1", 2, "recompute", False),
     Scheduled("ResNet-18", "v_half", 2, "data parallel", True),
 ]
