@@ -101,6 +101,48 @@ def test_words_of_the_legend_lie_on_nothing_and_inside_the_picture() -> None:
         assert row[-1][1] <= float(tree.get("width", ""))
 
 
+def test_colours_of_the_legend_are_those_of_what_is_drawn_each_before_its_word_and_beside_the_next() -> None:
+    svg = picture([Panel.planned("ZB-V", make_schedule("zb_v", 4, 8))])
+    tree = ElementTree.fromstring(svg)
+    samples = [one for one in tree.iter(f"{SVG}rect") if one.get("width") == one.get("height") == "16"]
+    (row,) = {float(one.get("y", "")) for one in samples}
+    words = [one for one in tree.iter(f"{SVG}text") if row < float(one.get("y", "")) < row + 16]
+    places = [(float(one.get("x", "")), one.get("fill", "")) for one in samples]
+    places += [(float(one.get("x", "")), one.text or "") for one in words]
+    places.sort()
+    drawn = {colour for colour, *_ in boxes(svg)}
+    shown = [name for _, name in places]
+    # Each kind has a colour for each of the two chunks of a stage.
+    assert [name in drawn for name in shown] == [True, True, False] * 3 + [False] * 2
+    assert set(shown) >= drawn
+    assert [name for name in shown if name not in drawn and not name.startswith("#")] == [
+        *(kind.words for kind in (Kind.FORWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)),
+        "idle",
+    ]
+    for (left, name), (other, following) in pairwise(places):
+        # Half a letter's height is at least what it is wide, on the average of a word.
+        end = left + 16 if name.startswith("#") else left + 0.5 * 13 * len(name)
+        is_of_next = not name.startswith("#") and following.startswith("#")
+        assert end < other < (float("inf") if is_of_next else end + 8)
+    assert places[0][0] >= min(left for _, left, *_ in boxes(svg))
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 0.25, 1.0, 40.0, 1e5])
+def test_the_longest_row_is_as_wide_as_the_picture_lets_however_long_it_takes(seconds: float) -> None:
+    timed = [
+        TimedAction(0, Action(Kind.FORWARD, 0, 0, 0), 0.0, seconds / 4),
+        TimedAction(1, Action(Kind.FORWARD, 0, 0, 1), seconds / 4, seconds),
+    ]
+    svg = picture([Panel("measured", "", timed)])
+    (_, first, _, short), (_, second, _, long) = sorted(boxes(svg))
+    whole = float(ElementTree.fromstring(svg).get("width", ""))
+    names = [one for one in ElementTree.fromstring(svg).iter(f"{SVG}text") if (one.text or "").startswith("stage ")]
+    assert all(float(name.get("x", "")) < first for name in names)
+    assert second == pytest.approx(first + short, abs=0.1)
+    assert long == pytest.approx(3 * short, abs=0.3)
+    assert 0.8 * whole < short + long < second + long <= whole
+
+
 def test_each_number_of_the_time_stands_below_its_mark() -> None:
     tree = ElementTree.fromstring(picture([Panel.planned("1F1B", make_schedule("1f1b", 3, 4))]))
     marks = [re.fullmatch(r"M([\d.]+) ([\d.]+)v5", path.get("d", "")) for path in tree.iter(f"{SVG}path")]
