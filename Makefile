@@ -114,13 +114,13 @@ soak:
 	.venv/bin/python -m pytest -m cluster tests/cluster
 	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/background/reliability.md
 
-# ONLY="mpiparallel/layout ..." changes files there alone, TESTS="tests/unit/layout ..." runs tests there alone.
-mutants: .venv/.mutants .venv-mpich/.test ## change the code in drawn places, list what no test notices; hours: [N=150] [SEED=0]
+# ONLY="mpiparallel/layout ..." changes files there alone, TESTS="tests/unit/layout ..." asks those alone which lines they reach, NEAR=1 none.
+mutants: .venv/.mutants .venv-mpich/.test ## change the code in drawn places, list what no test notices; hours, goes on where it ended: [N=150] [SEED=0]
 mutants: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 mutants: export OPENBLAS_NUM_THREADS := 1
 mutants:
 	.venv/bin/python -m tests.mutants --count $(or $(N),150) --seed $(or $(SEED),0) --marked "$(TESTED)" \
-		$(if $(ONLY),--only $(ONLY)) $(if $(TESTS),--tests $(TESTS))
+		$(if $(ONLY),--only $(ONLY)) $(if $(TESTS),--tests $(TESTS)) $(if $(NEAR),--near)
 
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done

@@ -1,9 +1,14 @@
-"""The changes that can be made to the package, and a sample of them that a seed draws."""
+"""The changes that can be made to the package, and a sample of them that a seed draws.
+
+Each place has a number of its own that the seed and its text decide; those of the least numbers are drawn. A sample
+therefore stays what it is where other lines of the package change.
+"""
 
 from __future__ import annotations
 
 import ast
-import random
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,26 +18,41 @@ from cosmic_ray.work_item import MutationSpec
 
 Place = tuple[int, int]
 Span = tuple[Place, Place]
+_IDLE_DECORATORS = {"abstractmethod", "final", "overload", "override", "runtime_checkable"}
 
 
-def drawn(paths: Sequence[Path], count: int, seed: int) -> list[MutationSpec]:
-    """Return at most ``count`` changes, each of another place, in the order in which they were drawn.
+def drawn(paths: Sequence[Path], seed: int) -> list[MutationSpec]:
+    """Return one change of each place, in the order in which they are drawn.
 
     Places are drawn alike, whatever the number of changes that one allows.
     """
-    places = [changes for path in paths for changes in _changes_by_place(path)]
-    chance = random.Random(seed)
-    return [chance.choice(changes) for changes in chance.sample(places, min(count, len(places)))]
+    numbered = [
+        (_number(seed, *named), changes) for path in paths for named, changes in _changes_by_place(path).items()
+    ]
+    numbered.sort(key=lambda pair: pair[0])
+    return [changes[number % len(changes)] for number, changes in numbered]
 
 
-def _changes_by_place(path: Path) -> list[list[MutationSpec]]:
+def _number(*words: object) -> int:
+    return int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:8], "big")
+
+
+def _changes_by_place(path: Path) -> dict[tuple[str, str, int], list[MutationSpec]]:
+    """Return the changes of each place, named by the file, the line's text, and how many places had that one before."""
     found: dict[Span, list[MutationSpec]] = {}
     without_effect = _spans_without_effect(path)
     for change in _changes(path):
         span = (change.start_pos, change.end_pos)
         if not any(start <= span[0] and span[1] <= end for start, end in without_effect):
             found.setdefault(span, []).append(change)
-    return [found[span] for span in sorted(found)]
+    lines = path.read_text().splitlines()
+    before: Counter[str] = Counter()
+    named = {}
+    for span in sorted(found):
+        text = lines[span[0][0] - 1].strip()
+        named[str(path), text, before[text]] = found[span]
+        before[text] += 1
+    return named
 
 
 def _changes(path: Path) -> Iterator[MutationSpec]:
@@ -49,16 +69,27 @@ def _changes(path: Path) -> Iterator[MutationSpec]:
 
 
 def _spans_without_effect(path: Path) -> list[Span]:
-    """Return where a change cannot matter: annotations, and what is there for a type checker alone."""
+    """Return where a change cannot matter: annotations, and what is there for a type checker or a reader alone.
+
+    So are ``strict=`` of ``zip``, which checks what is so anyway, and ``slots=``, which saves memory.
+    """
     spans: list[Span] = []
     for node in ast.walk(ast.parse(path.read_text())):
         idle: list[ast.AST | None] = []
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            decorators = [one for one in node.decorator_list if ast.unparse(one).split(".")[-1] in _IDLE_DECORATORS]
+            # A change takes the whole line away.
+            spans += [((one.lineno, 0), (one.lineno + 1, 0)) for one in decorators]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             idle.append(node.returns)
         elif isinstance(node, ast.arg | ast.AnnAssign):
             idle.append(node.annotation)
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             idle.append(node)
+        elif isinstance(node, ast.Call):
+            idle += [one for one in node.keywords if one.arg == "slots"]
+            if ast.unparse(node.func) == "zip":
+                idle += [one for one in node.keywords if one.arg == "strict"]
         spans += [_span(one) for one in idle if one is not None]
     return spans
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from coverage import CoverageData
 
 from tests.mutants import contexts
+from tests.mutants.results import digest
 
 _PHASE = re.compile(r" \((setup|call|teardown)\)$")
 
@@ -51,12 +52,21 @@ class Reach:
         return sum(self._seconds[test] for test in tests)
 
 
-def measure(tree: Path, marked: str, paths: Sequence[str]) -> Reach:
-    """Run the tests under ``paths``, of the markers ``marked``, on all cores; those that fail do not count."""
-    data, ends = tree.parent / "coverage", tree.parent / "tests.json"
-    for path in (*tree.parent.glob("coverage*"), ends):
+def measure(tree: Path, marked: str, paths: Sequence[str], files: Sequence[str]) -> Reach:
+    """Run the tests under ``paths``, of the markers ``marked``, on all cores, and find which reach ``files``.
+
+    Those that fail do not count. What the last call has found is used again where it is still true.
+    """
+    data, ends, asked = (tree.parent / name for name in ("coverage", "tests.json", "asked.json"))
+    package = digest(path for folder in ("mpiparallel", "tests/unit") for path in Path(folder).rglob("*.py"))
+    question = {"marked": marked, "paths": list(paths), "package": package}
+    known = json.loads(asked.read_text()) if asked.exists() else {}
+    if question.items() <= known.items() and set(files) <= set(known["files"]):
+        return _reach(tree, data, ends)
+    for path in (*tree.parent.glob("coverage*"), ends, asked):
         path.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "coverage", "run", "-m", "pytest", "-p", contexts.__name__, "-p", "no:cacheprovider"]
+    words = [sys.executable, "-m", "coverage", "run", "--include", ",".join(str(tree / file) for file in files)]
+    words += ["-m", "pytest", "-p", contexts.__name__, "-p", "no:cacheprovider"]
     words += ["-q", "-n", "auto", "--dist", "worksteal", "-m", marked, *paths]
     variables = {"COVERAGE_FILE": str(data), contexts.VARIABLE: str(ends), "PYTHONPATH": str(tree)}
     subprocess.run(words, cwd=tree, env={**os.environ, **variables}, check=False)
@@ -64,6 +74,11 @@ def measure(tree: Path, marked: str, paths: Sequence[str]) -> Reach:
         raise SystemExit("make mutants: the tests did not run to their end")
     combine = [sys.executable, "-m", "coverage", "combine", "-q"]
     subprocess.run(combine, cwd=tree, env={**os.environ, **variables}, check=True)
+    asked.write_text(json.dumps({**question, "files": list(files)}))
+    return _reach(tree, data, ends)
+
+
+def _reach(tree: Path, data: Path, ends: Path) -> Reach:
     seconds = json.loads(ends.read_text())
     failed = [test for test, one in seconds.items() if one is None]
     if failed:

@@ -1,0 +1,101 @@
+"""One change is made to the copy of the package, and tests are run on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from types import CodeType
+
+import cosmic_ray.plugins
+from cosmic_ray.ast import get_ast
+from cosmic_ray.mutating import MutationVisitor
+from cosmic_ray.work_item import MutationSpec
+
+_TOLD = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+_WORKERS = ("-n", "auto", "--dist", "worksteal")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change as people read it: the file, the number of the line, and its text before and after."""
+
+    path: str
+    line: int
+    before: str
+    after: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}\n    - {self.before}\n    + {self.after}"
+
+
+def described(spec: MutationSpec) -> Change | None:
+    """Return a change with the whole source that it makes; None where that compiles to the same, or not at all."""
+    operator = cosmic_ray.plugins.get_operator(spec.operator_name)(**spec.operator_args)
+    old = spec.module_path.read_text()
+    new = MutationVisitor(spec.occurrence, operator).walk(get_ast(old)).get_code()
+    try:
+        if _steps(compile(old, "", "exec", dont_inherit=True)) == _steps(compile(new, "", "exec", dont_inherit=True)):
+            return None
+    except (SyntaxError, ValueError):
+        return None
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm=""))[3:]
+    before, after = (" ".join(one[1:].strip() for one in lines if one.startswith(sign)) for sign in "-+")
+    return Change(str(spec.module_path), spec.start_pos[0], before, after, new)
+
+
+def _steps(code: CodeType) -> object:
+    """Return what a program does, without the numbers of its lines."""
+    constants = [_steps(one) if isinstance(one, CodeType) else (type(one), repr(one)) for one in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+@contextmanager
+def made(change: Change) -> Iterator[None]:
+    path = Path(change.path)
+    old, times = path.read_bytes(), path.stat()
+    path.write_text(change.source)
+    # A time of its own: what Python has compiled of another change of this file is out of date.
+    seconds = zlib.crc32(change.source.encode())
+    os.utime(path, (seconds, seconds))
+    try:
+        yield
+    finally:
+        path.write_bytes(old)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def noticed_by(tests: Sequence[str], marked: str, seconds: float, *, on_all_cores: bool = False) -> str | None:
+    """Run tests until one fails, and return which; "" where none does, None where the time is up before.
+
+    Tests that are there no more, because a change has taken away what they are made for, are run as whole files.
+    """
+    chosen = Path.cwd().parent / "chosen.txt"
+    chosen.write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-m", marked]
+    command += [*(_WORKERS if on_all_cores else ()), f"@{chosen}"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as running:
+        try:
+            output, _ = running.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+            return None
+    if running.returncode in (0, 5):
+        return ""
+    files = list(dict.fromkeys(test.split("::")[0] for test in tests))
+    if running.returncode == 4 and files != list(tests):
+        return noticed_by(files, marked, seconds, on_all_cores=on_all_cores)
+    told = _TOLD.search(output)
+    return told[1] if told else f"pytest, which ends with {running.returncode}"
