@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from cosmic_ray.work_item import MutationSpec
 
+from tests.mutants import warm
 from tests.mutants.drawing import drawn
 from tests.mutants.enclosure import enclose
 from tests.mutants.equivalents import EQUIVALENTS
@@ -30,14 +32,14 @@ from tests.mutants.results import Results, digest
 from tests.mutants.trying import Change, described, made, noticed_by
 
 ROOT = Path(__file__).parents[2]
-NEAR_SECONDS = 120.0
-"""After these it is left to the tests that reach the line, of which it is known how long they take."""
+NEAR_SECONDS = 60.0
+"""After these, of a processor, it is left to the tests that reach the line, of which it is known how long they take."""
 LONGER = 4.0
 """How many times as long as unchanged tests may take before a change counts as noticed, beside what starting takes."""
 SECONDS_TO_START = 60.0
 ONE_CORE_SECONDS = 30.0
 NOT_OURS_TO_TRY = ("mpiparallel/shipped/", "mpiparallel/backend/cupy")
-NEAR, REACHING = "near", "reaching"
+WARM, NEAR, REACHING = "warm", "near", "reaching"
 
 
 def copied(tree: Path) -> None:
@@ -60,33 +62,70 @@ def copied(tree: Path) -> None:
             shutil.copy2(source, copy, follow_symlinks=False)
 
 
-def sample(seed: int, only: Sequence[str], kept: Path) -> Iterator[Change]:
-    """Yield the changes in the order in which the seed draws them; ``kept`` holds it until the package is another."""
+def sample(seed: int, only: Sequence[str], folder: Path) -> Iterator[Change]:
+    """Yield the changes in the order in which the seed draws them; ``folder`` keeps it until the package is another."""
     below = tuple(only) or "mpiparallel/"
     names = sorted(map(str, Path("mpiparallel").rglob("*.py")))
     paths = [Path(name) for name in names if name.startswith(below) and not name.startswith(NOT_OURS_TO_TRY)]
-    stamp = f"{seed} {digest(paths)} {digest([ROOT / 'tests/mutants/drawing.py'])}"
-    if not kept.exists() or json.loads(kept.read_text())["stamp"] != stamp:
+    kept = folder / f"sample-{seed}-{digest([*paths, Path('tests/mutants/drawing.py')])}.json"
+    if not kept.exists():
         changes = [
             [str(one.module_path), one.operator_name, one.occurrence, one.start_pos, one.end_pos]
             for one in drawn(paths, seed)
         ]
-        kept.write_text(json.dumps({"stamp": stamp, "changes": changes}))
-    for path, operator, occurrence, start, end in json.loads(kept.read_text())["changes"]:
+        kept.write_text(json.dumps(changes))
+    for path, operator, occurrence, start, end in json.loads(kept.read_text()):
         change = described(MutationSpec(path, operator, occurrence, tuple(start), tuple(end)))
         if change is not None:
             yield change
 
 
-def try_near(changes: Sequence[Change], results: Results, marked: str) -> None:
-    """Try each change that has no result by the tests that speak of it."""
+def try_near(changes: Sequence[Change], results: Results, marked: str, folder: Path) -> None:
+    """Try each change that has no result by the tests that speak of it: all at once, then those that cannot be so."""
+    try_warm(changes, results, marked, folder / "warm.json")
     for number, change in enumerate(changes, 1):
         if results.of(change, NEAR) is None:
             tests = near_tests(Path(change.path), change.line)
             with made(change):
-                by = noticed_by(tests, f"({marked}) and not mpi", NEAR_SECONDS) if tests else ""
+                by = noticed_by(tests, marked, NEAR_SECONDS) if tests else ""
             results.add(change, NEAR, by or "")
-        _tell(f"{number}/{len(changes)} {results.of(change, NEAR) or 'not noticed yet'}: {change.path}:{change.line}")
+            _tell(f"{number}/{len(changes)} {by or 'not noticed yet'}: {change.path}:{change.line}")
+
+
+def try_warm(changes: Sequence[Change], results: Results, marked: str, asked: Path) -> None:
+    """Try changes within functions by tests that are imported once; what was told before the last end counts, too."""
+    told = asked.with_suffix(".told")
+    by_name = {change.name: change for change in changes}
+
+    def take() -> None:
+        for line in told.read_text().splitlines() if told.exists() else ():
+            one = json.loads(line)
+            if one["change"] in by_name:
+                results.add(by_name[one["change"]], WARM if one["by"] is None else NEAR, one["by"] or "")
+        told.unlink(missing_ok=True)
+
+    take()
+    left = [change for change in changes if results.of(change, NEAR) is None and results.of(change, WARM) is None]
+    if not left:
+        return
+    near = {change.name: near_tests(Path(change.path), change.line) for change in left}
+    entries = [
+        {
+            "change": change.name,
+            "told": f"{change.path}:{change.line}",
+            "path": change.path,
+            "old": Path(change.path).read_text(),
+            "new": change.source,
+            "tests": near[change.name],
+        }
+        for change in left
+    ]
+    asked.write_text(json.dumps(entries))
+    chosen = asked.with_suffix(".txt")
+    chosen.write_text("\n".join(sorted({test for tests in near.values() for test in tests})))
+    words = [sys.executable, "-m", "pytest", "-p", warm.__name__, "-p", "no:cacheprovider", "-q", "-s", "-m", marked]
+    subprocess.run([*words, f"@{chosen}"], env={**os.environ, warm.VARIABLE: str(asked)}, check=False)
+    take()
 
 
 def try_reaching(changes: Sequence[Change], results: Results, marked: str, paths: Sequence[str], tree: Path) -> None:
@@ -167,19 +206,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = ROOT / "build" / "mutants"
     enclose(folder, ["-m", "tests.mutants", *(sys.argv[1:] if arguments is None else arguments)])
+    # The first process of a namespace of processes hears what it handles alone.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     tree = folder / "tree"
     tree.mkdir(exist_ok=True)
     copied(tree)
     os.chdir(tree)
     os.environ["PYTHONPATH"] = str(tree)
     changes = []
-    for change in sample(options.seed, options.only, folder / "sample.json"):
+    for change in sample(options.seed, options.only, folder):
         if len(changes) == options.count:
             break
         changes.append(change)
     tests = [path for path in Path("tests").rglob("*.py") if path.parent != Path("tests/mutants")]
     results = Results(folder / "results.jsonl", digest(tests))
-    try_near(changes, results, options.marked)
+    try_near(changes, results, f"({options.marked}) and not mpi", folder)
     if not options.near:
         equal = [change for change in changes if _name(change) in EQUIVALENTS]
         try_reaching([one for one in changes if one not in equal], results, options.marked, options.tests, tree)

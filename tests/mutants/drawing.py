@@ -15,9 +15,12 @@ from pathlib import Path
 import cosmic_ray.plugins
 from cosmic_ray.ast import ast_nodes, get_ast_from_path
 from cosmic_ray.work_item import MutationSpec
+from parso.tree import NodeOrLeaf
 
 Place = tuple[int, int]
 Span = tuple[Place, Place]
+_IDLE_TYPES = {"name", "newline", "string", "endmarker", "fstring_string", "fstring_start", "fstring_end"}
+_PUNCTUATION = set("()[]{},.:=;") | {"->", "..."}
 _IDLE_DECORATORS = {"abstractmethod", "final", "overload", "override", "runtime_checkable"}
 
 
@@ -56,7 +59,7 @@ def _changes_by_place(path: Path) -> dict[tuple[str, str, int], list[MutationSpe
 
 
 def _changes(path: Path) -> Iterator[MutationSpec]:
-    nodes = list(ast_nodes(get_ast_from_path(path)))
+    nodes = [node for node in ast_nodes(get_ast_from_path(path)) if not _is_idle(node)]
     for name in cosmic_ray.plugins.operator_names():
         kind = cosmic_ray.plugins.get_operator(name)
         if kind.arguments():
@@ -66,6 +69,11 @@ def _changes(path: Path) -> Iterator[MutationSpec]:
         spans = (span for node in nodes for span in operator.mutation_positions(node))
         for occurrence, (start, end) in enumerate(spans):
             yield MutationSpec(path, name, occurrence, start, end)
+
+
+def _is_idle(node: NodeOrLeaf) -> bool:
+    """Return whether no change is made of a node; to ask each kind of change for it would take minutes."""
+    return node.type in _IDLE_TYPES or (node.type == "operator" and getattr(node, "value", "") in _PUNCTUATION)
 
 
 def _spans_without_effect(path: Path) -> list[Span]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _MOST = 12
 """So many files are read by pytest in a few seconds."""
-_KINDS = ("tests/unit", "tests/reliability", "tests/architecture/test_public_names.py")
+_KINDS = ("tests/unit", "tests/architecture/test_public_names.py")
 
 
 def near_tests(path: Path, line: int) -> list[str]:
@@ -29,7 +29,8 @@ def near_tests(path: Path, line: int) -> list[str]:
     for name, text in _texts().items():
         weight = 4 * (Path(name).stem.removeprefix("test_") == stem and Path(name).parent == folder)
         weight += 2 * bool(imports.search(text)) + sum(bool(one.search(text)) for one in named)
-        if weight or (Path(name).parent == folder != Path("tests/unit")):
+        weight += Path(name).parent == folder != Path("tests/unit")
+        if weight:
             weights[name] = weight
     chosen = sorted(weights, key=lambda name: (-weights[name], len(_texts()[name])))[:_MOST]
     return [str(path)] * (">>>" in path.read_text()) + chosen

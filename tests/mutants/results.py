@@ -27,7 +27,7 @@ class Results:
 
     def of(self, change: Change, stage: str) -> str | None:
         """Return which test noticed a change, "" where none of a stage did, None where that was not tried yet."""
-        one = self._known.get(_key(change))
+        one = self._known.get(change.name)
         if one is None:
             return None
         if one["by"]:
@@ -40,20 +40,15 @@ class Results:
             self._write({**one, "by": "", "stages": []})
 
     def add(self, change: Change, stage: str, by: str) -> None:
-        known = self._known.get(_key(change), {})
+        known = self._known.get(change.name, {})
         stages = known["stages"] if known.get("tests") == self._tests else []
-        one = {"change": _key(change), "told": str(change), "by": by, "tests": self._tests, "stages": [*stages, stage]}
+        one = {"change": change.name, "told": str(change), "by": by, "tests": self._tests, "stages": [*stages, stage]}
         self._write(one)
 
     def _write(self, one: dict[str, Any]) -> None:
         self._known[one["change"]] = one
         with self._file.open("a") as file:
             file.write(json.dumps(one) + "\n")
-
-
-def _key(change: Change) -> str:
-    """Name a change by the whole source that it makes."""
-    return hashlib.sha256(f"{change.path}\0{change.source}".encode()).hexdigest()
 
 
 def digest(paths: Iterable[Path]) -> str:
