@@ -27,9 +27,9 @@ def near_tests(path: Path, line: int) -> list[str]:
     named = [re.compile(rf"\b{re.escape(name)}\b") for name in _names_around(path, line)]
     weights = {}
     for name, text in _texts().items():
-        weight = 4 * (Path(name).stem.removeprefix("test_") == stem and Path(name).parent == folder)
-        weight += 2 * bool(imports.search(text)) + sum(bool(one.search(text)) for one in named)
-        weight += Path(name).parent == folder != Path("tests/unit")
+        in_folder = Path(name).parent == folder != Path("tests/unit")
+        weight = 4 * (in_folder and Path(name).stem.removeprefix("test_") == stem) + 2 * in_folder
+        weight += 3 * bool(imports.search(text)) + any(one.search(text) for one in named)
         if weight:
             weights[name] = weight
     chosen = sorted(weights, key=lambda name: (-weights[name], len(_texts()[name])))[:_MOST]

@@ -13,7 +13,9 @@ import resource
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -22,6 +24,8 @@ import pytest
 VARIABLE = "MPIPARALLEL_MUTANTS_WARM"
 """A file: for each change its name, its file with the old and the new source, and the files of tests to try it by."""
 CPU_SECONDS = 15
+SLICE = 2.0
+"""So many seconds of a processor each file of tests gets before the next one has its turn."""
 WALL_SECONDS = 400.0
 _FAILED, _PASSED, _UNFIT = 11, 12, 13
 
@@ -79,15 +83,26 @@ class _Warm:
                 os.dup2(quiet, one)
             if _changed(change):
                 end = _PASSED
-                for place, item in enumerate(items):
+                turn = _in_turn(items)
+                item = next(turn, None)
+                while item is not None and end == _PASSED:
+                    following = next(turn, None)
                     self._note.write_text(item.nodeid)
-                    following = items[place + 1] if place + 1 < len(items) else None
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                    if session.testsfailed:
-                        end = _FAILED
-                        break
+                    end = _FAILED if session.testsfailed else _PASSED
+                    item = following
         finally:
             os._exit(end)
+
+
+def _in_turn(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests of one file after the other, each for a slice of time, until none is left."""
+    files = [deque(group) for _, group in groupby(items, key=lambda item: item.nodeid.split("::")[0])]
+    while files := [waiting for waiting in files if waiting]:
+        for waiting in files:
+            end = sum(os.times()[:4]) + SLICE
+            while waiting and sum(os.times()[:4]) < end:
+                yield waiting.popleft()
 
 
 def _status(child: int) -> int:

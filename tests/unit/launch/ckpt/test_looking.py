@@ -116,6 +116,17 @@ def test_the_picture_shows_every_way_of_cutting_and_what_is_lost(run: Run) -> No
     assert "--svg no/who.svg: No such file" in run("show", "saved", "--svg", "no/who.svg")[2]
 
 
+@pytest.mark.parametrize(("count", "told"), [(1, []), (2, ["and 1 more cut alike"]), (4, ["and 3 more cut alike"])])
+def test_the_picture_says_how_many_more_are_cut_like_the_one_that_it_shows(
+    run: Run, count: int, told: list[str]
+) -> None:
+    arrays = {f"w{number}": np.zeros((2, 2)) for number in range(count)}
+    write_file("some.h5", infos_of(arrays), arrays.items(), {})
+    assert run("show", "some.h5", "--svg", "some.svg")[0] == 0
+    texts = ElementTree.parse("some.svg").getroot().iter("{http://www.w3.org/2000/svg}text")
+    assert [text.text for text in texts if "alike" in (text.text or "")] == told
+
+
 def test_names_in_the_picture_are_no_markup(run: Run) -> None:
     write_file("one.h5", infos_of({"<a&b>": np.zeros(2)}), [("<a&b>", np.zeros(2))], {})
     assert run("show", "one.h5", "--svg", "one.svg")[0] == 0

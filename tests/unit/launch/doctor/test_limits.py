@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.launch.doctor.checks import memory
 from mpiparallel.launch.doctor.checks.limits import find_limits
 from mpiparallel.launch.doctor.checks.memory import find_left_segments, find_shared_memory, find_temporary_folder
 from tests.unit.launch.doctor.faked_machine import FakedMachine, only
@@ -136,6 +137,16 @@ def test_memory_that_ended_jobs_have_left_is_told_but_not_that_of_living_ones(fa
         (finding,) = find_left_segments(machine)
     assert (finding.state, finding.what) == ("note", "2 segments of ended MPI jobs hold 2 MiB of /dev/shm")
     assert finding.mend.endswith(f": rm {folder}/mpich_shm_* {folder}/sm_segment.*")
+
+
+def test_memory_that_is_removed_while_it_is_looked_at_holds_nothing(
+    faked: FakedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = faked(files={"dev/shm/mpich_shm_3": "\0" * MIB})
+    names = [machine.root / "dev/shm" / name for name in ("mpich_shm_3", "mpich_shm_4")]
+    monkeypatch.setattr(memory, "left_segments", lambda folder, user: names)
+    (finding,) = find_left_segments(machine)
+    assert finding.what == "2 segments of ended MPI jobs hold 1 MiB of /dev/shm"
 
 
 def test_memory_of_another_user_is_not_told(faked: FakedMachine) -> None:
