@@ -17,6 +17,7 @@ from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, abort_job, reporting
 from mpiparallel.communication.mpi.mpi_world import MpiWorld, StepCheck
 from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
+from mpiparallel.communication.mpi.start_barrier import wait_for_all_starts
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
@@ -32,6 +33,7 @@ def world(largest_message: int = _LARGEST_MESSAGE) -> Communicator:
     Data of more than ``largest_message`` bytes travel in several messages. Whether collectives overlap is what the
     environment of rank 0 says. Raises CommunicationError where it asks for an unknown kind of overlap.
     """
+    wait_for_all_starts()
     return opened(_in_rank_order(), largest_message)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.communicator import CLAIMS
+from tests.conformance.mpi_launcher import library
 from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
 pytestmark = pytest.mark.mpi
@@ -43,6 +44,19 @@ def test_world_is_in_the_order_of_rank_id(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(3, "tests.mpi.communication.order_ranks")
     for process in range(3):
         assert f"process {process} is rank {2 - process}" in output
+
+
+def test_no_rank_of_open_mpi_sends_before_mpi_has_started_on_all(
+    mpi_run: Callable[..., str], mpi_python: Path, tmp_path: Path
+) -> None:
+    """MPI_Init lets some go before others are able to receive; those crash at times."""
+    if library(mpi_python) != "openmpi":
+        pytest.skip("MPI_Init of MPICH waits for all")
+    folder = tmp_path / "come"
+    folder.mkdir()
+    output = mpi_run(3, "tests.mpi.communication.start_barrier_ranks", folder)
+    for rank in range(3):
+        assert f"rank {rank} goes on after 3" in output
 
 
 @pytest.mark.parametrize("stale", ["0", "x"])
