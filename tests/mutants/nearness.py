@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
 _MOST = 12
 """So many files are read by pytest in a few seconds."""
+_FEW = 8
+"""A name that no more files have speaks for them more than their folder does."""
 _KINDS = ("tests/unit", "tests/architecture/test_public_names.py")
 
 
@@ -24,12 +27,15 @@ def near_tests(path: Path, line: int) -> list[str]:
     module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     package, _, stem = module.rpartition(".")
     imports = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{re.escape(stem)}\b")
-    named = [re.compile(rf"\b{re.escape(name)}\b") for name in _names_around(path, line)]
+    named: Counter[str] = Counter()
+    for name in _names_around(path, line):
+        files = _files_with(name)
+        named.update(dict.fromkeys(files, 3 if len(files) <= _FEW else 1))
     weights = {}
     for name, text in _texts().items():
         in_folder = Path(name).parent == folder != Path("tests/unit")
         weight = 4 * (in_folder and Path(name).stem.removeprefix("test_") == stem) + 2 * in_folder
-        weight += 3 * bool(imports.search(text)) + any(one.search(text) for one in named)
+        weight += 3 * bool(imports.search(text)) + min(3, named[name])
         if weight:
             weights[name] = weight
     chosen = sorted(weights, key=lambda name: (-weights[name], len(_texts()[name])))[:_MOST]
@@ -43,9 +49,15 @@ def _names_around(path: Path, line: int) -> list[str]:
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
     around = [node for node in definitions if node.lineno <= line <= (node.end_lineno or 0)]
-    private = {node.name for node in around if node.name.startswith("_")}
+    private = {node.name for node in around if node.name.startswith("_") and not node.name.startswith("__")}
     users = [node for node in definitions if any(f"{name}(" in ast.unparse(node) for name in private)]
     return sorted({node.name for node in (*around, *users) if not node.name.startswith("_")})
+
+
+@cache
+def _files_with(name: str) -> list[str]:
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return [file for file, text in _texts().items() if word.search(text)]
 
 
 @cache

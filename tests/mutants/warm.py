@@ -23,10 +23,10 @@ import pytest
 
 VARIABLE = "MPIPARALLEL_MUTANTS_WARM"
 """A file: for each change its name, its file with the old and the new source, and the files of tests to try it by."""
-CPU_SECONDS = 15
+CPU_SECONDS = 10
 SLICE = 2.0
 """So many seconds of a processor each file of tests gets before the next one has its turn."""
-WALL_SECONDS = 400.0
+WALL_SECONDS = 100.0
 _FAILED, _PASSED, _UNFIT = 11, 12, 13
 
 
