@@ -1,11 +1,13 @@
-"""What bfloat16 is worth on one core: products, a training step beside PyTorch's autocast, and the peak of memory.
+"""What bfloat16 is worth on one core: products, convolutions, a step beside PyTorch's autocast, the peak of memory.
 
     python benchmarks/half.py products
+    python benchmarks/half.py convolutions
     python benchmarks/half.py step --peer_python .venv-torch/bin/python
     python benchmarks/half.py memory
 
 All seconds are those of the processor, the least of several calls taken in turns, so other jobs on the machine matter
-little. ``products`` gives the rate of ``MatMul`` in bfloat16 over that of BLAS in float32. ``step`` trains the encoder
+little. ``products`` gives the rate of ``MatMul`` in bfloat16 over that of BLAS in float32, ``convolutions`` that of
+convolutions of ResNet and their gradients over that of the same in float32. ``step`` trains the encoder
 of ``train_step.py`` in float32 and by ``amp_level="O2"`` in bfloat16, and the same network by PyTorch's autocast.
 ``memory`` gives the rise of resident memory while a network of large activations trains, each dtype in a process of
 its own.
@@ -34,6 +36,8 @@ from training_step.workloads import _adam as with_adam
 from mpiparallel import context, nn
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.ops import operations as P
+from mpiparallel.ops.images.convolution import kernels
+from mpiparallel.ops.images.window import Window
 from mpiparallel.train import Model
 from mpiparallel.train.amp import auto_mixed_precision
 
@@ -42,6 +46,12 @@ SHAPES = (
     *((4096, 1024, 1024), (1024, 4096, 1024), (4096, 4096, 4096), (64, 3136, 576), (128, 784, 1152), (256, 196, 2304)),
 )
 """(m, n, k): of Transformers, and of ResNet's convolutions as products."""
+CONVOLUTIONS = (
+    *((8, 64, 56, 64, 3, 1), (8, 128, 28, 128, 3, 1), (8, 256, 14, 256, 3, 1), (8, 512, 7, 512, 3, 1)),
+    *((8, 128, 56, 128, 3, 2), (8, 64, 56, 256, 1, 1), (8, 512, 28, 128, 1, 1), (8, 1024, 14, 256, 1, 1)),
+    (8, 2048, 7, 512, 1, 1),
+)
+"""(images, channels, size, outputs, kernel, stride): of ResNet-18 and ResNet-50."""
 ORDERS = ((False, False), (False, True), (True, False))
 SHORTEST = 0.05
 DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
@@ -54,6 +64,17 @@ def seconds(call: Callable[[], object]) -> float:
         call()
         calls += 1
     return (time.process_time() - start) / calls
+
+
+def least_seconds(calls: dict[str, Callable[[], object]], flags: argparse.Namespace) -> dict[str, float]:
+    """Return the least seconds of each of several calls, which take turns."""
+    for call in calls.values():
+        call()
+    least = dict.fromkeys(calls, np.inf)
+    for _ in range(flags.repetitions):
+        for name, call in calls.items():
+            least[name] = min(least[name], seconds(call))
+    return least
 
 
 def products(flags: argparse.Namespace) -> list[dict[str, Any]]:
@@ -70,12 +91,7 @@ def products(flags: argparse.Namespace) -> list[dict[str, Any]]:
                 name: operator.kernel(Runtime(), [one.astype(dtype) for one in single], [outputs[name]])
                 for name, dtype in DTYPES.items()
             }
-            for call in calls.values():
-                call()
-            least = dict.fromkeys(calls, np.inf)
-            for _ in range(flags.repetitions):
-                for name, call in calls.items():
-                    least[name] = min(least[name], seconds(call))
+            least = least_seconds(calls, flags)
             rates = {name: 2e-9 * m * n * k / least[name] for name in calls}
             ratio = least["float32"] / least["bfloat16"]
             order = "".join("NT"[one] for one in transposed)
@@ -83,6 +99,36 @@ def products(flags: argparse.Namespace) -> list[dict[str, Any]]:
             sys.stdout.write(
                 f"{m} x {n} x {k} {order}: {rates['float32']:.0f} and {rates['bfloat16']:.0f} GF/s, {ratio:.2f}\n"
             )
+    return found
+
+
+def convolutions(flags: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the rates of each convolution and of its gradients, in GF/s."""
+    random = np.random.default_rng(1)
+    found = []
+    for images, channels, size, outputs, kernel, stride in CONVOLUTIONS:
+        windows = Window((kernel, kernel), (stride, stride), pad_mode="same").over((size, size))
+        x = random.standard_normal((images, channels, size, size), np.float32)
+        weight = random.standard_normal((outputs, channels, kernel, kernel), np.float32)
+        dy = random.standard_normal((images, outputs, *windows.output), np.float32)
+        operations = 2 * dy.size * weight[0].size
+        rates: dict[str, dict[str, float]] = {}
+        for kind, arrays in (
+            ("forward", (x, weight, dy)),
+            ("input_gradient", (dy, weight, x)),
+            ("weight_gradient", (dy, x, weight)),
+        ):
+            calls = {}
+            for name, dtype in DTYPES.items():
+                inputs, output = [one.astype(dtype) for one in arrays[:2]], np.zeros(arrays[2].shape, dtype)
+                calls[name] = getattr(kernels, kind)(Runtime(), windows, 1, *inputs, output)
+            rates[kind] = {name: 1e-9 * operations / one for name, one in least_seconds(calls, flags).items()}
+        shape = f"{images},{channels},{size},{outputs} {kernel}x{kernel}/{stride}"
+        shown = (f"{one['float32']:.0f} and {one['bfloat16']:.0f}" for one in rates.values())
+        ratios = {kind: one["bfloat16"] / one["float32"] for kind, one in rates.items()}
+        found.append({"shape": shape, "rates": rates, "ratios": ratios})
+        told = ", ".join(f"{ratio:.2f}" for ratio in ratios.values())
+        sys.stdout.write(f"{shape}: {'; '.join(shown)} GF/s; {told}\n")
     return found
 
 
@@ -169,10 +215,13 @@ def memory(flags: argparse.Namespace) -> dict[str, int]:
     return rises
 
 
+MEASUREMENTS = {"products": products, "convolutions": convolutions, "step": step, "memory": memory}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure one of the three."""
+    """Measure one of the four."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("products", "step", "memory"))
+    parser.add_argument("what", choices=MEASUREMENTS)
     parser.add_argument("--repetitions", type=int, default=5, help="how often everything is timed (default 5)")
     parser.add_argument("--peer_python", type=Path, help="the Python that has PyTorch; without it only ours is timed")
     parser.add_argument("--only", choices=DTYPES, help="in memory: the dtype that this process trains in")
@@ -182,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if flags.only:
             sys.stdout.write(f"{_peak(flags.only)}\n")
             return
-        found = {"products": products, "step": step, "memory": memory}[flags.what](flags)
+        found = MEASUREMENTS[flags.what](flags)
     if flags.json:
         flags.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -20,10 +20,9 @@ Scratch = Callable[[tuple[int, ...], Any, int], Array]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _OUTPUTS = (_BFLOAT16, np.dtype(np.float32))
 _VARIABLE = "MPIPARALLEL_BFLOAT16_PRODUCTS"
-_SMALLEST = 1 << 18
+SMALLEST = 1 << 18
 """Multiplications below which a product by way of float32 costs less than loading the compiled one is worth."""
 _SLOT = 40
-_LINES = 16
 
 
 def pair_product(x: Array, y: Array, output: Array, scratch: Scratch) -> Callable[[], object] | None:
@@ -34,7 +33,7 @@ def pair_product(x: Array, y: Array, output: Array, scratch: Scratch) -> Callabl
     """
     if x.dtype != _BFLOAT16 or y.dtype != _BFLOAT16 or output.dtype not in _OUTPUTS:
         return None
-    if output.size * x.shape[-1] < _SMALLEST or not is_wanted() or not is_at_hand():
+    if output.size * x.shape[-1] < SMALLEST or not is_wanted() or not is_at_hand():
         return None
     if output.strides[-1] != output.itemsize and output.strides[-2] == output.itemsize:
         x, y, output = y.swapaxes(-1, -2), x.swapaxes(-1, -2), output.swapaxes(-1, -2)
@@ -97,14 +96,14 @@ def _bound(x: Array, y: Array, output: Array, scratch: Scratch) -> Callable[[], 
     (height, depth), width = x.shape[-2:], y.shape[-1]
     batch = output.shape[:-2]
     places = np.stack([_starts(one, batch) for one in (x, y, output)], axis=1)
-    rows = scratch((_packed(min(height, loops.HIGH), min(depth, loops.DEPTH)),), np.uint8, _SLOT + 3)
-    columns = scratch((_packed(min(width, loops.WIDE), depth),), np.uint8, _SLOT + 4)
-    sums = scratch((loops.HIGH * loops.WIDE,), np.float32, _SLOT + 5)
+    blocks = loops.Blocks.of(height, width, depth)
+    sizes = blocks.memory(height, width, depth)
+    memory = [scratch((size,), np.uint8, slot) for slot, size in enumerate(sizes, _SLOT + 3)]
     addresses = [one.ctypes.data for one in (x, y, output)]
     strides = (*x.strides[-2:], *y.strides[-2:], output.strides[-2])
-    memory = [one.ctypes.data for one in (rows, columns, sums)]
-    arguments = (places, (height, width, depth), *addresses, strides, output.itemsize, *memory)
-    held = (x, y, output, rows, columns, sums)
+    starts = [one.ctypes.data for one in memory]
+    arguments = (places, (height, width, depth), tuple(blocks), *addresses, strides, output.itemsize, *starts)
+    held = (x, y, output, memory)
 
     def run(multiply: Any = loops.multiply, arrays: object = held) -> None:
         multiply(*arguments)
@@ -120,11 +119,6 @@ def _starts(array: Array, batch: tuple[int, ...]) -> Array:
         steps = np.arange(batch[dim], dtype=np.int64) * (array.strides[dim - lacking] if extent != 1 else 0)
         starts += steps.reshape((-1,) + (1,) * (len(batch) - dim - 1))
     return starts.reshape(-1)
-
-
-def _packed(lines: int, depth: int) -> int:
-    """Return the bytes of lines that are packed in panels, which the loops round up to squares."""
-    return -(-lines // _LINES) * (-(-depth // (2 * _LINES)) * 4 * _LINES**2 + 64)
 
 
 def _run_all(steps: list[Callable[[], object]]) -> None:

@@ -103,7 +103,8 @@ class _Emitter:
         return TileShape.here(self.bits // 8)
 
     def vector(self, lanes: int) -> Any:
-        return ir.VectorType(ir.FloatType() if self.bits == 32 else ir.DoubleType(), lanes)
+        # Numbers of 16 bits are only moved.
+        return ir.VectorType({16: ir.IntType(16), 32: ir.FloatType(), 64: ir.DoubleType()}[self.bits], lanes)
 
     @property
     def whole(self) -> Any:

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator, Reduction
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CommunicationError
 
 Run = Callable[[int, Callable[[Communicator], object]], object]
@@ -115,10 +116,11 @@ def assert_equal_bits(communicator: Communicator, array: NDArray[Any]) -> None:
 
 def half_precision_sums_are_rounded_once(run: Run) -> None:
     def check(communicator: Communicator) -> None:
-        # In float16, 2048 + 1 + 1 is 2048 when every step is rounded.
-        array = np.array([2048.0 if communicator.rank == 0 else 1.0, 60000.0], np.float16)
-        communicator.all_reduce(array)
-        assert_array_equal(array, np.array([2050.0, np.inf], np.float16))
+        # In float16, 2048 + 1 + 1 is 2048 when every step is rounded; in bfloat16, 256 + 1 + 1 is 256.
+        for dtype, large, beyond in ((np.float16, 2048.0, 60000.0), (bfloat16, 256.0, 3e38)):
+            array = np.array([large if communicator.rank == 0 else 1.0, beyond], dtype)
+            communicator.all_reduce(array)
+            assert_array_equal(array, np.array([large + 2, np.inf], dtype))
 
     run(3, check)
 

@@ -63,7 +63,7 @@ def test_product_is_within_its_rounding_whatever_the_strides(
     batch = np.broadcast_shapes(*batches)
     output = laid_out(np.full((*batch, m, n), np.nan, dtype), views[2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_products, "_SMALLEST", 0)
+        patch.setattr(pair_products, "SMALLEST", 0)
         patch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", "float32" if way == "float32" else "")
         product = pair_products.pair_product(x, y, output, Runtime().scratch)
         if way == "processor" and pair_products.is_at_hand() and pair_products.is_wanted():
@@ -76,14 +76,15 @@ def test_product_is_within_its_rounding_whatever_the_strides(
         assert_within_rounding(x, y, output)
 
 
+@pytest.mark.parametrize("extents", [(200, 1600, 530), (1600, 50, 4300), (7, 1700, 4300)])
 @pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("way", ["", "float32"])
 def test_large_products_of_operators_are_within_their_rounding(
-    transposed: tuple[bool, bool], way: str, monkeypatch: pytest.MonkeyPatch
+    transposed: tuple[bool, bool], extents: tuple[int, int, int], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", way)
     random = np.random.default_rng(1)
-    m, n, k = 200, 1600, 530
+    m, n, k = extents
     x = random.standard_normal((k, m) if transposed[0] else (m, k)).astype(bfloat16)
     y = random.standard_normal((n, k) if transposed[1] else (k, n)).astype(bfloat16)
     output = P.MatMul(*transposed)(x, y).asnumpy()

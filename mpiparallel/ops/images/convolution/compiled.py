@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend import jit
+from mpiparallel.backend import jit, pair_products
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.ops.images.convolution.columns import run_all
@@ -27,9 +28,9 @@ from mpiparallel.ops.images.convolution.gathered_images import (
 )
 from mpiparallel.ops.images.window import Pair, WindowsOfImage
 
-_DEPTH = 384
+DEPTH = 384
 """Rows of a gathered matrix that are packed at once, at most."""
-_PACKED = 256 * _DEPTH
+_PACKED = 256 * DEPTH
 """Elements of it that are packed at once: 384 KiB of float32, which stay in the second cache."""
 _WINDOWS = 1024
 """Windows that a block of images has at least: with fewer, too much of the last tile of a block is empty."""
@@ -51,6 +52,10 @@ class CompiledLoops:
     @classmethod
     def find(cls, dtype: Any) -> CompiledLoops | None:
         """Return the loops; None where numba is not there, not wanted, or has no such numbers."""
+        if np.dtype(dtype) == bfloat16 and pair_products.is_wanted() and pair_products.is_at_hand():
+            from mpiparallel.ops.images.convolution import pair_loops
+
+            return cls(pair_loops, pair_loops.RUN, 2 * pair_loops.COLUMNS, pair_loops.RUN**2)
         if not jit.wanted() or np.dtype(dtype) not in (np.float32, np.float64) or find_spec("numba") is None:
             return None
         # An optional extra, and slow to import: only when a convolution is bound.
@@ -83,7 +88,7 @@ class CompiledConvolution:
         """Return what sets ``y``, by columns that are windows."""
         images = PhasedImages(Phases.of_windows(self.windows, 0), Phases.of_windows(self.windows, 1))
         channels, depth = x.shape[1] // self.group, prod(weight.shape[1:])
-        gathered = Gathered(images, self._rows(channels, images), depth_blocks([(0, depth)], _DEPTH))
+        gathered = Gathered(images, self._rows(channels, images), depth_blocks([(0, depth)], DEPTH))
         steps: list[Kernel] = []
         for block in _blocks(len(x), prod(self.windows.output)):
             source, fill = self._padded(images, x[block])
@@ -109,7 +114,7 @@ class CompiledConvolution:
             steps += fill
             for phase in phases:
                 taps = [(tap * channels, (tap + 1) * channels) for tap in phase.taps]
-                gathered = Gathered(outputs, rows, depth_blocks(taps, _DEPTH))
+                gathered = Gathered(outputs, rows, depth_blocks(taps, DEPTH))
                 target = dx[block, :, phase.start[0] :: down, phase.start[1] :: across]
                 steps += self._multiply(turned, gathered, source, channels, target)
         return partial(run_all, steps)
@@ -138,7 +143,7 @@ class CompiledConvolution:
             self.loops.module.multiply,
             *(self.group, lines, len(gathered.rows), outputs // self.group, begins, ends),
             *(source, apart, gathered.rows, repeated(columns, wide), len(columns), together, run),
-            *(out, pitch, places, *self._memory(target.dtype)),
+            *(out, pitch, places, *self._memory(target.dtype, outputs // self.group, gathered.blocks, together)),
         )
         return [multiply, *given]
 
@@ -153,22 +158,21 @@ class CompiledConvolution:
             number = block.stop - block.start
             columns = images.windows(number, x.shape[1] * images.plane, counts)
             lines, take = self._lines(dy[block])
-            begins, ends = _ranges(depth_blocks([(0, len(columns))], _DEPTH, self.loops.lanes))
+            begins, ends = _ranges(depth_blocks([(0, len(columns))], DEPTH, self.loops.lanes))
             correlate = partial(
                 self.loops.module.correlate,
                 *(self.group, lines, len(columns), len(dw) // self.group),
                 *(source, x.shape[1] // self.group * images.plane, repeated(rows, self.loops.tile_columns), width),
                 *(repeated(columns, self.loops.lanes), begins, ends, run),
-                *(
-                    dw.reshape(-1),
-                    np.arange(width),
-                    block.start > 0,
-                    self._line_starts(self.loops.lanes),
-                    *self._memory(dw.dtype),
-                ),
+                *(dw.reshape(-1), np.arange(width), block.start > 0),
+                *self._sums(dw, block.stop == len(x)),
             )
             steps += [*fill, *take, correlate]
         return partial(run_all, steps)
+
+    def _sums(self, dw: Array, last: bool) -> tuple[object, ...]:
+        """Return what the sums of a weight gradient need besides; ``last`` where no images follow."""
+        return self._line_starts(self.loops.lanes), *self._memory(dw.dtype, len(dw) // self.group, [], 0)
 
     def _line_starts(self, apart: int) -> Offsets:
         """Return where the lines of a square of vectors start."""
@@ -178,7 +182,7 @@ class CompiledConvolution:
         """Return where each place of a window, channel after channel, is."""
         return (np.arange(channels, dtype=np.int64)[:, None] * images.plane + images.places()).reshape(-1)
 
-    def _memory(self, dtype: Any) -> tuple[Array, Array]:
+    def _memory(self, dtype: Any, height: int, blocks: list[Pair], together: int) -> tuple[Array, ...]:
         """Return memory for packed columns, and for a tile or a square of vectors."""
         tile = max(self.loops.tile_size, self.loops.lanes**2)
         return self.runtime.scratch((_PACKED,), dtype, 2), self.runtime.scratch((tile,), dtype, 3)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
+from mpiparallel.backend import pair_products
 from mpiparallel.backend.blas_threads import blas_threads
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
 from mpiparallel.ops.images.convolution.columns import run_all
 from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.images.convolution.pairs import PairConvolution
 from mpiparallel.ops.images.convolution.single_window import SingleWindow
 from mpiparallel.ops.images.window import WindowsOfImage
 
@@ -39,8 +43,11 @@ class ConvolutionAlgorithm(Protocol):
 
 def forward(runtime: Runtime, windows: WindowsOfImage, group: int, x: Array, weight: Array, y: Array) -> Kernel:
     """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
-    bind = choose_algorithm(runtime, windows, group, y.dtype, len(weight) // group).forward
-    return _on_plain_arrays(runtime, (x, weight), y, bind)
+    lines = len(weight) // group
+    dtype = _computed(runtime, windows, y.dtype, lines, len(x) * weight.size)
+    return _on_plain_arrays(
+        runtime, (x, weight), y, dtype, choose_algorithm(runtime, windows, group, dtype, lines).forward
+    )
 
 
 def input_gradient(
@@ -48,43 +55,60 @@ def input_gradient(
 ) -> Kernel:
     """Return what sets ``dx`` to the gradient with respect to images of its shape."""
     lines = weight.shape[1] if group == 1 else _FEW_LINES
-    bind = choose_algorithm(runtime, windows, group, dx.dtype, lines).input_gradient
-    return _on_plain_arrays(runtime, (dy, weight), dx, bind)
+    dtype = _computed(runtime, windows, dx.dtype, lines, len(dy) * weight.size)
+    bind = choose_algorithm(runtime, windows, group, dtype, lines).input_gradient
+    return _on_plain_arrays(runtime, (dy, weight), dx, dtype, bind)
 
 
 def weight_gradient(runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, x: Array, dw: Array) -> Kernel:
     """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
-    bind = choose_algorithm(runtime, windows, group, dw.dtype, len(dw) // group).weight_gradient
-    return _on_plain_arrays(runtime, (dy, x), dw, bind)
+    lines = len(dw) // group
+    dtype = _computed(runtime, windows, dw.dtype, lines, len(x) * dw.size)
+    bind = choose_algorithm(runtime, windows, group, dtype, lines).weight_gradient
+    return _on_plain_arrays(runtime, (dy, x), dw, dtype, bind)
 
 
 def choose_algorithm(
     runtime: Runtime, windows: WindowsOfImage, group: int, dtype: Any, lines: int
 ) -> ConvolutionAlgorithm:
-    """Return the fastest way; ``lines`` are the channels of a group on the side of the weights."""
+    """Return the fastest way in a dtype; ``lines`` are the channels of a group on the side of the weights."""
     if windows.output == (1, 1) and group == 1:
         return SingleWindow(runtime, windows)
+    loops = CompiledLoops.find(dtype) if _is_compiled(runtime, lines) else None
+    if loops is None:
+        return ColumnConvolution(runtime, windows, group)
+    kind = PairConvolution if dtype == bfloat16 else CompiledConvolution
+    return kind(runtime, loops, windows, group)
+
+
+def _is_compiled(runtime: Runtime, lines: int) -> bool:
     # Compiled loops run on one thread: where BLAS has more, columns are faster.
-    compiled = runtime.backend.name == "cpu" and lines >= _FEW_LINES and blas_threads() == 1
-    loops = CompiledLoops.find(_computed(runtime, dtype)) if compiled else None
-    if loops is not None:
-        return CompiledConvolution(runtime, loops, windows, group)
-    return ColumnConvolution(runtime, windows, group)
+    return runtime.backend.name == "cpu" and lines >= _FEW_LINES and blas_threads() == 1
 
 
-def _computed(runtime: Runtime, dtype: Any) -> np.dtype[Any]:
-    """Return the dtype in which sums are added up; an accelerator does that itself."""
-    return np.promote_types(dtype, np.float32) if runtime.backend.name == "cpu" else np.dtype(dtype)
+def _computed(runtime: Runtime, windows: WindowsOfImage, dtype: Any, lines: int, weights: int) -> np.dtype[Any]:
+    """Return the dtype that is multiplied, where sums are float32 at least; an accelerator sees to that itself.
+
+    ``weights`` are those of all images: each is multiplied once for each window.
+    """
+    if runtime.backend.name != "cpu":
+        return np.dtype(dtype)
+    is_large = windows.output != (1, 1) and weights * prod(windows.output) >= pair_products.SMALLEST
+    if dtype == bfloat16 and is_large and _is_compiled(runtime, lines) and CompiledLoops.find(dtype) is not None:
+        return np.dtype(dtype)
+    return np.promote_types(dtype, np.float32)
 
 
-def _on_plain_arrays(runtime: Runtime, inputs: Sequence[Array], output: Array, bind: Callable[..., Kernel]) -> Kernel:
-    """Return the kernel on arrays in C order, of the dtype in which sums are added up: copies where these are not.
+def _on_plain_arrays(
+    runtime: Runtime, inputs: Sequence[Array], output: Array, dtype: Any, bind: Callable[..., Kernel]
+) -> Kernel:
+    """Return the kernel on arrays in C order, of the dtype that is multiplied: copies where these are not.
 
     Compiled loops take what cannot be written for another kind of array, so that is copied too.
     """
     if any(array.size == 0 for array in (*inputs, output)):
         return partial(output.fill, 0)
-    dtype, copy = _computed(runtime, output.dtype), runtime.array_module.copyto
+    copy = runtime.array_module.copyto
     before: list[Kernel] = []
     arrays = []
     for slot, array in enumerate((*inputs, output), _SLOT):
