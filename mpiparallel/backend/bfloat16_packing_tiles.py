@@ -62,8 +62,8 @@ def _pack_pairs(context: Any, builder: Any, signature: Any, arguments: Any) -> A
         with careful:
             _pack_panel(emit, target, upper, lower, lines, both)
             with builder.if_then(builder.icmp_signed(">", lines, number(LINES))):
-                beside = [builder.add(one, number(2 * LINES)) for one in (upper, lower)]
-                _pack_panel(emit, second, *beside, builder.sub(lines, number(LINES)), both)
+                above, below = (builder.add(one, number(2 * LINES)) for one in (upper, lower))
+                _pack_panel(emit, second, above, below, builder.sub(lines, number(LINES)), both)
     return context.get_dummy_value()
 
 

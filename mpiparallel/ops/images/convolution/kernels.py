@@ -86,7 +86,7 @@ def _is_compiled(runtime: Runtime, lines: int) -> bool:
     return runtime.backend.name == "cpu" and lines >= _FEW_LINES and blas_threads() == 1
 
 
-def _computed(runtime: Runtime, windows: WindowsOfImage, dtype: Any, lines: int, weights: int) -> np.dtype[Any]:
+def _computed(runtime: Runtime, windows: WindowsOfImage, dtype: Any, lines: int, weights: int) -> Any:
     """Return the dtype that is multiplied, where sums are float32 at least; an accelerator sees to that itself.
 
     ``weights`` are those of all images: each is multiplied once for each window.
