@@ -91,6 +91,18 @@ def test_large_products_of_operators_are_within_their_rounding(
     assert_within_rounding(x.T if transposed[0] else x, y.T if transposed[1] else y, output)
 
 
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_large_products_of_float16_are_those_of_float32_rounded_once(transposed: tuple[bool, bool]) -> None:
+    random = np.random.default_rng(3)
+    x = random.standard_normal((90, 80) if transposed[0] else (80, 90)).astype(np.float16)
+    y = random.standard_normal((70, 90) if transposed[1] else (90, 70)).astype(np.float16)
+    output = P.MatMul(*transposed)(x, y).asnumpy()
+    wide = P.MatMul(*transposed)(x.astype(np.float32), y.astype(np.float32)).asnumpy()
+    np.testing.assert_allclose(output, wide.astype(np.float16), rtol=2.0**-10, atol=2.0**-14)
+    exact = np.matmul(x.T if transposed[0] else x, y.T if transposed[1] else y, dtype=np.float64)
+    assert (abs(output - exact) <= 2.0**-11 * abs(exact) + 1e-5).all()
+
+
 @pytest.mark.parametrize("way", ["", "float32"])
 def test_a_number_that_is_none_stays_in_its_row(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", way)
