@@ -30,6 +30,15 @@ def stream_key(*names: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
+def keep_limit(probability: float) -> int:
+    """Return the number below which 32 random bits are at this probability.
+
+    >>> keep_limit(0.5) == 2**31
+    True
+    """
+    return min(round(probability * 2**32), 2**32 - 1)
+
+
 def _mix(xp: Any, bits: Array, scratch: Array) -> None:
     """Finalize ``bits`` (uint32) in place."""
     for shift, factor in ((16, 0x21F0AAAD), (15, 0xD35A2D97), (15, None)):
@@ -86,7 +95,7 @@ class RandomBox:
 
     def keep(self, key: int, probability: float, out: Array) -> None:
         """Fill ``out`` (bool) with True at ``probability``."""
-        limit = np.uint32(min(round(probability * 2**32), 2**32 - 1))
+        limit = np.uint32(keep_limit(probability))
         flat = out.reshape(-1)
         for piece, bits in self._chunks(key):
             self._xp.less(bits, limit, out=flat[piece])

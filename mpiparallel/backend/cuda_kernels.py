@@ -9,15 +9,22 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from mpiparallel.backend.cache_folder import cache_folder, keep
 from mpiparallel.backend.nvrtc import OPTIONS, Nvrtc
+from mpiparallel.backend.protocol import AddressTable, Array
 
 
 class CudaKernels:
-    """Kernels for ``architecture``, such as "sm_90"; ``make_module`` makes CuPy's ``Module``, which loads them."""
+    """Kernels for ``architecture``, such as "sm_90".
 
-    def __init__(self, make_module: Callable[[], Any], architecture: str) -> None:
+    ``make_module`` makes CuPy's ``Module``, which loads them; ``to_device`` copies a host array.
+    """
+
+    def __init__(self, make_module: Callable[[], Any], architecture: str, to_device: Callable[[Any], Array]) -> None:
         self._make_module = make_module
+        self._to_device = to_device
         self._architecture = architecture
         self._compiler: Nvrtc | None = None
         self._functions: dict[str, Any] = {}
@@ -30,7 +37,11 @@ class CudaKernels:
                 module = self._make_module()
                 module.load(self._machine_code(text))
                 self._functions[name] = module.get_function(name)
-        return partial(self._functions[name], (blocks,), (threads,), arguments)
+        given = tuple(self._addresses(one) if isinstance(one, AddressTable) else one for one in arguments)
+        return partial(self._functions[name], (blocks,), (threads,), given)
+
+    def _addresses(self, table: AddressTable) -> Array:
+        return self._to_device(np.array([one.data.ptr for one in table.arrays], np.uint64))
 
     def _machine_code(self, text: str) -> bytes:
         if self._compiler is None:

@@ -40,7 +40,9 @@ class CupyBackend:
         device = cupy.cuda.Device(device_id % cupy.cuda.runtime.getDeviceCount())
         device.use()
         self.array_module: Any = cupy
-        self.kernels: Kernels | None = CudaKernels(cupy.cuda.function.Module, f"sm_{device.compute_capability}")
+        self.kernels: Kernels | None = CudaKernels(
+            cupy.cuda.function.Module, f"sm_{device.compute_capability}", self.from_host
+        )
 
     def empty(self, byte_count: int) -> Any:
         """Return ``byte_count`` uninitialised bytes; CuPy's pool aligns them to 512."""
@@ -66,8 +68,8 @@ class CupyBackend:
         self.array_module.ascontiguousarray(source).get(out=target)
 
     def copy_from_host(self, source: np.ndarray[Any, Any], target: Any) -> None:
-        """Overwrite ``target`` with a host array."""
-        target[...] = self.array_module.asarray(source)
+        """Overwrite ``target`` with a host array, which may be written to again at once."""
+        target[...] = self.array_module.asarray(source, blocking=True)
 
     def address(self, array: Any) -> int:
         """Return where the first element is in the device's memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,11 +12,18 @@ Array = Any
 """An array of the backend: ``numpy.ndarray`` or ``cupy.ndarray``."""
 
 
+@dataclass(frozen=True, eq=False)
+class AddressTable:
+    """Arrays of which a kernel is given the addresses, one after another, in the device's memory."""
+
+    arrays: tuple[Array, ...]
+
+
 class Kernels(Protocol):
     """What compiles CUDA texts for a device, each once."""
 
     def bind(self, name: str, text: str, blocks: int, threads: int, arguments: tuple[Any, ...]) -> Callable[[], object]:
-        """Return a launch of the function ``name`` of a text; arguments are arrays and NumPy's numbers."""
+        """Return a launch of the function ``name`` of a text; arguments are arrays, tables, NumPy's numbers."""
 
 
 class Backend(Protocol):

@@ -53,7 +53,7 @@ class _Placed:
     configuration: ParallelConfiguration
     held: Mapping[str, Layout]
     staged: StagedGraph
-    locals: dict[tuple[int, bool], Graph] = field(default_factory=dict)
+    locals: dict[tuple[int, bool, bool], Graph] = field(default_factory=dict)
 
     def fits(self, configuration: ParallelConfiguration, held: Mapping[str, Layout]) -> bool:
         """Return whether it would be made again: parameters are held where it stores them, or are not held at all."""
@@ -64,12 +64,12 @@ class _Placed:
             and all(stored.get(name) == layout for name, layout in held.items())
         )
 
-    def local(self, rank: int, overlaps: bool) -> Graph:
+    def local(self, rank: int, overlaps: bool, on_device: bool) -> Graph:
         """Return the graph that ``rank`` runs, in the order in which it runs it; programs share it."""
-        found = self.locals.get((rank, overlaps))
-        if found is None:
-            found = self.locals[rank, overlaps] = local_graph(self.staged.of_rank(rank), rank, overlaps)
-        return found
+        key = rank, overlaps, on_device
+        if key not in self.locals:
+            self.locals[key] = local_graph(self.staged.of_rank(rank), rank, overlaps, on_device=on_device)
+        return self.locals[key]
 
 
 @dataclass
@@ -158,7 +158,7 @@ class Compilation:
                 placed = self._placed(trace, specs, inputs, configuration)
                 check_world(placed.staged, configuration, communicator)
                 overlaps = communicator is not None and communicator.overlaps
-                local = placed.local(configuration.rank, overlaps)
+                local = placed.local(configuration.rank, overlaps, configuration.device_target == "GPU")
                 compiled = bind(placed.staged, local, configuration, communicator)
             found = Variant(compiled, trace.traced)
             known.append(found)

@@ -10,6 +10,7 @@ from operator import setitem
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.expression.cuda.many_arrays import many_arrays_kernel
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.loop_kernel import is_worth_a_loop
 from mpiparallel.graph.expression.term import operand, widened
@@ -43,6 +44,10 @@ class JoinedUpdates(Operator):
         return self._rule.name
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        columns = [inputs[place] for place in self._places]
+        launch = self._launch(runtime, columns)
+        if launch is not None:
+            return launch
         packs = [
             _Pack(runtime, inputs[place], position) if inputs[place.start].ndim else inputs[place.start]
             for position, place in enumerate(self._places)
@@ -65,6 +70,16 @@ class JoinedUpdates(Operator):
                 pack.hand_back()
 
         return run
+
+    def _launch(self, runtime: Runtime, columns: Sequence[Sequence[Array]]) -> Kernel | None:
+        """Return one launch for all where the device compiles it: nothing is copied there."""
+        shown = [
+            operand(place, (2,) if column[0].ndim else (), column[0].dtype) for place, column in enumerate(columns)
+        ]
+        terms = self._rule.expression(*map(widened, shown)) or ()
+        updated = self._rule.updates
+        roots = [term.astype(columns[place][0].dtype) for term, place in zip(terms, updated, strict=True)]
+        return many_arrays_kernel(runtime, roots, columns, updated)
 
 
 class _Pack:
@@ -108,18 +123,21 @@ class _UpdateGroup:
     elements: int = 0
 
 
-def join_small_updates(graph: Graph) -> None:
+def join_updates(graph: Graph, of_any_size: bool = False) -> None:
     """Let updates of small parameters by one rule, with the same scalars and guards, run as one.
+
+    On a device that computes them where they are, those ``of_any_size`` do.
 
     They wait for each other until somebody reads what they update, or overwrites what they read. All other nodes keep
     their order, so all ranks' collectives do.
     """
-    _Joining(graph).run()
+    _Joining(graph, of_any_size).run()
 
 
 class _Joining:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, of_any_size: bool) -> None:
         self._graph = graph
+        self._of_any_size = of_any_size
         self._nodes: list[Node] = []
         self._waiting: dict[object, _UpdateGroup] = {}
         self._readers: dict[Value, dict[object, None]] = {}
@@ -128,7 +146,7 @@ class _Joining:
     def run(self) -> None:
         for node in self._graph.nodes:
             self._run_those_before(node)
-            key = _what_it_shares(node)
+            key = _what_it_shares(node) if self._of_any_size or _is_small(node) else None
             if key is None:
                 self._nodes.append(node)
             else:
@@ -148,7 +166,8 @@ class _Joining:
 
     def _wait(self, node: Node, key: object) -> None:
         elements = node.inputs[0].spec.size
-        if key in self._waiting and self._waiting[key].elements + elements > _FULL:
+        is_full = key in self._waiting and self._waiting[key].elements + elements > _FULL
+        if is_full and not self._of_any_size:
             self._run_group(key)
         group = self._waiting.setdefault(key, _UpdateGroup())
         group.nodes.append(node)
@@ -169,10 +188,15 @@ class _Joining:
         self._nodes.append(_joined(group.nodes))
 
 
+def _is_small(node: Node) -> bool:
+    """Return whether a node costs more in calls than in arithmetic."""
+    return not node.operator.joins or not is_worth_a_loop(node.inputs[0].spec.size)
+
+
 def _what_it_shares(node: Node) -> object | None:
     """Return what updates that run as one have in common; None for a node that is run alone."""
     operator = node.operator
-    if not operator.joins or not node.inputs[0].spec.shape or is_worth_a_loop(node.inputs[0].spec.size):
+    if not operator.joins or not node.inputs[0].spec.size or not node.inputs[0].spec.shape:
         return None
     settings = tuple(item for item in sorted(vars(operator).items()) if item[0] not in _SETTINGS)
     kinds = tuple(value.spec.dtype if value.spec.shape else _scalar(value) for value in node.inputs)

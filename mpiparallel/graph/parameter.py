@@ -169,8 +169,9 @@ class Parameter(ParameterSettings, Tensor):
                 f"parameter {self.name!r} of shape {self.shape} is cut, and this rank holds {self.box.shape} of it; "
                 "give its new values to set_data"
             )
-        # In place, because programs are bound to the array.
-        self.array[places] = values
+        changed = self.asnumpy().copy()
+        changed[places] = values
+        self.set_data(changed)
 
     def init_data(self, layout: Any = None, set_sliced: bool = False) -> Parameter:
         """Fill the whole parameter from its initializer, where that has not been done, and return it."""

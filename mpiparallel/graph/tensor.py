@@ -269,17 +269,17 @@ class Tensor(TensorOperations):
     def __bool__(self) -> bool:
         if self._value is not None:
             raise refuse_data_dependence("branches on the values")
-        return bool(self.array)
+        return bool(self.asnumpy())
 
     def __float__(self) -> float:
         if self._value is not None:
             raise refuse_data_dependence("takes float()")
-        return float(self.array)
+        return float(self.asnumpy())
 
     def __int__(self) -> int:
         if self._value is not None:
             raise refuse_data_dependence("takes int()")
-        return int(self.array)
+        return int(self.asnumpy())
 
     def __index__(self) -> int:
         return int(self)
@@ -287,4 +287,4 @@ class Tensor(TensorOperations):
     def __repr__(self) -> str:
         if self._array is None:
             return f"{type(self).__name__}(shape={list(self.shape)}, dtype={self.dtype}, no values yet)"
-        return f"{type(self).__name__}(shape={list(self.shape)}, dtype={self.dtype}, value=\n{self._array!s})"
+        return f"{type(self).__name__}(shape={list(self.shape)}, dtype={self.dtype}, value=\n{self.asnumpy()!s})"

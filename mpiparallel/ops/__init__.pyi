@@ -38,6 +38,8 @@ from mpiparallel.ops.normalization.batch_norm_steps import BNTrainingUpdateGrad 
 from mpiparallel.ops.matrix_product import BatchMatMul as BatchMatMul
 from mpiparallel.ops.normalization.batch_normalization import BatchNorm as BatchNorm
 from mpiparallel.ops.reductions.addition import BiasAdd as BiasAdd
+from mpiparallel.ops.attention.blocked_attention import BlockedAttention as BlockedAttention
+from mpiparallel.ops.attention.blocked_attention import BlockedAttentionGrad as BlockedAttentionGrad
 from mpiparallel.parallel.collective import Broadcast as Broadcast
 from mpiparallel.ops.shapes.reshaping import BroadcastTo as BroadcastTo
 from mpiparallel.graph.own_operators import Cast as Cast

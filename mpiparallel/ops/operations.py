@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.graph.operator import OPERATORS as _OPERATORS
 from mpiparallel.ops import custom, elementwise, matrix_product  # noqa: F401 - they enter their operators
+from mpiparallel.ops.attention import blocked_attention  # noqa: F401 - they enter their operators
 from mpiparallel.ops.elementwise import choice, power  # noqa: F401 - they enter their operators
 from mpiparallel.ops.gradients.gradient import GradOperation as GradOperation
 from mpiparallel.ops.images import adaptive_pooling, edge_padding, pooling  # noqa: F401 - they enter their operators

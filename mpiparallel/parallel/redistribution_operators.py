@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.layout.box import Box
 from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging
 from mpiparallel.parallel.collective import AllReduce
+from mpiparallel.parallel.packed_pieces import PackedPieces
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
 from mpiparallel.reshard.exchange import Exchange as LiveExchange
 from mpiparallel.reshard.planning.plan import plan_reshard
@@ -67,23 +67,8 @@ class FusedAllReduce(AllReduce):
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
         backend = runtime.backend
         packed = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
-        pieces = _pieces(packed, [array.shape for array in inputs])
-
-        def pack() -> None:
-            for piece, source in zip(pieces, inputs, strict=True):
-                backend.copy_to_host(source, piece)
-
-        def unpack() -> None:
-            for piece, target in zip(pieces, outputs, strict=True):
-                backend.copy_from_host(piece, target)
-
-        return BoundCollective(self.communicator(runtime), "all_reduce", (packed, self.op), pack, unpack)
-
-
-def _pieces(packed: np.ndarray[Any, Any], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
-    """Return views of a flat array: arrays of these shapes, one after another."""
-    stops = accumulate(prod(shape) for shape in shapes)
-    return [packed[stop - prod(shape) : stop].reshape(shape) for stop, shape in zip(stops, shapes, strict=True)]
+        load, store = PackedPieces(runtime, inputs, packed).load, PackedPieces(runtime, outputs, packed).store
+        return BoundCollective(self.communicator(runtime), "all_reduce", (packed, self.op), load, store)
 
 
 class FusedRedistribution(Operator):
@@ -120,17 +105,10 @@ class _Blocked(FusedRedistribution):
         one = len(arrays) == 1 and prod(arrays[0].shape[: self.steps[0].blocked_dim]) == 1
         return one and HostStaging.serves(arrays[0])
 
-    def blocks(self, wholes: Sequence[Array], shapes: Sequence[tuple[int, ...]], packed: Array) -> list[_Pair]:
-        """Return each member's block of each tensor, and its place in a row of ``packed``."""
-        parts = [np.split(whole, len(packed), step.blocked_dim) for whole, step in zip(wholes, self.steps, strict=True)]
-        return [
-            (slot, blocks[member])
-            for member, row in enumerate(packed)
-            for slot, blocks in zip(_pieces(row, shapes), parts, strict=True)
-        ]
-
-
-_Pair = tuple[np.ndarray[Any, Any], Array]
+    def blocks(self, wholes: Sequence[Array], members: int) -> list[Array]:
+        """Return each member's block of each tensor, those of one member beside each other."""
+        parts = [np.split(whole, members, step.blocked_dim) for whole, step in zip(wholes, self.steps, strict=True)]
+        return [blocks[member] for member in range(members) for blocks in parts]
 
 
 class ReduceScatterBlocks(_Blocked):
@@ -140,21 +118,11 @@ class ReduceScatterBlocks(_Blocked):
         communicator, backend = self.communicator(runtime), runtime.backend
         if self.is_contiguous(inputs) and HostStaging.serves(outputs[0]):
             return BoundCollective(communicator, "reduce_scatter", (inputs[0], outputs[0]))
-        shapes = [array.shape for array in outputs]
         packed = backend.host_array((communicator.size, sum(array.size for array in outputs)), outputs[0].dtype)
         result = backend.host_array((packed.shape[1],), packed.dtype)
-        packing = self.blocks(inputs, shapes, packed)
-        kept = list(zip(_pieces(result, shapes), outputs, strict=True))
-
-        def pack() -> None:
-            for slot, block in packing:
-                backend.copy_to_host(block, slot)
-
-        def unpack() -> None:
-            for piece, target in kept:
-                backend.copy_from_host(piece, target)
-
-        return BoundCollective(communicator, "reduce_scatter", (packed, result), pack, unpack)
+        load = PackedPieces(runtime, self.blocks(inputs, communicator.size), packed).load
+        store = PackedPieces(runtime, outputs, result).store
+        return BoundCollective(communicator, "reduce_scatter", (packed, result), load, store)
 
 
 class GatherBlocks(_Blocked):
@@ -164,21 +132,11 @@ class GatherBlocks(_Blocked):
         communicator, backend = self.communicator(runtime), runtime.backend
         if self.is_contiguous(outputs) and HostStaging.serves(inputs[0]):
             return BoundCollective(communicator, "all_gather", (inputs[0], outputs[0]))
-        shapes = [array.shape for array in inputs]
         own = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
         packed = backend.host_array((communicator.size, own.size), own.dtype)
-        packing = list(zip(_pieces(own, shapes), inputs, strict=True))
-        unpacking = self.blocks(outputs, shapes, packed)
-
-        def pack() -> None:
-            for piece, source in packing:
-                backend.copy_to_host(source, piece)
-
-        def unpack() -> None:
-            for slot, block in unpacking:
-                backend.copy_from_host(slot, block)
-
-        return BoundCollective(communicator, "all_gather", (own, packed), pack, unpack)
+        load = PackedPieces(runtime, inputs, own).load
+        store = PackedPieces(runtime, self.blocks(outputs, communicator.size), packed).store
+        return BoundCollective(communicator, "all_gather", (own, packed), load, store)
 
 
 class ExchangeBoxes(FusedRedistribution):

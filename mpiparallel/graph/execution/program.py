@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.errors import ShapeError, name_action
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.execution.runtime import Runtime, do_nothing
@@ -36,7 +36,10 @@ class _Stretch:
     They belong to one ``action`` of a pipeline's stage, or to none; ``begin`` tells that the rank begins it.
     """
 
-    def __init__(self, flags: list[Array], steps: list[tuple[Node, Kernel]], action: Action | None) -> None:
+    def __init__(
+        self, backend: Backend, flags: list[Array], steps: list[tuple[Node, Kernel]], action: Action | None
+    ) -> None:
+        self._read = backend.to_host
         self._flags = flags
         self.steps = steps
         self.action = action
@@ -45,7 +48,7 @@ class _Stretch:
 
     def runs(self) -> bool:
         """Return whether the steps run now."""
-        return all(bool(flag) for flag in self._flags)
+        return all(bool(self._read(flag)) for flag in self._flags)
 
 
 class Program:
@@ -71,7 +74,7 @@ class Program:
         self._steps: list[tuple[Node, Kernel]] = []
         for node in graph.nodes:
             self._bind(node)
-        self._stretches = [_Stretch(flags, steps, action) for flags, steps, action in self._parts()]
+        self._stretches = [_Stretch(runtime.backend, flags, steps, action) for flags, steps, action in self._parts()]
         self._end_actions = self._bind_actions()
         self._outputs = [self._array(value) for value in graph.outputs]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
@@ -13,7 +14,9 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.ops.indexing.cut_tables import Indexing
+from mpiparallel.graph.written_kernels.row_sums import added_slices
+from mpiparallel.graph.written_kernels.written_text import has_written_kernels
+from mpiparallel.ops.indexing.cut_tables import Indexing, row_places
 
 Tensors = Sequence[Tensor]
 
@@ -44,12 +47,7 @@ class Batched(Indexing):
 
     def tables(self, xp: Any, indices: Array) -> tuple[Array, ...]:
         """Return, for each dim of the batch, the place in it of each index."""
-        return tuple(
-            xp.broadcast_to(
-                xp.arange(indices.shape[dim]).reshape((-1, *(1,) * (indices.ndim - dim - 1))), indices.shape
-            )
-            for dim in range(self.batch_dims)
-        )
+        return row_places(xp, indices.shape)[: self.batch_dims]
 
 
 class BatchGather(Batched):
@@ -86,8 +84,8 @@ class BatchGather(Batched):
         batch, count = self.tables(xp, indices), table.shape[self.axis]
 
         def run() -> None:
-            self.check(indices)
-            local, held = self.held(xp, indices, count)
+            self.check(runtime, indices)
+            local, held = self.held(runtime, indices, count)
             if count:
                 xp.copyto(target, rows[(*batch, local.clip(0, count - 1))])
             target[~held] = 0
@@ -120,11 +118,20 @@ class BatchGatherGrad(Batched):
         xp, (indices, dy, _), target = runtime.array_module, inputs, outputs[0]
         rows, slices = self.rows_first(xp, target), self.picked_first(xp, dy, indices.ndim)
         batch, count = self.tables(xp, indices), target.shape[self.axis]
+        if has_written_kernels(runtime, dy.dtype):
+            starts = sum(places * prod(rows.shape[dim + 1 : self.batch_dims + 1]) for dim, places in enumerate(batch))
+
+            def in_all_tables() -> Array:
+                self.check(runtime, indices)
+                local, held = self.held(runtime, indices, count)
+                return xp.where(held, local + starts, -1)
+
+            return added_slices(runtime, in_all_tables, indices.ndim, slices, rows, self.batch_dims + 1)
 
         def run() -> None:
             target.fill(0)
-            self.check(indices)
-            local, held = self.held(xp, indices, count)
+            self.check(runtime, indices)
+            local, held = self.held(runtime, indices, count)
             xp.add.at(rows, (*(places[held] for places in batch), local[held]), slices[held])
 
         return run

@@ -9,8 +9,17 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Operator
+
+
+def row_places(xp: Any, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Return, for each dim of an array of indices, the place in it of each index."""
+    return tuple(
+        xp.broadcast_to(xp.arange(extent).reshape((-1, *(1,) * (len(shape) - dim - 1))), shape)
+        for dim, extent in enumerate(shape)
+    )
 
 
 class Indexing(Operator):
@@ -35,24 +44,27 @@ class Indexing(Operator):
         """Return how long the parts of the table's rows are, for an equation where it has these places."""
         return {(place, str(table[self.axis])): self.manual_split for place in places if self.manual_split}
 
-    def check(self, indices: Array) -> None:
-        """Raise ShapeError when an index is out of range of the whole table."""
+    def check(self, runtime: Runtime, indices: Array) -> None:
+        """Raise ShapeError when an index is out of range of the whole table; a device is waited for."""
         if indices.size == 0:
             return
-        for value in (int(indices.min()), int(indices.max())):
+        read = runtime.backend.to_host
+        for value in (int(read(indices.min())), int(read(indices.max()))):
             if not 0 <= value < self.extent:
                 raise ShapeError(
                     f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "
                     f"{self.axis}; give indices of 0 to {self.extent - 1}"
                 )
 
-    def held(self, xp: Any, indices: Array, rows: int) -> tuple[Array, Array]:
+    def held(self, runtime: Runtime, indices: Array, rows: int) -> tuple[Array, Array]:
         """Return the indices counted from the first of the ``rows`` held here, and which of them are held."""
         local = indices.astype(np.int64) - self.first
-        found = xp.logical_and(local >= 0, local < rows)
-        if self.manual_split and not found.all():
+        found = runtime.array_module.logical_and(local >= 0, local < rows)
+        read = runtime.backend.to_host
+        if self.manual_split and not bool(read(found.all())):
+            strange = int(read(indices)[~read(found)].reshape(-1)[0])
             raise ShapeError(
-                f"{self.scope or self.name}: index {int(indices[~found].reshape(-1)[0])} is in a part of the last dim "
+                f"{self.scope or self.name}: index {strange} is in a part of the last dim "
                 f"to which manual_split gives rows {self.first} to {self.first + rows - 1}; give it indices of these"
             )
         return local, found

@@ -15,9 +15,11 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.written_kernels.row_sums import added_slices
+from mpiparallel.graph.written_kernels.written_text import has_written_kernels
 from mpiparallel.layout.layout import bounds_of
 from mpiparallel.ops.indexing.batch_gathering import BatchGather
-from mpiparallel.ops.indexing.cut_tables import Indexing
+from mpiparallel.ops.indexing.cut_tables import Indexing, row_places
 
 Tensors = Sequence[Tensor]
 Names = tuple[str, ...]
@@ -136,11 +138,11 @@ class Gather(Indexing):
         place = xp.moveaxis(target, tuple(range(axis, axis + indices.ndim)), tuple(range(indices.ndim)))
 
         def run() -> None:
-            self.check(indices)
+            self.check(runtime, indices)
             if rows == self.extent:
                 _take(xp, table, indices, axis, target)
                 return
-            local, held = self.held(xp, indices, rows)
+            local, held = self.held(runtime, indices, rows)
             if rows:
                 _take(xp, table, local, axis, target)
             place[~held] = 0
@@ -164,8 +166,8 @@ def _take(xp: Any, table: Array, indices: Array, axis: int, target: Array) -> No
 class GatherGrad(Indexing):
     """The gradient of Gather with respect to its table: the slices of ``dy`` added up at their indices.
 
-    The table ``params`` gives shape and layout only. On a CPU slices are added in the order of their indices, so that
-    the sum is the same in every run; on a GPU the order is not fixed.
+    The table ``params`` gives shape and layout only. Slices are added in the order of their indices, so that the sum is
+    the same in every run; on a GPU by pieces of so many, of which each is.
 
     Parameters
     ----------
@@ -203,18 +205,25 @@ class GatherGrad(Indexing):
         rows = target.shape[axis]
         slices = xp.moveaxis(dy, tuple(range(axis, axis + indices.ndim)), tuple(range(indices.ndim)))
         place = xp.moveaxis(target, axis, 0)
+        if has_written_kernels(runtime, dy.dtype):
+            return added_slices(runtime, lambda: self._local(runtime, indices, rows), indices.ndim, slices, place, 1)
         add_slices = _add_each_slice if xp is np and place[:1].size >= _NARROW else _add_slices
 
         def run() -> None:
             target.fill(0)
-            self.check(indices)
+            self.check(runtime, indices)
             local, added = indices.reshape(-1), slices.reshape(indices.size, *slices.shape[indices.ndim :])
             if rows != self.extent:
-                local, held = self.held(xp, local, rows)
+                local, held = self.held(runtime, local, rows)
                 local, added = local[held], added[held]
             add_slices(xp, place, local, added)
 
         return run
+
+    def _local(self, runtime: Runtime, indices: Array, rows: int) -> Array:
+        """Return the indices counted from the first row held here, after a look at them."""
+        self.check(runtime, indices)
+        return self.held(runtime, indices, rows)[0]
 
 
 def _add_slices(xp: Any, target: Array, indices: Array, slices: Array) -> None:
@@ -268,12 +277,13 @@ class GatherLast(Indexing):
         xp, (x, index), target = runtime.array_module, inputs, outputs[0]
 
         def run() -> None:
-            self.check(index)
-            local, held = self.held(xp, index[None], x.shape[-1])
-            target.fill(0)
-            places = held.nonzero()
-            picked = (*places, local[places])
-            target[None][places] = x[None][picked]
+            self.check(runtime, index)
+            local, held = self.held(runtime, index, x.shape[-1])
+            if x.shape[-1] == 0:
+                target.fill(0)
+                return
+            picked = xp.take_along_axis(x, local.clip(0, x.shape[-1] - 1)[..., None], -1)[..., 0]
+            xp.copyto(target, xp.where(held, picked, x.dtype.type(0)))
 
         return run
 
@@ -310,13 +320,14 @@ class GatherLastGrad(Indexing):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, (dy, index, _), target = runtime.array_module, inputs, outputs[0]
+        rows = row_places(xp, (1, *index.shape))
 
         def run() -> None:
-            self.check(index)
-            local, held = self.held(xp, index[None], target.shape[-1])
+            self.check(runtime, index)
+            local, held = self.held(runtime, index, target.shape[-1])
             target.fill(0)
-            places = held.nonzero()
-            picked = (*places, local[places])
-            target[None][picked] = dy[None][places]
+            if target.shape[-1]:
+                kept = xp.where(held, dy, dy.dtype.type(0))
+                target[None][(*rows, local.clip(0, target.shape[-1] - 1)[None])] = kept[None]
 
         return run

@@ -14,6 +14,7 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops.indexing.cut_tables import row_places
 
 Tensors = Sequence[Tensor]
 
@@ -70,13 +71,14 @@ class OneHot(Operator):
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, (indices, on_value, off_value) = runtime.array_module, inputs
         target = xp.moveaxis(outputs[0], self.axis, -1)[None]
+        rows = row_places(xp, (1, *indices.shape))
 
         def run() -> None:
-            target[...] = off_value
+            xp.copyto(target, off_value)
             local = indices[None].astype(np.int64) - self.first
-            places = xp.logical_and(local >= 0, local < self.depth).nonzero()
-            ones = (*places, local[places])
-            target[ones] = on_value
+            held = xp.logical_and(local >= 0, local < self.depth)
+            if self.depth:
+                target[(*rows, local.clip(0, self.depth - 1))] = xp.where(held, on_value, off_value)
 
         return run
 

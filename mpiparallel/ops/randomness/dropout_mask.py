@@ -18,6 +18,8 @@ from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.written_kernels.random_mask import dropout
+from mpiparallel.graph.written_kernels.written_text import has_written_kernels
 from mpiparallel.layout.box import Box
 
 Tensors = Sequence[Tensor]
@@ -87,6 +89,12 @@ class Dropout(Operator):
         xp, x, (target, mask) = runtime.array_module, inputs[0], outputs
         if self.keep_prob == 1.0:
             return self._identity(xp, x, target, mask)
+        if (
+            has_written_kernels(runtime, x.dtype)
+            and all(one.flags.c_contiguous for one in (x, target, mask))
+            and x.size
+        ):
+            return self._launch(runtime, x, target, mask)
         numbers = RandomBox(xp, self.part.global_shape, self.part.box)
         blocks = element_blocks([x, mask, target], block_size(runtime))
         random, scale = runtime.random, 1.0 / self.keep_prob
@@ -96,6 +104,18 @@ class Dropout(Operator):
             numbers.keep(key, self.keep_prob, out=mask)
             for block in blocks:
                 _scale_kept(xp, scale, *block)
+
+        return run
+
+    def _launch(self, runtime: Runtime, *arrays: Array) -> Kernel:
+        backend, random = runtime.backend, runtime.random
+        key = backend.from_host(np.zeros(1, np.uint64))
+        launch = dropout(runtime, self.keep_prob, self.part.global_shape, self.part.box, key, arrays)
+
+        def run() -> None:
+            drawn = stream_key(random.seed, *self.seeds, self.scope, random.draw)
+            backend.copy_from_host(np.array([drawn], np.uint64), key)
+            launch()
 
         return run
 

@@ -179,7 +179,8 @@ class ReduceExtremum(DimReduction):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x = inputs[0]
-        function = getattr(runtime.array_module, self.function).reduce
+        # CuPy's universal functions reduce by addition and multiplication only.
+        function = getattr(runtime.array_module, self.reduction)
         if x.size == 0:
             return partial(outputs[0].fill, self.identity(x.dtype))
         find = partial(function, x, axis=self.dims(x.ndim), out=outputs[0], keepdims=self.keep_dims)

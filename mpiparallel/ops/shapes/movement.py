@@ -229,7 +229,8 @@ class Unstack(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp = runtime.array_module
-        pairs = list(zip(outputs, xp.moveaxis(inputs[0], self.axis, 0), strict=True))
+        pieces = xp.moveaxis(inputs[0], self.axis, 0)
+        pairs = [(target, pieces[place, ...]) for place, target in enumerate(outputs)]
 
         def run() -> None:
             for target, piece in pairs:

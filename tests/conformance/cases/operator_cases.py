@@ -13,6 +13,7 @@ from mpiparallel.ops import operations as P
 from mpiparallel.ops.elementwise import GeluGrad, ReluGrad, SigmoidGrad
 from mpiparallel.testing.operator_case import OperatorCase
 from tests.conformance.cases.array_cases import array_cases
+from tests.conformance.cases.attention_cases import attention_cases
 from tests.conformance.cases.elementwise_cases import elementwise_cases
 from tests.conformance.cases.image_cases import image_cases
 from tests.conformance.cases.operator_inputs import floats, integers, positive, probabilities, scalar
@@ -316,6 +317,7 @@ CASES: tuple[OperatorCase, ...] = tuple(
         _dropouts,
         _statuses,
         _updates,
+        attention_cases,
         image_cases,
         array_cases,
     )

@@ -13,6 +13,7 @@ from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.box import Box
 from mpiparallel.testing.operator_case import OperatorCase
 from tests.conformance.cases.array_expected import ARRAY_FORMULAS
+from tests.conformance.cases.attention_cases import ATTENTION_FORMULAS
 from tests.conformance.cases.elementwise_cases import ELEMENTWISE_FORMULAS
 from tests.conformance.cases.image_expected import IMAGE_FORMULAS
 
@@ -237,6 +238,7 @@ FORMULAS: dict[str, Formula] = {
     "AssignSub": _ufunc(np.subtract),
     **ELEMENTWISE_FORMULAS,
     **IMAGE_FORMULAS,
+    **ATTENTION_FORMULAS,
     **ARRAY_FORMULAS,
 }
 """By the operator's name: its outputs from the operator, its inputs and its arguments."""

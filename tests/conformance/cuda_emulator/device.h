@@ -10,19 +10,22 @@
 #include <vector>
 
 using std::copysign;
+using std::exp;
 using std::floor;
 using std::fmod;
+using std::log;
 
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static
 
 struct Place { unsigned x; };
 static Place threadIdx, blockIdx, blockDim, gridDim;
 
 static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x; }
+static int __float_as_int(float x) { int bits; memcpy(&bits, &x, 4); return bits; }
 static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 
 static float from_half(unsigned short bits) {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.backend.protocol import AddressTable
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 
 HEADERS = Path(__file__).parent
@@ -44,6 +48,7 @@ class EmulatedKernels:
 
     def bind(self, name: str, text: str, blocks: int, threads: int, arguments: tuple[Any, ...]) -> Callable[[], object]:
         """Remember a text and return its launch."""
+        arguments = tuple(map(_seen, arguments))
         self.texts[name] = text
         self.launches.append((name, blocks, threads, arguments))
         return lambda: self._launch(name, blocks, threads, arguments)
@@ -52,27 +57,26 @@ class EmulatedKernels:
         """End the program that runs them."""
         if self._server is not None:
             self._server.communicate()
+            self._server = None
 
     def _launch(self, name: str, blocks: int, threads: int, arguments: tuple[Any, ...]) -> None:
         if name not in self._compiled:
             self.close()
+            self._compile()
+        if self._server is None:
             self._server = self._start()
-        head = struct.pack("4i", self._compiled.index(name), blocks, threads, len(arguments))
-        views = [_memory(one) for one in arguments if isinstance(one, np.ndarray)]
-        message = [head]
-        for one in arguments:
-            if isinstance(one, np.ndarray):
-                view = _memory(one)
-                message.append(struct.pack("<iqq", 1, view.nbytes, one.ctypes.data % 64) + view.tobytes())
-            else:
-                message.append(struct.pack("<iq", 0, int(one)))
-        differs, found = self._answer(name, b"".join(message), sum(view.nbytes for view in views))
+        regions = _regions(arguments)
+        message = [struct.pack("5i", self._compiled.index(name), blocks, threads, len(arguments), len(regions))]
+        for start, stop in regions:
+            message.append(struct.pack("<qq", stop - start, start % 64) + ctypes.string_at(start, stop - start))
+        message += [_as_sent(one, regions) for one in arguments]
+        sizes = [stop - start for start, stop in regions]
+        differs, found = self._answer(name, b"".join(message), sum(sizes))
         if differs:
             raise KernelFaultError(f"{name} gives other results in another order of threads:\n{self.texts[name]}")
-        for view in views:
-            own, found = found[: view.nbytes], found[view.nbytes :]
-            if own != view.tobytes():
-                view[...] = np.frombuffer(own, np.uint8)
+        for start, stop in regions:
+            ctypes.memmove(start, found, stop - start)
+            found = found[stop - start :]
 
     def _answer(self, name: str, message: bytes, size: int) -> tuple[int, bytes]:
         server = self._server
@@ -88,12 +92,12 @@ class EmulatedKernels:
         if len(answer) < 4 + size:
             server.kill()
             said = (self.folder / "said.txt").read_text(errors="replace")
-            self._compiled, self._server = [], None
+            self._server = None
             server.communicate()
             raise KernelFaultError(f"{name} was stopped:\n{said}\n{self.texts[name]}")
         return struct.unpack("i", answer[:4])[0], answer[4:]
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _compile(self) -> None:
         self._compiled = list(self.texts)
         bodies = [self.mutate(text.removeprefix(PRELUDE)) for text in self.texts.values()]
         rows = [
@@ -104,19 +108,67 @@ class EmulatedKernels:
         source, program = self.folder / "kernels.cpp", self.folder / "kernels"
         source.write_text("\n".join([*parts, "const Kernel kernels[] = {", *rows, "};", ""]))
         command = [compiler() or "g++", *FLAGS, *SANITIZERS, "-I", str(HEADERS), str(source), "-o", str(program)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise AssertionError(f"g++ takes no CUDA text:\n{done.stderr[:4000]}")
+
+    def _start(self) -> subprocess.Popen[bytes]:
         surroundings = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"}
         with (self.folder / "said.txt").open("wb") as said:
             return subprocess.Popen(
-                [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=surroundings
+                [str(self.folder / "kernels")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env=surroundings,
             )
 
 
-def _memory(array: Any) -> Any:
-    """Return the bytes of an array from its first to its last element."""
+def _seen(argument: Any) -> Any:
+    """Return an argument of a launch with the memory of arrays that hide it."""
+    if isinstance(argument, AddressTable):
+        return AddressTable(tuple(map(_seen, argument.arrays)))
+    return getattr(argument, "hidden", argument)
+
+
+def _arrays(argument: Any) -> tuple[Any, ...]:
+    """Return the arrays of an argument: those of a table, itself, or none."""
+    if isinstance(argument, AddressTable):
+        return argument.arrays
+    return (argument,) if isinstance(argument, np.ndarray) else ()
+
+
+def _regions(arguments: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return the memory of all arrays, first to last byte; what overlaps is one region."""
+    spans = sorted(_span(array) for one in arguments for array in _arrays(one))
+    found: list[tuple[int, int]] = []
+    for start, stop in spans:
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
+
+
+def _span(array: Any) -> tuple[int, int]:
+    if not array.size:
+        return array.ctypes.data, array.ctypes.data
     reach = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
-    flat = np.lib.stride_tricks.as_strided(array, (1 + reach // array.itemsize,), (array.itemsize,))
-    return flat.view(np.uint8)
+    return array.ctypes.data, array.ctypes.data + reach + array.itemsize
+
+
+def _as_sent(argument: Any, regions: Sequence[tuple[int, int]]) -> bytes:
+    """Return an argument as the program reads it: eight bytes, or the places of arrays in the regions."""
+    arrays = _arrays(argument)
+    if not arrays:
+        return struct.pack("<i8s", 0, np.asarray(argument).tobytes())
+    kind = 2 if isinstance(argument, AddressTable) else 1
+    places = []
+    for array in arrays:
+        address = array.ctypes.data
+        index = bisect_right(regions, (address, sys.maxsize)) - 1
+        places.append(struct.pack("<qq", index, address - regions[index][0]))
+    return struct.pack("<iq", kind, len(arrays)) + b"".join(places)
 
 
 class EmulatedBackend(NumpyBackend):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mpiparallel.backend import cuda_kernels
@@ -36,20 +37,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_launch_calls_the_compiled_function_with_its_arguments(folder: Path) -> None:
-    launch = CudaKernels(Module, "sm_90").bind("twice", TEXT, 3, 64, ("x",))
+    launch = CudaKernels(Module, "sm_90", np.asarray).bind("twice", TEXT, 3, 64, ("x",))
     assert launch() == ("twice", b"\x7fELF", (3,), (64,), ("x",))
 
 
 def test_a_text_is_compiled_once_for_all_processes_of_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    CudaKernels(Module, "sm_90").bind("twice", TEXT, 1, 32, ())
+    CudaKernels(Module, "sm_90", np.asarray).bind("twice", TEXT, 1, 32, ())
     (kept,) = folder.iterdir()
     monkeypatch.setattr(Nvrtc, "compile", lambda *_: pytest.fail("compiled again"))
-    CudaKernels(Module, "sm_90").bind("twice", TEXT, 1, 32, ())
+    CudaKernels(Module, "sm_90", np.asarray).bind("twice", TEXT, 1, 32, ())
     assert kept.read_bytes()[:4] == b"\x7fELF"
     with pytest.raises(pytest.fail.Exception, match="compiled again"):
-        CudaKernels(Module, "sm_80").bind("twice", TEXT, 1, 32, ())
+        CudaKernels(Module, "sm_80", np.asarray).bind("twice", TEXT, 1, 32, ())
 
 
 def test_a_folder_that_cannot_be_written_costs_time_only(folder: Path) -> None:
     folder.write_text("a file")
-    assert CudaKernels(Module, "sm_80").bind("twice", TEXT, 1, 32, ())()[0] == "twice"
+    assert CudaKernels(Module, "sm_80", np.asarray).bind("twice", TEXT, 1, 32, ())()[0] == "twice"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mpiparallel as ms
 from mpiparallel import Parameter, nn
 from mpiparallel.compile import joined_updates
-from mpiparallel.compile.joined_updates import JoinedUpdates, join_small_updates
+from mpiparallel.compile.joined_updates import JoinedUpdates, join_updates
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph
@@ -84,7 +84,7 @@ class Case:
     def run(self, chosen: list[Step], joins: bool) -> tuple[list[bytes], Graph]:
         graph = self.graph(chosen)
         if joins:
-            join_small_updates(graph)
+            join_updates(graph)
         program = Program(graph, Runtime())
         bits = []
         for _ in range(2):

@@ -26,7 +26,7 @@ def element_launch(
     text = KernelText(index_type(operands, count), _THREADS)
     add_operands(text, bound.shape, operands)
     text.add_number("count", count // width)
-    uniform = _uniform(text, bound, operands, leaves)
+    uniform = write_uniform(text, bound.roots, operands, leaves)
     text.line(0, f"{text.index} at = ({text.index})blockIdx.x * {_THREADS} + threadIdx.x;")
     text.line(0, f"for (; at < count; at += ({text.index})gridDim.x * {_THREADS}) {{")
     text.line(1, f"{text.index} rest = at;")
@@ -63,12 +63,12 @@ def add_row_starts(text: KernelText, depth: int, operands: Sequence[CudaOperand]
         text.line(depth, f"{constant}{one.type}* r{one.index} = {start};")
 
 
-def _uniform(
-    text: KernelText, bound: TermArrays, operands: Sequence[CudaOperand], leaves: dict[Term, int]
+def write_uniform(
+    text: KernelText, roots: Sequence[Term], operands: Sequence[CudaOperand], leaves: dict[Term, int]
 ) -> dict[Term, str]:
     """Write what is the same for all elements, once for each thread, and return its names."""
     alike: dict[Term, None] = {}
-    for term in walk(bound.roots, bound.leaves):
+    for term in walk(roots, leaves):
         if term in leaves:
             one = not any(operands[leaves[term]].steps) and not operands[leaves[term]].is_output
         else:

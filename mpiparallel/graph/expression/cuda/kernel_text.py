@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.protocol import AddressTable, Array
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 
 _INTEGERS: Final = {"int": np.int32, "long long": np.int64}
@@ -49,6 +49,11 @@ class KernelText:
         """Add an array; no two overlap."""
         self._parameters.append(f"{'' if is_output else 'const '}{kind}* __restrict__ {name}")
         self._arguments.append(array)
+
+    def add_table(self, name: str, kind: str, table: AddressTable, *, is_output: bool) -> None:
+        """Add the addresses of arrays; no two overlap."""
+        self._parameters.append(f"{'' if is_output else 'const '}{kind}* const* __restrict__ {name}")
+        self._arguments.append(table)
 
     def line(self, depth: int, *lines: str) -> None:
         """Write statements."""

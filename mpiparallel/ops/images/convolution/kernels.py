@@ -15,11 +15,13 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
+from mpiparallel.graph.written_kernels.written_text import BFLOAT16, has_written_kernels
 from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
 from mpiparallel.ops.images.convolution.columns import run_all
 from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
 from mpiparallel.ops.images.convolution.pairs import PairConvolution
 from mpiparallel.ops.images.convolution.single_window import SingleWindow
+from mpiparallel.ops.images.convolution.written import WrittenConvolution
 from mpiparallel.ops.images.window import WindowsOfImage
 
 _FEW_LINES = 4
@@ -74,6 +76,10 @@ def choose_algorithm(
     """Return the fastest way in a dtype; ``lines`` are the channels of a group on the side of the weights."""
     if windows.output == (1, 1) and group == 1:
         return SingleWindow(runtime, windows)
+    # CuPy multiplies no stack of matrices of bfloat16.
+    is_product = windows.is_pointwise and group == 1 and np.dtype(dtype).name != BFLOAT16
+    if has_written_kernels(runtime, np.dtype(dtype)) and not is_product:
+        return WrittenConvolution(runtime, windows, group)
     loops = CompiledLoops.find(dtype) if _is_compiled(runtime, lines) else None
     if loops is None:
         return ColumnConvolution(runtime, windows, group)

@@ -31,6 +31,7 @@ from tests.conformance.cuda_emulator.emulator import (
     compiler,
 )
 from tests.conformance.cuda_emulator.table_programs import bind_table
+from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.reliability.counts import count
 
 ARCHITECTURES = ("sm_80", "sm_90")
@@ -54,8 +55,11 @@ def kernels(tmp_path: Path) -> Iterator[EmulatedKernels]:
 
 
 @is_emulated
-def test_every_operator_of_the_table_gives_what_it_does_on_the_cpu(kernels: EmulatedKernels) -> None:
-    for one in bind_table(EmulatedBackend(kernels)):
+def test_every_operator_of_the_table_gives_what_it_does_on_the_cpu(
+    kernels: EmulatedKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch)
+    for one in bind_table(hidden_backend(kernels)):
         for result, truth in zip(one.run(), run_case(alone(), one.case, None), strict=True):
             np.testing.assert_allclose(result, truth, 1e-11, 1e-12, err_msg=one.case.name)
 

@@ -1,0 +1,136 @@
+"""Attention in blocks on a device: the matrix of scores is never in its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mpiparallel.backend.counter_random import keep_limit
+from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import Part
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import operand, reduce
+from mpiparallel.graph.written_kernels import attention_text
+from mpiparallel.graph.written_kernels.random_mask import MIXED
+from mpiparallel.graph.written_kernels.written_text import element_type, has_written_kernels, run_after, written_kernel
+
+_SHARED: Final = 48 * 1024
+"""Bytes of shared memory that every card gives a block."""
+
+_LARGEST_TILE: Final = 32
+_SMALLEST_TILE: Final = 8
+_SLOT: Final = 8
+"""Scratch memory that no kernel of terms uses."""
+
+
+@dataclass(frozen=True)
+class AttentionSettings:
+    """What attention is computed with: the factor of the scores, what is added to masked ones, and the dropout.
+
+    ``part`` is the part of all scores (batch, heads, queries, keys) that is computed here.
+    """
+
+    scale: float
+    masked: float
+    keep_prob: float
+    part: Part
+
+
+def tile_of(depth: int, dtype: np.dtype[Any]) -> int:
+    """Return how many queries and keys a tile has; 0 where not even the smallest fits into shared memory.
+
+    >>> [tile_of(depth, np.dtype(np.float16)) for depth in (64, 128, 256, 1000)]
+    [32, 16, 8, 0]
+    """
+    size = 8 if dtype == np.float64 else 4
+    tile = _LARGEST_TILE
+    while tile >= _SMALLEST_TILE:
+        if size * (4 * tile * (depth + 1) + 2 * tile * (tile + 1)) <= _SHARED:
+            return tile
+        tile //= 2
+    return 0
+
+
+def is_written_attention(runtime: Runtime, arrays: Sequence[Array]) -> bool:
+    """Return whether the device attends by a written text: arrays of one type in C order, heads not too deep."""
+    first = arrays[0]
+    alike = all(one.dtype == first.dtype and one.flags.c_contiguous and one.size for one in arrays)
+    return alike and has_written_kernels(runtime, first.dtype) and tile_of(first.shape[-1], first.dtype) > 0
+
+
+def attention(
+    runtime: Runtime, settings: AttentionSettings, given: Sequence[Array], output: Array, sums: Array
+) -> Kernel:
+    """Return what sets ``output`` (batch, heads, queries, depth), and ``sums``, the logarithms of sums of exponentials.
+
+    ``given`` are query, key and value (batch, heads, length, depth), the mask (batch or 1, heads or 1, queries, keys),
+    and the key of random numbers, once or more, all in C order.
+    """
+    return _launch(runtime, settings, attention_text.FORWARD, given, (output, sums), queries_apart=True)
+
+
+def attention_gradients(
+    runtime: Runtime,
+    settings: AttentionSettings,
+    given: Sequence[Array],
+    forward: tuple[Array, Array],
+    gradients: tuple[Array, Array],
+    outputs: Sequence[Array],
+) -> Kernel:
+    """Return what sets the gradients of query, key and value, from what ``attention`` was given and gave.
+
+    ``gradients`` are those of the output and of the sums."""
+    (output, sums), (gradient, of_sums) = forward, gradients
+    products = runtime.scratch(tuple(sums.shape), sums.dtype, _SLOT)
+    terms = [
+        operand(place, array.shape, array.dtype).astype(sums.dtype) for place, array in enumerate((gradient, output))
+    ]
+    total = reduce("sum", terms[0] * terms[1], (-1,))
+    kept = products.reshape((*products.shape, 1))
+    lost = total - operand(2, kept.shape, sums.dtype)
+    rows = of_sums.reshape(kept.shape)
+    multiply = expression_kernel(runtime, [lost], [gradient, output, rows], [kept])
+    known = (gradient, sums, products)
+    text = attention_text
+    of_query = _launch(runtime, settings, text.QUERY_GRADIENT, given, (*known, outputs[0]), queries_apart=True)
+    of_others = _launch(runtime, settings, text.KEY_GRADIENT, given, (*known, *outputs[1:]), queries_apart=False)
+    return run_after([multiply, of_query], of_others)
+
+
+def _launch(
+    runtime: Runtime,
+    settings: AttentionSettings,
+    text: str,
+    given: Sequence[Array],
+    others: Sequence[Array],
+    *,
+    queries_apart: bool,
+) -> Kernel:
+    query, key, _, mask, _ = given
+    batch, heads, queries, depth = query.shape
+    keys = key.shape[2]
+    tile = tile_of(depth, query.dtype)
+    places: dict[str, object] = {
+        "element": element_type(query.dtype),
+        "mixed": MIXED,
+        "tile": tile,
+        "depth": depth,
+        "drops": int(settings.keep_prob < 1.0),
+    }
+    part = settings.part
+    steps = [
+        0 if extent == 1 else stride // mask.dtype.itemsize
+        for extent, stride in zip(mask.shape, mask.strides, strict=True)
+    ]
+    integers = [heads, queries, keys, steps[0], steps[1]]
+    scales = np.float64(settings.scale), np.float64(settings.masked)
+    drop = np.uint32(keep_limit(settings.keep_prob)), np.float64(1.0 / settings.keep_prob)
+    where = [*part.box.start[:3], part.global_shape[1], part.global_shape[2]]
+    numbers = (*map(np.int64, integers), *scales, *drop, *map(np.int64, where))
+    length = queries if queries_apart else keys
+    blocks = batch * heads * -(-length // tile)
+    return written_kernel(runtime, text, places, blocks, 4 * tile, *given, *others, *numbers)

@@ -1,0 +1,125 @@
+"""Rows added up at their indices, as the gradient of an embedding is: in one order, so that bits repeat.
+
+Indices are sorted, equal ones in the order in which they came. A piece of so many sorted places is a block's: it writes
+the sum of each index whose places all lie in it, and leaves those at its ends, which may go on in the next piece, as
+parts. A second launch adds up the parts of each such index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.written_kernels.written_text import element_type, written_kernel
+
+_PIECE: Final = 64
+_THREADS: Final = 128
+_SLOT: Final = 8
+"""Scratch memory that no kernel of terms uses."""
+
+_PIECES: Final = r"""
+$element
+KERNEL(
+    const long long* __restrict__ sorted, const long long* __restrict__ order, const Stored* __restrict__ slices,
+    Stored* __restrict__ target, Wide* __restrict__ parts, long long count, long long width, long long rows) {
+    const long long first = (long long)blockIdx.x * $piece, own = blockIdx.x;
+    const long long last = first + $piece < count ? first + $piece : count;
+    for (long long k = threadIdx.x; k < width; k += $threads) {
+        Wide sum = 0;
+        long long begin = first;
+        for (long long place = first; place < last; ++place) {
+            const long long row = sorted[place];
+            if (row >= 0 && row < rows) sum += from_Stored(slices[order[place] * width + k]);
+            if (place + 1 < count && sorted[place + 1] == row && place + 1 < last) continue;
+            const bool goes_on = place + 1 < count && sorted[place + 1] == row;
+            const bool came = begin == first && first > 0 && sorted[first - 1] == row;
+            if (row >= 0 && row < rows) {
+                if (came || goes_on) parts[(2 * own + (came ? 0 : 1)) * width + k] = sum;
+                else target[row * width + k] = to_Stored(sum);
+            }
+            sum = 0;
+            begin = place + 1;
+        }
+    }
+}
+"""
+
+_PARTS: Final = r"""
+$element
+KERNEL(
+    const long long* __restrict__ sorted, Stored* __restrict__ target, const Wide* __restrict__ parts,
+    long long count, long long width, long long rows) {
+    const long long end = ((long long)blockIdx.x + 1) * $piece;
+    if (end >= count) return;
+    const long long row = sorted[end - 1];
+    if (row < 0 || row >= rows || sorted[end] != row) return;
+    const long long first = end - $piece;
+    if (sorted[first] == row && first > 0 && sorted[first - 1] == row) return;
+    for (long long k = threadIdx.x; k < width; k += $threads) {
+        Wide sum = parts[(2 * (long long)blockIdx.x + 1) * width + k];
+        for (long long piece = blockIdx.x + 1; piece * $piece < count && sorted[piece * $piece] == row; ++piece)
+            sum += parts[2 * piece * width + k];
+        target[row * width + k] = to_Stored(sum);
+    }
+}
+"""
+
+
+def added_slices(
+    runtime: Runtime, places: Callable[[], Array], index_rank: int, slices: Array, rows: Array, row_rank: int
+) -> Kernel:
+    """Return what sets ``rows`` to the sums of ``slices`` at what ``places`` gives: numbers of rows, int64.
+
+    The first ``index_rank`` dims of the slices are those of the places; the rows are the first ``row_rank`` dims.
+    """
+    xp = runtime.array_module
+    wide = (prod(slices.shape[:index_rank]), prod(slices.shape[index_rank:]))
+    high = (prod(rows.shape[:row_rank]), prod(rows.shape[row_rank:]))
+    given = slices if slices.flags.c_contiguous else runtime.scratch(tuple(slices.shape), slices.dtype, _SLOT)
+    target = rows if rows.flags.c_contiguous else runtime.scratch(tuple(rows.shape), rows.dtype, _SLOT + 1)
+    indices = xp.empty(wide[0], np.int64)
+    add_up = row_sums(runtime, indices, given.reshape(wide), target.reshape(high))
+
+    def run() -> None:
+        xp.copyto(indices, places().reshape(-1))
+        if given is not slices:
+            xp.copyto(given, slices)
+        add_up()
+        if target is not rows:
+            xp.copyto(rows, target)
+
+    return run
+
+
+def row_sums(runtime: Runtime, indices: Array, slices: Array, target: Array) -> Kernel:
+    """Return what sets ``target`` (rows, width) to sums of ``slices`` (count, width) at ``indices`` (count,) of int64.
+
+    Both are in C order. Indices out of range count for nothing.
+    """
+    xp, (count, width) = runtime.array_module, slices.shape
+    if not count or not width or not len(target):
+        return partial(target.fill, 0)
+    wide = np.dtype(np.float64 if target.dtype == np.float64 else np.float32)
+    pieces = -(-count // _PIECE)
+    order, parts = xp.empty(count, np.int64), xp.empty((pieces, 2, width), wide)
+    ordered = xp.empty(count, np.int64)
+    places: dict[str, object] = {"element": element_type(target.dtype), "piece": _PIECE}
+    numbers = np.int64(count), np.int64(width), np.int64(len(target))
+    bind = partial(written_kernel, runtime)
+    add_pieces = bind(_PIECES, places, pieces, _THREADS, *(ordered, order, slices, target, parts), *numbers)
+    add_parts = bind(_PARTS, places, pieces, _THREADS, ordered, target, parts, *numbers)
+
+    def run() -> None:
+        xp.copyto(order, xp.argsort(indices, kind="stable"))
+        xp.take(indices, order, out=ordered)
+        target.fill(0)
+        add_pieces()
+        add_parts()
+
+    return run

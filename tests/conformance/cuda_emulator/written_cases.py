@@ -1,0 +1,265 @@
+"""Launches of the CUDA texts that are written by hand, each with what NumPy makes of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.counter_random import RandomBox
+from mpiparallel.backend.tensor_spec import Part
+from mpiparallel.compile.joined_updates import JoinedUpdates
+from mpiparallel.dtype import bfloat16
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.written_kernels import attention, box_packing, cross_entropy, random_mask, row_sums
+from mpiparallel.layout.box import Box
+from mpiparallel.ops import operations
+from mpiparallel.ops.images.convolution.written import WrittenConvolution
+from mpiparallel.ops.images.window import Window
+
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
+
+
+@dataclass
+class Case:
+    """A launch, what it has written, and what is right."""
+
+    run: Kernel
+    found: Any
+    truth: Any
+
+    def check(self) -> None:
+        """Compare, after a launch."""
+        self.run()
+        for found, truth in zip(self.found, self.truth, strict=True):
+            tolerance = TOLERANCES.get(found.dtype.name, 0.0)
+            np.testing.assert_allclose(
+                found.astype(np.float64), truth.astype(np.float64), tolerance, tolerance, equal_nan=True
+            )
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(shape).normal(size=shape).astype(dtype)
+
+
+def poisoned(shape: Any, dtype: Any) -> Any:
+    return np.full(shape, np.nan, dtype)
+
+
+def cross_entropies(runtime: Runtime, rows: int, classes: int, dtype: Any = np.float32) -> Case:
+    logits = numbers(rows, classes, dtype=dtype) * np.array(4, dtype)
+    if rows > 2:
+        logits[0, : classes // 2], logits[1, 0] = -np.inf, np.nan
+    labels = np.random.default_rng(0).integers(classes // 2, classes, rows, np.int32)
+    wide = logits.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        exponential = np.exp(wide - wide.max(1, keepdims=True))
+    softmax = exponential / exponential.sum(1, keepdims=True)
+    losses = np.log(exponential.sum(1)) + wide.max(1) - wide[np.arange(rows), labels]
+    softmax[np.arange(rows), labels] -= 1.0
+    found = poisoned(rows, np.float64), poisoned(logits.shape, dtype)
+    steps = [
+        cross_entropy.row_losses(runtime, logits, labels, found[0]),
+        cross_entropy.logits_gradient(runtime, logits, labels, found[1], 0.25),
+    ]
+    rounded = np.empty(rows, np.promote_types(dtype, np.float32) if dtype != bfloat16 else np.float32)
+
+    def run() -> None:
+        for step in steps:
+            step()
+        # Exponentials of float32 are no more exact than that.
+        np.copyto(rounded, found[0], casting="same_kind")
+
+    return Case(run, (rounded, found[1]), (losses, softmax * 0.25))
+
+
+def sums_of_rows(runtime: Runtime, count: int, width: int, rows: int, dtype: Any = np.float32) -> Case:
+    random = np.random.default_rng(count)
+    indices = random.integers(-1, rows + 1, count)
+    indices[count // 3 : count // 2] = rows // 2
+    slices, found = numbers(count, width, dtype=dtype), poisoned((rows, width), dtype)
+    truth = np.zeros(found.shape)
+    held = (indices >= 0) & (indices < rows)
+    np.add.at(truth, indices[held], slices[held].astype(np.float64))
+    return Case(row_sums.row_sums(runtime, indices, slices, found), (found,), (truth,))
+
+
+def masks(runtime: Runtime, whole: tuple[int, ...], box: Box, dtype: Any = np.float32) -> Case:
+    x, key = numbers(*box.shape, dtype=dtype), np.array([0x9E3779B97F4A7C15], np.uint64)
+    found = poisoned(box.shape, dtype), np.full(box.shape, 77, np.uint8).view(bool)
+    mask = np.empty(box.shape, bool)
+    RandomBox(np, whole, box).keep(int(key[0]), 0.7, out=mask)
+    run = random_mask.dropout(runtime, 0.7, whole, box, key, (x, *found))
+    return Case(run, found, ((x * mask).astype(dtype) * (1 / 0.7), mask))
+
+
+def boxes(runtime: Runtime, cut: Any, dtype: Any = np.float32, columns: int = 24) -> Case:
+    """Pack the parts of an array cut in three, and unpack them into another."""
+    source = numbers(6, 10, columns, dtype=dtype)
+    target, packed = poisoned(source.shape, dtype), poisoned(source.size, dtype)
+    pack = box_packing.BoxPacking(runtime, cut(source), packed).pack
+    unpack = box_packing.BoxPacking(runtime, cut(target), packed).unpack
+    truth = np.concatenate([part.reshape(-1) for part in cut(source)])
+    return Case(lambda: [pack(), unpack()], (packed, target), (truth, source))
+
+
+def by_columns(array: Any) -> list[Any]:
+    return [array[:, :, :8], array[:, :, 8:8], array[:, :4, 8:], array[:, 4:, 8:]]
+
+
+def turned(array: Any) -> list[Any]:
+    return list(np.moveaxis(array, 2, 0)[:, ::1])
+
+
+SIZES = (1, 7, 64, 4096, 9001)
+
+
+def adam(runtime: Runtime, sizes: tuple[int, ...] = SIZES, dtype: Any = np.float32) -> Case:
+    """Update parameters of several sizes, each in memory of its own."""
+    state = [[numbers(size, place, dtype=dtype)[:, 0].copy() for size in sizes] for place in (1, 2, 3, 4)]
+    variables, means, squares, gradients = state
+    squares[:] = [abs(one) for one in squares]
+    scalars = [np.array(one, dtype) for one in (0.9, 0.99, 0.01, 0.9, 0.99, 1e-3)]
+    power1, power2, rate, beta1, beta2, epsilon = (float(one) for one in scalars)
+    truth = []
+    for variable, mean, square, gradient in zip(*state, strict=True):
+        wide = [one.astype(np.float64) for one in (variable, mean, square, gradient)]
+        mean, square = beta1 * wide[1] + (1 - beta1) * wide[3], beta2 * wide[2] + (1 - beta2) * wide[3] ** 2
+        step = rate * np.sqrt(1 - power2) / (1 - power1)
+        truth.append([wide[0] - step * mean / (np.sqrt(square) + epsilon), mean, square])
+    counts = [len(sizes)] * 3 + [1] * 6 + [len(sizes)]
+    inputs = [*variables, *means, *squares, *scalars, *gradients]
+    run = JoinedUpdates(operations.Adam(), counts).kernel(runtime, inputs, [])
+    found = (*variables, *means, *squares)
+    return Case(run, found, tuple(one[place] for place in range(3) for one in truth))
+
+
+def attentions(
+    runtime: Runtime, shape: tuple[int, int, int, int, int], dtype: Any = np.float32, keep: float = 1.0
+) -> Case:
+    """Attend, forward and backward, in a part of a larger tensor; in float64 the last query may look at no key."""
+    batch, heads, queries, keys, depth = shape
+    query, key, value, dy = (
+        numbers(batch, heads, length, depth, dtype=dtype) for length in (queries, keys, keys + 0, queries)
+    )
+    key, value = key[..., ::-1].copy(), value * np.array(0.5, dtype)
+    mask = (np.random.default_rng(1).random((batch, 1, queries, keys)) < 0.8).astype(dtype)
+    if dtype == np.float64:
+        # A row of scores near -10000 has few digits left in narrower types.
+        mask[0, 0, -1] = 0
+    part = Part((batch + 2, heads + 3, queries, keys), Box((1, 2, 0, 0), (batch + 1, heads + 2, queries, keys)))
+    settings = attention.AttentionSettings(depth**-0.5, -10000.0, keep, part)
+    drawn = np.array([0x9E3779B97F4A7C15], np.uint64)
+    kept = np.empty((batch, heads, queries, keys), bool)
+    RandomBox(np, part.global_shape, part.box).keep(int(drawn[0]), keep, out=kept)
+    wide_dtype = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    output, sums = poisoned(query.shape, dtype), poisoned((batch, heads, queries), wide_dtype)
+    of_sums = numbers(batch, heads, queries, dtype=wide_dtype)
+    gradients = [poisoned(one.shape, dtype) for one in (query, key, value)]
+    given = (query, key, value, mask, drawn)
+    forward = attention.attention(runtime, settings, given, output, sums)
+    backward = attention.attention_gradients(runtime, settings, given, (output, sums), (dy, of_sums), gradients)
+
+    def run() -> None:
+        forward()
+        backward()
+
+    return Case(run, (output, *gradients), _attended(settings, given, kept, dy, of_sums))
+
+
+def _attended(settings: Any, given: Any, kept: Any, dy: Any, of_sums: Any) -> tuple[Any, ...]:
+    """Return the output and the gradients by way of the whole matrix of scores, in float64."""
+    query, key, value, mask = (one.astype(np.float64) for one in given[:4])
+    dy, kept = dy.astype(np.float64), kept / settings.keep_prob
+    scores = settings.scale * query @ key.swapaxes(2, 3) + (1 - mask) * settings.masked
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    dropped = weights * kept
+    of_weights = (dy @ value.swapaxes(2, 3)) * kept
+    slopes = (
+        weights * (of_weights - (of_weights * weights).sum(-1, keepdims=True) + of_sums[..., None]) * settings.scale
+    )
+    return dropped @ value, slopes @ key, slopes.swapaxes(2, 3) @ query, dropped.swapaxes(2, 3) @ dy
+
+
+def convolutions(
+    runtime: Runtime, shape: tuple[int, ...], weights: tuple[int, ...], window: Window, dtype: Any = np.float32
+) -> Case:
+    """Convolve and go back; the number of groups is that of channels by those of a weight."""
+    x, weight = numbers(*shape, dtype=dtype), numbers(*weights, dtype=dtype)
+    windows, group = window.over(shape[2:]), shape[1] // weights[1]
+    dy = numbers(shape[0], weights[0], *windows.output, dtype=dtype)
+    y, dx, dw = (poisoned(one.shape, dtype) for one in (dy, x, weight))
+    written = WrittenConvolution(runtime, windows, group)
+    steps = [written.forward(x, weight, y), written.input_gradient(dy, weight, dx), written.weight_gradient(dy, x, dw)]
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    return Case(run, (y, dx, dw), _convolved(x, weight, dy, windows, group))
+
+
+def _convolved(x: Any, weight: Any, dy: Any, windows: Any, group: int) -> tuple[Any, ...]:
+    """Return the convolution and its gradients, tap by tap in float64."""
+    x, weight, dy = (one.astype(np.float64) for one in (x, weight, dy))
+    padded = np.zeros((*x.shape[:2], *windows.padded))
+    windows.interior(padded)[...] = x
+    of_padded, of_weight = np.zeros_like(padded), np.zeros_like(weight)
+    parts = (len(x), group, -1, *windows.output)
+    of_groups = weight.reshape(group, -1, *weight.shape[1:])
+    y, slope = np.zeros(dy.reshape(parts).shape), dy.reshape(parts)
+    places = np.ndindex(*windows.window.kernel)
+    for place, tap, lost in zip(places, windows.taps(padded), windows.taps(of_padded), strict=True):
+        seen, factor = tap.reshape(parts), of_groups[..., place[0], place[1]]
+        y += np.einsum("ngihw,goi->ngohw", seen, factor)
+        lost += np.einsum("ngohw,goi->ngihw", slope, factor).reshape(lost.shape)
+        of_weight[..., place[0], place[1]] = np.einsum("ngohw,ngihw->goi", slope, seen).reshape(weight.shape[:2])
+    return y.reshape(dy.shape), windows.interior(of_padded), of_weight
+
+
+CASES: dict[str, Callable[[Runtime], Case]] = {
+    "cross entropy of few classes": lambda runtime: cross_entropies(runtime, 9, 10, np.float64),
+    "cross entropy of a warp": lambda runtime: cross_entropies(runtime, 5, 700),
+    "cross entropy of a block": lambda runtime: cross_entropies(runtime, 3, 3001),
+    "cross entropy of halves": lambda runtime: cross_entropies(runtime, 4, 33, np.float16),
+    "cross entropy of bfloat16": lambda runtime: cross_entropies(runtime, 4, 33, bfloat16),
+    "sums of rows": lambda runtime: sums_of_rows(runtime, 700, 5, 40),
+    "sums of one row": lambda runtime: sums_of_rows(runtime, 400, 140, 1, np.float64),
+    "sums of few rows": lambda runtime: sums_of_rows(runtime, 3, 2, 100, np.float16),
+    "sums of rows of bfloat16": lambda runtime: sums_of_rows(runtime, 65, 3, 9, bfloat16),
+    "a mask": lambda runtime: masks(runtime, (40, 30), Box((0, 0), (40, 30))),
+    "a mask of a box": lambda runtime: masks(runtime, (9, 8, 70), Box((2, 0, 3), (9, 8, 11)), np.float64),
+    "a mask beyond 32 bits": lambda runtime: masks(runtime, (1 << 20, 1 << 20), Box((9000, 5), (9003, 70)), np.float16),
+    "a mask of a number": lambda runtime: masks(runtime, (), Box((), ()), np.float64),
+    "boxes of columns": lambda runtime: boxes(runtime, by_columns),
+    "boxes in another order": lambda runtime: boxes(runtime, turned),
+    "boxes of halves": lambda runtime: boxes(runtime, by_columns, np.float16, 31),
+    "boxes of numbers of 8 bytes": lambda runtime: boxes(runtime, by_columns, np.float64, 26),
+    "attention": lambda runtime: attentions(runtime, (2, 3, 37, 50, 8)),
+    "attention with dropout": lambda runtime: attentions(runtime, (1, 2, 33, 40, 16), np.float64, 0.7),
+    "attention of one query": lambda runtime: attentions(runtime, (2, 1, 1, 3, 5), np.float16, 0.5),
+    "attention of bfloat16": lambda runtime: attentions(runtime, (1, 1, 5, 40, 12), bfloat16),
+    "attention of deep heads": lambda runtime: attentions(runtime, (1, 1, 17, 18, 130)),
+    "convolution": lambda runtime: convolutions(
+        runtime, (2, 3, 9, 8), (5, 3, 3, 3), Window((3, 3), (1, 1), pad_mode="same")
+    ),
+    "convolution of many channels": lambda runtime: convolutions(
+        runtime, (1, 34, 5, 9), (40, 34, 2, 3), Window((2, 3), (2, 1)), np.float64
+    ),
+    "convolution in groups": lambda runtime: convolutions(
+        runtime, (2, 6, 8, 7), (4, 3, 3, 2), Window((3, 2), (2, 2), (2, 1), "pad", (1, 2, 0, 1)), np.float16
+    ),
+    "convolution of many images": lambda runtime: convolutions(
+        runtime, (9, 2, 32, 31), (3, 2, 1, 1), Window((1, 1), (1, 1)), bfloat16
+    ),
+    "convolution of each channel": lambda runtime: convolutions(
+        runtime, (2, 3, 9, 8), (6, 1, 3, 3), Window((3, 3), (2, 2), pad_mode="same")
+    ),
+    "updates": adam,
+    "updates by fours": lambda runtime: adam(runtime, (8, 4096, 8200)),
+    "updates of halves": lambda runtime: adam(runtime, (3, 900), np.float16),
+    "updates of float64": lambda runtime: adam(runtime, (3, 900), np.float64),
+}
