@@ -1,6 +1,7 @@
 """The CUDA texts of convolutions: a product of matrices of which one is gathered from images as it is needed.
 
-Tiles of both are in shared memory, a tile of the product in registers. The sums of an element go in one order.
+Tiles of both are in shared memory, a tile of the product in registers. The sums of an element go in one order. Numbers
+of 16 bits are multiplied by tensor cores, 16 x 16 by 16 x 8 a warp, and added up in float32.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ NUMBERS: Final = r"""
 
 _TYPES: Final = r"""
 $element
+$tensor_product
 enum {
     DOWN = $down, ACROSS = $across, TAPS = DOWN * ACROSS, STEP_DOWN = $step_down, STEP_ACROSS = $step_across,
     APART_DOWN = $apart_down, APART_ACROSS = $apart_across, TILE = $tile, DEPTH = $depth, OWN = TILE / 16
@@ -38,10 +40,13 @@ __device__ __forceinline__ Wide given(
 }
 """
 
-_PRODUCT: Final = r"""
-    __shared__ Wide left_tile[DEPTH][TILE + 1], right_tile[DEPTH][TILE + 1];
+_HEAD: Final = r"""
     const int group = blockIdx.x / (blocks_down * blocks_across) % groups;
     const int first = blockIdx.x / blocks_across % blocks_down * TILE, start = blockIdx.x % blocks_across * TILE;
+"""
+
+_PRODUCT: Final = r"""
+    __shared__ Wide left_tile[DEPTH][TILE + 1], right_tile[DEPTH][TILE + 1];
     const int own_row = threadIdx.x / 16, own_column = threadIdx.x % 16;
     Wide sum[OWN][OWN] = {};
     for (int begin = from; begin < to; begin += DEPTH) {
@@ -71,6 +76,47 @@ _PRODUCT: Final = r"""
 #pragma unroll
         for (int j = 0; j < OWN; ++j) {
             const int line = first + own_row + 16 * i, place = start + own_column + 16 * j;
+            const Wide result = sum[i][j];
+            if (line < rows && place < columns) { $store }
+        }
+"""
+
+_TENSOR_PRODUCT: Final = r"""
+    alignas(16) __shared__ Stored left_tile[TILE][DEPTH + 8], right_tile[TILE][DEPTH + 8];
+    const int warp = threadIdx.x / 32, across = threadIdx.x % 32 / 4, pair = threadIdx.x % 4 * 2;
+    const int own_row = warp % 4 * 16 + across, own_column = warp / 4 * 32;
+    float sum[4][4] = {};
+    for (int begin = from; begin < to; begin += DEPTH) {
+        for (int at = threadIdx.x; at < TILE * DEPTH; at += $threads) {
+            const int line = at / DEPTH, k = begin + at % DEPTH;
+            Wide value = 0;
+            if (first + line < rows && k < to) { $left }
+            left_tile[line][at % DEPTH] = to_Stored(value);
+        }
+        for (int at = threadIdx.x; at < TILE * DEPTH; at += $threads) {
+            const int line = at % TILE, k = begin + at / TILE;
+            Wide value = 0;
+            if (start + line < columns && k < to) { $right }
+            right_tile[line][at / TILE] = to_Stored(value);
+        }
+        __syncthreads();
+        unsigned lines[4], places[2];
+        for (int part = 0; part < 4; ++part)
+            lines[part] = *(const unsigned*)&left_tile[own_row + part % 2 * 8][pair + part / 2 * 8];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            for (int part = 0; part < 2; ++part)
+                places[part] = *(const unsigned*)&right_tile[own_column + 8 * j + across][pair + part * 8];
+            add_product(sum[j], lines, places);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int line = first + own_row + i / 2 * 8, place = start + own_column + 8 * j + pair + i % 2;
+            const Wide result = sum[j][i];
             if (line < rows && place < columns) { $store }
         }
 """
@@ -79,7 +125,11 @@ _BLOCKS: Final = "    const int blocks_down = (rows + TILE - 1) / TILE, blocks_a
 
 
 def _product(left: str, right: str, store: str) -> str:
-    return _BLOCKS + _PRODUCT.replace("$left", left).replace("$right", right).replace("$store", store)
+    filled = [
+        text.replace("$left", left).replace("$right", right).replace("$store", store)
+        for text in (_TENSOR_PRODUCT, _PRODUCT)
+    ]
+    return f"{_BLOCKS}{_HEAD}#if $has_tensor_cores\n{filled[0]}#else\n{filled[1]}#endif\n"
 
 
 FORWARD: Final = (
@@ -95,7 +145,7 @@ FORWARD: Final = (
                 value = seen(plane, height, width, place / wide, place % wide, k % TAPS, top, left);""",
         """const int image = place / (high * wide);
                 y[((long long)(image * groups + group) * outputs + line) * high * wide + place % (high * wide)] =
-                    to_Stored(sum[i][j]);""",
+                    to_Stored(result);""",
     )
     + "}\n"
 )
@@ -114,7 +164,7 @@ INPUT_GRADIENT: Final = (
                 value = given(plane, high, wide, place / width, place % width, k % TAPS, top, left);""",
         """const int image = place / (height * width);
                 dx[((long long)(image * groups + group) * inputs + line) * height * width + place % (height * width)] =
-                    to_Stored(sum[i][j]);""",
+                    to_Stored(result);""",
     )
     + "}\n"
 )
@@ -137,7 +187,7 @@ WEIGHT_GRADIENT: Final = (
                 const long long channel = (long long)(image * groups + group) * inputs + column / TAPS;
                 const Stored* plane = x + channel * height * width;
                 value = seen(plane, height, width, place / wide, place % wide, column % TAPS, top, left);""",
-        "parts[(((long long)chunk * groups + group) * rows + line) * columns + place] = sum[i][j];",
+        "parts[(((long long)chunk * groups + group) * rows + line) * columns + place] = result;",
     )
     + "}\n"
 )

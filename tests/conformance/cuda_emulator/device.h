@@ -100,6 +100,26 @@ template <typename T> static T __shfl_xor_sync(unsigned, T value, int distance) 
     return other;
 }
 
+// The scalar twin of the tensor cores' product of a warp.
+static unsigned words[MOST][6];
+template <typename F> static void product_of_warp(float* sum, const unsigned* x, const unsigned* y, F number) {
+    const int own = threadIdx.x, base = own / 32 * 32, lane = own % 32;
+    Barrier& warp = warps[own / 32];
+    memcpy(words[own], x, 16);
+    memcpy(words[own] + 4, y, 8);
+    wait(warp, 32);
+    for (int at = 0; at < 4; ++at) {
+        const int row = lane / 4 + at / 2 * 8, column = lane % 4 * 2 + at % 2;
+        for (int k = 0; k < 16; ++k) {
+            const unsigned left = words[base + row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2];
+            const unsigned right = words[base + column * 4 + k % 8 / 2][4 + k / 8];
+            const int shift = k % 2 * 16;
+            sum[at] += number((unsigned short)(left >> shift)) * number((unsigned short)(right >> shift));
+        }
+    }
+    wait(warp, 32);
+}
+
 static void begin() {
     __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_size);
     entered(passed);

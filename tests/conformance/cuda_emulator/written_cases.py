@@ -255,6 +255,9 @@ CASES: dict[str, Callable[[Runtime], Case]] = {
     "convolution of many images": lambda runtime: convolutions(
         runtime, (9, 2, 32, 31), (3, 2, 1, 1), Window((1, 1), (1, 1)), bfloat16
     ),
+    "convolution by tensor cores": lambda runtime: convolutions(
+        runtime, (2, 9, 7, 7), (70, 9, 3, 3), Window((3, 3), (1, 1), pad_mode="same"), np.float16
+    ),
     "convolution of each channel": lambda runtime: convolutions(
         runtime, (2, 3, 9, 8), (6, 1, 3, 3), Window((3, 3), (2, 2), pad_mode="same")
     ),

@@ -99,6 +99,12 @@ FAULTS = {
     "padding on one side": (convolution_text, "FORWARD", "y >= 0 && y < height", "y < height"),
     "a stride that is forgotten": (convolution_text, "INPUT_GRADIENT", " || across % STEP_ACROSS", ""),
     "no barrier after a tile": (convolution_text, "FORWARD", "        __syncthreads();\n    }", "    }"),
+    "halves of a tensor core's lines that are swapped": (
+        convolution_text,
+        "FORWARD",
+        "[pair + part / 2 * 8]",
+        "[pair + part % 2 * 8]",
+    ),
     "a window of the next share": (convolution_text, "WEIGHT_GRADIENT", "&& k < to", "&& k <= to"),
     "strides of another dim": (box_packing, "_TEXT", "* steps[dim];", "* steps[0];"),
 }

@@ -13,6 +13,7 @@ from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import operand, reduce
 from mpiparallel.graph.written_kernels import convolution_text
+from mpiparallel.graph.written_kernels.tensor_core_text import has_tensor_cores, tensor_product
 from mpiparallel.graph.written_kernels.written_text import element_type, run_after, written_kernel
 from mpiparallel.ops.images.window import WindowsOfImage
 
@@ -78,7 +79,7 @@ class WrittenConvolution:
         chunks: int = 1,
     ) -> Kernel:
         least = min(rows, columns)
-        tile = 64 if least > 32 else 32 if least > 16 else 16
+        tile = 64 if least > 32 or has_tensor_cores(x.dtype) else 32 if least > 16 else 16
         blocks = chunks * self.group * -(-rows // tile) * -(-columns // tile)
         return self._launch(text, blocks, x.dtype, tile, (*arrays, *self._numbers(x, weight), *more))
 
@@ -92,6 +93,7 @@ class WrittenConvolution:
         places: dict[str, object] = {f"{name}down": pair[0] for name, pair in pairs.items()}
         places |= {f"{name}across": pair[1] for name, pair in pairs.items()}
         places |= {"element": element_type(dtype), "tile": tile, "depth": _DEPTH}
+        places |= {"tensor_product": tensor_product(dtype), "has_tensor_cores": int(has_tensor_cores(dtype))}
         return written_kernel(self.runtime, text, places, blocks, _THREADS, *arguments)
 
     def _numbers(self, x: Array, weight: Array) -> tuple[np.int32, ...]:
