@@ -53,10 +53,10 @@ class RateOfStep(Operator):
         return Equation((tuple(None for _ in inputs[0].shape),), ((),))
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        step, target = inputs[0], outputs[0]
+        step, target, read = inputs[0].reshape(()), outputs[0], runtime.backend.to_host
 
         def run() -> None:
-            target.fill(self.formula(int(step.reshape(()))))
+            target.fill(self.formula(int(read(step))))
 
         return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,13 +11,22 @@ import pytest
 from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.compile import bind
+from mpiparallel.train.elastic import resharding
 from tests.conformance.hidden_arrays.library import hidden_library
 
 
-def install(patch: pytest.MonkeyPatch, kernels: Any = None) -> None:
-    """Let ``cupy`` be the hidden library, and backends of a GPU compile their texts by ``kernels``, or none."""
+def install(patch: pytest.MonkeyPatch, kernels: Any = None, targets: Sequence[str] = ("GPU",)) -> None:
+    """Let ``cupy`` be the hidden library, and backends of a GPU compile their texts by ``kernels``, or none.
+
+    ``targets`` are those of which the device is one.
+    """
+
+    def make(configuration: Any) -> Any:
+        return hidden_backend(kernels) if configuration.device_target in targets else NumpyBackend()
+
     patch.setitem(sys.modules, "cupy", hidden_library())
-    patch.setattr(bind, "make_backend", lambda configuration: _make(configuration.device_target, kernels))
+    for module in (bind, resharding):
+        patch.setattr(module, "make_backend", make)
 
 
 def hidden_backend(kernels: Any = None) -> CupyBackend:
@@ -24,7 +34,3 @@ def hidden_backend(kernels: Any = None) -> CupyBackend:
     made = CupyBackend()
     made.kernels = kernels
     return made
-
-
-def _make(target: str, kernels: Any) -> Any:
-    return hidden_backend(kernels) if target == "GPU" else NumpyBackend()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,24 @@ import numpy as np
 import pytest
 
 from mpiparallel.communication.threads import run_world
+from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.graph.tensor import Tensor
 from tests.conformance.hidden_arrays.array import HiddenArray, LeakError, UnknownToCupyError
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.conformance.hidden_arrays.library import hidden_library
 from tests.conformance.hidden_arrays.stream import OverwrittenError
+from tests.conformance.trainings import resumed_training
 from tests.gpu.test_training import NETWORKS, losses
+from tests.unit.train import staged_networks
 
 CUPY = hidden_library()
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = all_settings()
+    yield
+    take_settings(before)
 
 
 def hidden(*shape: int) -> HiddenArray:
@@ -107,6 +119,28 @@ def test_a_transformer_trains_as_on_the_host(
     (wanted,) = run_world(1, losses, "Transformer", "CPU", False)
     for found in run_world(ranks, losses, "Transformer", "GPU", optimizer_parallel):
         np.testing.assert_allclose(found, wanted, rtol=NETWORKS["Transformer"][2])
+
+
+@pytest.mark.parametrize("name", ["1 rank", "4 ranks, cut, optimizer shards"])
+def test_a_training_goes_on_from_its_checkpoints_as_on_the_host(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = replace(resumed_training.CASES[name], dtype=np.float64)
+    whole = resumed_training.leg(case, None)
+    install(monkeypatch, targets=("CPU", "GPU"))
+    resumed_training.leg(case, tmp_path, case.steps // 2)
+    for (_, wanted, _, _), (_, found, _, step) in zip(whole, resumed_training.leg(case, tmp_path), strict=True):
+        assert step == case.steps
+        for number, loss in found.items():
+            np.testing.assert_allclose(np.frombuffer(loss), np.frombuffer(wanted[number]), rtol=1e-9)
+
+
+def test_stages_of_a_pipeline_train_as_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = staged_networks.Case(dropout=0.25, clip=0.5)
+    ((wanted, _), *_) = run_world(2, staged_networks.trained, case)
+    install(monkeypatch, targets=("CPU", "GPU"))
+    ((found, _), *_) = run_world(2, staged_networks.trained, case)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def names_that_the_package_asks_an_array_library_for() -> set[str]:
