@@ -15,11 +15,13 @@ import pytest
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.graph.tensor import Tensor
+from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedKernels, compiler
 from tests.conformance.hidden_arrays.array import HiddenArray, LeakError, UnknownToCupyError
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.conformance.hidden_arrays.library import hidden_library
 from tests.conformance.hidden_arrays.stream import OverwrittenError
 from tests.conformance.trainings import resumed_training
+from tests.gpu import test_training
 from tests.gpu.test_training import NETWORKS, losses
 from tests.unit.train import staged_networks
 
@@ -119,6 +121,19 @@ def test_a_transformer_trains_as_on_the_host(
     (wanted,) = run_world(1, losses, "Transformer", "CPU", False)
     for found in run_world(ranks, losses, "Transformer", "GPU", optimizer_parallel):
         np.testing.assert_allclose(found, wanted, rtol=NETWORKS["Transformer"][2])
+
+
+@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+def test_a_transformer_trains_by_kernels_of_a_gpu_as_on_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(test_training, "STEPS", 2)
+    (wanted,) = run_world(1, losses, "Transformer", "CPU", False)
+    kernels = EmulatedKernels(tmp_path)
+    install(monkeypatch, kernels)
+    (found,) = run_world(1, losses, "Transformer", "GPU", False)
+    kernels.close()
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["1 rank", "4 ranks, cut, optimizer shards"])
