@@ -27,8 +27,14 @@ def product_kernel(runtime: Runtime, x: Array, y: Array, output: Array) -> Kerne
     On a CPU products of 16 bits are summed in float32 and rounded once: by the processor where it has AVX512-BF16, else
     by BLAS, which has none of 16 bits.
     """
-    if runtime.backend.name != "cpu" or not is_narrow(output.dtype):
+    if not is_narrow(output.dtype):
         return partial(runtime.array_module.matmul, x, y, out=output)
+    if runtime.backend.name != "cpu":
+        # CuPy multiplies matrices of 16 bits as they are; stacks of them it casts, and of bfloat16 refuses.
+        is_stack = max(x.ndim, y.ndim) > 2
+        return (
+            _wide_product(runtime, x, y, output) if is_stack else partial(runtime.array_module.matmul, x, y, out=output)
+        )
     product = pair_product(x, y, output, runtime.scratch) if blas_threads() <= _THREADS else None
     return product or _wide_product(runtime, x, y, output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from mpiparallel.backend import cuda_kernels
 from mpiparallel.backend.cuda_kernels import CudaKernels
 from mpiparallel.backend.nvrtc import Nvrtc
+from mpiparallel.backend.protocol import AddressTable
 from mpiparallel.errors import ConfigurationError
 
 TEXT = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
@@ -54,3 +56,12 @@ def test_a_text_is_compiled_once_for_all_processes_of_a_device(folder: Path, mon
 def test_a_folder_that_cannot_be_written_costs_time_only(folder: Path) -> None:
     folder.write_text("a file")
     assert CudaKernels(Module, "sm_80", np.asarray).bind("twice", TEXT, 1, 32, ())()[0] == "twice"
+
+
+def test_a_table_of_arrays_is_their_addresses_in_the_devices_memory(folder: Path) -> None:
+    arrays = tuple(SimpleNamespace(data=SimpleNamespace(ptr=address)) for address in (4096, 1 << 40))
+    launch = CudaKernels(Module, "sm_90", lambda host: ("copied", host)).bind(
+        "twice", TEXT, 1, 32, (AddressTable(arrays), 5)
+    )
+    (copied, host), number = launch()[-1]
+    assert (copied, host.dtype, host.tolist(), number) == ("copied", np.uint64, [4096, 1 << 40], 5)

@@ -14,6 +14,9 @@ import pytest
 
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
+from mpiparallel.dtype import bfloat16
+from mpiparallel.graph.execution.product import product_kernel
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedKernels, compiler
 from tests.conformance.hidden_arrays.array import HiddenArray, LeakError, UnknownToCupyError
@@ -111,6 +114,18 @@ def test_tensors_on_a_device_show_their_values() -> None:
     tensor._array = HiddenArray(np.array(2.5))
     assert (float(tensor), int(tensor), bool(tensor), tensor.item()) == (2.5, 2, True, 2.5)
     assert "2.5" in repr(tensor)
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, np.float16, np.float32])
+@pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5)), ((2, 4, 3), (3, 5))])
+def test_products_of_any_type_and_stack_are_numpys(shapes: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    backend = hidden_backend()
+    x, y = (np.arange(np.prod(shape)).reshape(shape).astype(dtype) for shape in shapes)
+    truth = np.matmul(x.astype(np.float32), y.astype(np.float32))
+    output = backend.from_host(np.zeros(truth.shape, dtype))
+    product_kernel(Runtime(backend), backend.from_host(x), backend.from_host(y), output)()
+    assert backend.to_host(output).tolist() == truth.astype(dtype).tolist()
 
 
 @pytest.mark.parametrize(("ranks", "optimizer_parallel"), [(1, False), (2, False), (2, True)])
