@@ -45,11 +45,11 @@ class Indexing(Operator):
         return {(place, str(table[self.axis])): self.manual_split for place in places if self.manual_split}
 
     def check(self, runtime: Runtime, indices: Array) -> None:
-        """Raise ShapeError when an index is out of range of the whole table; a device is waited for."""
+        """Raise ShapeError when an index is out of range of the whole table; a device is waited for, once."""
         if indices.size == 0:
             return
-        read = runtime.backend.to_host
-        for value in (int(read(indices.min())), int(read(indices.max()))):
+        extremes = runtime.array_module.stack((indices.min(), indices.max()))
+        for value in runtime.backend.to_host(extremes).tolist():
             if not 0 <= value < self.extent:
                 raise ShapeError(
                     f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "
