@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,17 +162,10 @@ def test_the_way_is_chosen_by_threads_and_sizes(threads: int, channels: int, ext
 
 @needs_numba
 def test_loops_are_compiled_where_nothing_can_be_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numba
-
     from mpiparallel.backend import compiled
 
-    def refuse(cache: bool = False, **options: Any) -> Any:
-        def decorate(function: Any) -> Any:
-            if cache:
-                raise RuntimeError("cannot cache function: no locator available")
-            return partial(function)
+    def refuse(function: Any) -> Any:
+        raise RuntimeError("cannot cache function: no locator available")
 
-        return decorate
-
-    monkeypatch.setattr(numba, "njit", refuse)
+    monkeypatch.setattr("numba.core.dispatcher.FunctionCache", refuse)
     assert compiled.compiled(lambda: 5)() == 5
