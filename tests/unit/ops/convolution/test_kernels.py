@@ -162,10 +162,16 @@ def test_the_way_is_chosen_by_threads_and_sizes(threads: int, channels: int, ext
 
 @needs_numba
 def test_loops_are_compiled_where_nothing_can_be_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core.dispatcher import Dispatcher
+
     from mpiparallel.backend import compiled
 
-    def refuse(function: Any) -> Any:
+    asked: list[Any] = []
+
+    def refuse(dispatcher: Any) -> None:
+        asked.append(dispatcher)
         raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr("numba.core.dispatcher.FunctionCache", refuse)
+    monkeypatch.setattr(Dispatcher, "enable_caching", refuse)
     assert compiled.compiled(lambda: 5)() == 5
+    assert len(asked) == 1
