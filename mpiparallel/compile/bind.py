@@ -10,6 +10,7 @@ import numpy as np
 import xxhash
 
 from mpiparallel.backend.cupy_backend import CupyBackend
+from mpiparallel.backend.freed_memory import give_back_freed_memory
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
@@ -32,6 +33,8 @@ _FED_OTHERWISE: Final = (
     "no batch; let all ranks read the same rows in the same order (one seed, no num_shards), or set "
     'dataset_strategy="data_parallel" where each reads rows of its own'
 )
+_LARGE: Final = 1 << 20
+"""Bytes of a parameter from which on what its first values have been drawn in is worth giving back."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,9 @@ def bind(
         _broadcast_parameters(staged, sharded, communicator)
     _leave_to_others(staged, sharded, configuration.rank)
     _place_parameters(staged, sharded, configuration.rank, backend)
+    if any(value.spec.byte_count >= _LARGE for value in sharded.graph.parameters.values()):
+        # First values are drawn in more bytes than they are kept in, and the C library keeps what is freed.
+        give_back_freed_memory()
     runtime = Runtime(backend, communicator, RandomState(_seed(configuration)), stage=staged.stages.index(sharded))
     draws = any(node.operator.is_random for stage in staged.stages for node in stage.graph.nodes)
     alike = draws and configuration.mode not in ParallelMode.OWN_BATCH

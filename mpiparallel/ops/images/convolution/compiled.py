@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from math import prod
@@ -83,6 +83,7 @@ class CompiledConvolution:
     loops: CompiledLoops
     windows: WindowsOfImage
     group: int
+    _offsets: dict[bytes, Offsets] = field(default_factory=dict, compare=False, repr=False)
 
     def forward(self, x: Array, weight: Array, y: Array) -> Kernel:
         """Return what sets ``y``, by columns that are windows."""
@@ -142,8 +143,9 @@ class CompiledConvolution:
         multiply = partial(
             self.loops.module.multiply,
             *(self.group, lines, len(gathered.rows), outputs // self.group, begins, ends),
-            *(source, apart, gathered.rows, repeated(columns, wide), len(columns), together, run),
-            *(out, pitch, places, *self._memory(target.dtype, outputs // self.group, gathered.blocks, together)),
+            *(source, apart, self._once(gathered.rows), self._once(repeated(columns, wide))),
+            *(len(columns), together, run, out, pitch, self._once(places)),
+            *self._memory(target.dtype, outputs // self.group, gathered.blocks, together),
         )
         return [multiply, *given]
 
@@ -162,9 +164,10 @@ class CompiledConvolution:
             correlate = partial(
                 self.loops.module.correlate,
                 *(self.group, lines, len(columns), len(dw) // self.group),
-                *(source, x.shape[1] // self.group * images.plane, repeated(rows, self.loops.tile_columns), width),
-                *(repeated(columns, self.loops.lanes), begins, ends, run),
-                *(dw.reshape(-1), np.arange(width), block.start > 0),
+                *(source, x.shape[1] // self.group * images.plane),
+                *(self._once(repeated(rows, self.loops.tile_columns)), width),
+                *(self._once(repeated(columns, self.loops.lanes)), begins, ends, run),
+                *(dw.reshape(-1), self._once(np.arange(width)), block.start > 0),
                 *self._sums(dw, block.stop == len(x)),
             )
             steps += [*fill, *take, correlate]
@@ -173,6 +176,10 @@ class CompiledConvolution:
     def _sums(self, dw: Array, last: bool) -> tuple[object, ...]:
         """Return what the sums of a weight gradient need besides; ``last`` where no images follow."""
         return self._line_starts(self.loops.lanes), *self._memory(dw.dtype, len(dw) // self.group, [], 0)
+
+    def _once(self, offsets: Offsets) -> Offsets:
+        """Return equal offsets, one array for all blocks of images: they would take as much as a channel of each."""
+        return self._offsets.setdefault(offsets.tobytes(), offsets)
 
     def _line_starts(self, apart: int) -> Offsets:
         """Return where the lines of a square of vectors start."""
@@ -198,7 +205,8 @@ class CompiledConvolution:
             given = (planes, down.extent, across.extent, padded, *sizes, np.zeros(1, np.int64))
             return padded, [partial(self.loops.module.pad_rows, x.reshape(-1), *given)]
         size = down.extent * across.extent
-        return padded, [partial(self.loops.module.pad, x.reshape(-1), planes, size, padded, images.elements())]
+        elements = self._once(images.elements())
+        return padded, [partial(self.loops.module.pad, x.reshape(-1), planes, size, padded, elements)]
 
     def _lines(self, y: Array) -> tuple[Array, list[Kernel]]:
         """Return some images with the elements of each channel in one line, and what copies them there if need be."""
