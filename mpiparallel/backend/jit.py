@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -69,6 +70,11 @@ class Compiler:
     def count(self) -> int:
         """How many different loops there are."""
         return len(self._compiled)
+
+
+def is_there() -> bool:
+    """Return whether loops would be compiled, without loading what compiles them."""
+    return wanted() and find_spec("numba") is not None
 
 
 def compiler() -> Compiler | None:

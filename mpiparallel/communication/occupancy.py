@@ -37,10 +37,15 @@ def agreed(world: Communicator, answer: bool) -> bool:
 
 def is_crowded(world: Communicator, host: Communicator) -> bool:
     """Return whether on some host there are more ranks than cores that they may run on; the same on every rank."""
+    return world.any_true(shared_cores(host) < host.size)
+
+
+def shared_cores(host: Communicator) -> int:
+    """Return on how many cores the ranks of a host may run; they call it together."""
     usable = np.zeros(_MOST_CORES, np.uint8)
     usable[list(_usable_cores())] = 1
     host.all_reduce(usable, "max")
-    return world.any_true(bool(np.count_nonzero(usable) < host.size))
+    return int(np.count_nonzero(usable))
 
 
 def _usable_cores() -> set[int]:

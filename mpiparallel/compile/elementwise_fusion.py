@@ -191,7 +191,7 @@ def _fused(group: _FusionGroup, needed: set[Value], alike: dict[Value, Value]) -
     operator = FusedElementwise([node.operator.name for node in group.nodes], roots, reuses)
     last = group.nodes[-1]
     operator.scope = last.operator.scope
-    node = Node(operator, last.name, tuple(operands), tuple(outputs), last.notes)
+    node = Node(operator, last.name, tuple(operands), tuple(outputs), last.notes, tuple(group.nodes))
     for index, value in enumerate(outputs):
         value.node, value.index = node, index
     return node

@@ -219,4 +219,5 @@ def _joined(nodes: Sequence[Node]) -> Node:
     operator = JoinedUpdates(first.operator, [len(column) for column in columns])
     operator.scope = first.operator.scope
     name = f"{first.name} and {len(nodes) - 1} more"
-    return Node(operator, name, tuple(value for column in columns for value in column), notes=first.notes)
+    inputs = tuple(value for column in columns for value in column)
+    return Node(operator, name, inputs, notes=first.notes, members=tuple(nodes))

@@ -20,8 +20,12 @@ _FULL = 1 << 20
 _STARTABLE = ("reduce", "reduce_scatter", "gather")
 
 
-def schedule_collectives(graph: Graph, steps: Mapping[Node, Redistribution], rank: int, overlaps: bool) -> None:
+def schedule_collectives(
+    graph: Graph, steps: Mapping[Node, Redistribution], rank: int, overlaps: bool
+) -> dict[Node, tuple[Node, ...]]:
     """Let each collective run as soon as its input is there; small ones that are alike wait for each other.
+
+    Returns the steps that each collective does, by the node that does them.
 
     ``steps`` says which nodes redistribute, and how. Small tensors gather in a bucket, which leaves in one message when
     it is full or one of them is needed. Collectives under guards, or of parameters, stay near where they are needed;
@@ -30,7 +34,7 @@ def schedule_collectives(graph: Graph, steps: Mapping[Node, Redistribution], ran
 
     What happens when follows from layouts and the order of the nodes alone, so all ranks decide alike.
     """
-    _Scheduler(graph, steps, rank, overlaps).run()
+    return _Scheduler(graph, steps, rank, overlaps).run()
 
 
 @dataclass(eq=False)
@@ -54,7 +58,7 @@ class _Scheduler:
         self._reading: dict[Value, list[Node]] = defaultdict(list)
         self._fetched: deque[Node] = deque()
 
-    def run(self) -> None:
+    def run(self) -> dict[Node, tuple[Node, ...]]:
         for node in self._sort_steps():
             self._let_in(node)
         self._fetch()
@@ -70,6 +74,7 @@ class _Scheduler:
             self._let_in_after(node)
         self._need(self._graph.outputs)
         self._graph.nodes = self._scheduled
+        return {node: tuple(bucket.steps) for node, bucket in self._buckets.items() if bucket.node is node}
 
     def _is_step(self, node: Node) -> bool:
         return node in self._steps and self._steps[node].kind != "slice"

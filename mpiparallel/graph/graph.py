@@ -57,13 +57,17 @@ class Notes:
 
 @dataclass(eq=False)
 class Node:
-    """One application of an operator; its ``name`` is the same in every trace of the same network."""
+    """One application of an operator; its ``name`` is the same in every trace of the same network.
+
+    ``members`` are the nodes that it stands for, where it is made of several.
+    """
 
     operator: Operator
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...] = ()
     notes: Notes = Notes()
+    members: tuple[Node, ...] = ()
 
     @property
     def is_forward(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mpiparallel.backend import jit
 from mpiparallel.dtype import is_narrow
-from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.execution.runtime import Kernel, Runtime, do_nothing
 from mpiparallel.graph.expression.loop_source import LoopSource, Operand
 from mpiparallel.graph.expression.loop_text import text_of
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
@@ -31,6 +31,8 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     """Return the compiled loop over the domain; None where there is no compiler, or nothing to be gained by it."""
     if runtime.backend.name != "cpu" or not is_worth_a_loop(prod(bound.shape)) or not _is_compilable(bound):
         return None
+    if runtime.rehearses:
+        return do_nothing if jit.is_there() else None
     compiler = jit.compiler()
     arrays = [*bound.leaves.values(), *bound.outputs]
     narrow = {term.dtype for term in walk(bound.roots, bound.leaves) if is_narrow(term.dtype)}

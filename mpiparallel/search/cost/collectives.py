@@ -74,14 +74,18 @@ def _summed(machine: Machine, link: Link, ranks: int, size: float) -> float:
     if ranks < 2:
         return 0.0
     rounds = ceil(log2(ranks))
-    whole = rounds * (link.latency + size / link.bandwidth + size / machine.reduction_rate)
+    whole = rounds * (link.latency + size / link.bandwidth + _adding(machine, size))
     return min(whole, _scattered(machine, link, ranks, size) + _gathered(link, ranks, size))
 
 
 def _scattered(machine: Machine, link: Link, ranks: int, size: float) -> float:
     if ranks < 2:
         return 0.0
-    return _gathered(link, ranks, size) + (ranks - 1) / ranks * size / machine.reduction_rate
+    return _gathered(link, ranks, size) + _adding(machine, (ranks - 1) / ranks * size)
+
+
+def _adding(machine: Machine, size: float) -> float:
+    return size / machine.reduction_rate * machine.turns
 
 
 def _gathered(link: Link, ranks: int, size: float) -> float:

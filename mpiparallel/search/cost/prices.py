@@ -8,6 +8,7 @@ from math import prod
 from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -50,12 +51,18 @@ class Prices:
         return self.operator(node.operator.local(parts_in, parts_out), inputs, outputs)
 
     def operator(self, operator: Operator, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> float:
-        """Return the seconds of an operator on tensors of these shapes: of its operations or its memory, the longer."""
-        cost = operator.cost(inputs, outputs)
+        """Return the seconds of an operator on tensors of these shapes: of its operations or its memory, the longer.
+
+        Ranks that share cores take turns.
+        """
+        return self.kernel(operator.cost(inputs, outputs), operator.kind)
+
+    def kernel(self, cost: Cost, kind: str = "kernel") -> float:
+        """Return the seconds of a kernel of this cost, a product where its ``kind`` is ``gemm``."""
         machine = self.machine
-        rate = machine.product_rate(cost.operations) if operator.kind == "gemm" else machine.operation_rate
+        rate = machine.product_rate(cost.operations) if kind == "gemm" else machine.operation_rate
         bytes_moved = (cost.bytes_read + cost.bytes_written) / machine.memory_bandwidth
-        return max(cost.operations / rate, bytes_moved) + machine.launch
+        return (max(cost.operations / rate, bytes_moved) + machine.launch) * machine.turns
 
     def moving(self, source: Layout, target: Layout, itemsize: int) -> float:
         """Return the seconds of the steps by which the planner takes a tensor from one layout to another."""
@@ -69,18 +76,18 @@ class Prices:
         """Return the seconds of one step of a redistribution."""
         if step.kind == "slice":
             return 0.0
-        elements = (
-            step.target.largest_size
-            if step.kind == "gather"
-            else _received(step)
-            if step.kind == "exchange"
-            else step.source.largest_size
-        )
-        return self.collective(step.kind, step.source.devices, step.axes, elements * itemsize)
+        return self.collective(step.kind, step.source.devices, step.axes, self.bytes_moved(step, itemsize))
+
+    def bytes_moved(self, step: Redistribution, itemsize: int) -> int:
+        """Return the bytes that a rank sums up, gathers or receives in a step."""
+        if step.kind == "exchange":
+            return _received(step) * itemsize
+        return bytes_held(step.target if step.kind == "gather" else step.source, itemsize)
 
     def collective(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...], size: int) -> float:
         """Return the seconds of a collective along axes, where a rank holds, gathers or receives ``size`` bytes."""
-        return _TIMES[kind](self.machine, self._group(devices, axes), size) + self.machine.launch
+        own = self.machine.launch * self.machine.turns
+        return _TIMES[kind](self.machine, self._group(devices, axes), size) + own
 
     def _group(self, devices: DeviceMatrix, axes: tuple[int, ...]) -> Group:
         key = devices, axes

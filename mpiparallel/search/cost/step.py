@@ -48,5 +48,5 @@ def least_seconds(graph: Graph, machine: Machine, ranks: int) -> float:
         specs = ([value.spec for value in side] for side in (node.inputs, node.outputs))
         operations = node.operator.cost(*specs).operations
         rate = best if node.operator.kind == "gemm" else machine.operation_rate
-        total += operations / ranks / rate + machine.launch
+        total += (operations / ranks / rate + machine.launch) * machine.turns
     return total

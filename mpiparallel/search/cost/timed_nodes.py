@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.localise import localise
+from mpiparallel.compile.rank_graph import RankGraph
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.graph import Node
+from mpiparallel.parallel.overlap import Start, Wait
 from mpiparallel.parallel.redistribution import Redistribution
 from mpiparallel.search.cost.prices import Prices
 
 
 @dataclass(frozen=True)
 class TimedNode:
-    """A node of a local graph and its seconds; ``step`` is the redistribution that it is, if it is one."""
+    """A node of a local graph and its seconds; ``step`` is the redistribution that it is, if it is one.
+
+    A collective that ``begins`` a ``Start`` is under way until the node that ``ends`` it.
+    """
 
     node: Node
     seconds: float
     step: Redistribution | None = None
+    begins: Start | None = None
+    ends: Start | None = None
 
     @property
     def byte_count(self) -> int:
@@ -29,14 +39,68 @@ class TimedNode:
 
 
 def timed_nodes(sharded: ShardedGraph, prices: Prices) -> list[TimedNode]:
-    """Return what the first rank of a laid-out graph runs, in order, but for views, which take no time."""
+    """Return what the first rank of a laid-out graph runs, in order, but for views, which take no time.
+
+    Each collective is priced by itself.
+    """
     local = localise(sharded, sharded.devices.first_rank)
     found = []
     for node in local.graph.nodes:
         step = local.steps.get(node)
         if step is not None:
-            found.append(TimedNode(node, prices.step(step, node.inputs[0].spec.dtype.itemsize), step))
+            found.append(_timed_step(node, step, prices))
         elif not node.operator.is_view:
-            inputs, outputs = ([value.spec for value in side] for side in (node.inputs, node.outputs))
-            found.append(TimedNode(node, prices.operator(node.operator, inputs, outputs)))
+            found.append(_timed_operator(node, prices))
     return found
+
+
+def scheduled_nodes(local: RankGraph, prices: Prices) -> list[TimedNode]:
+    """Return what a rank runs as it runs it: collectives of one message, and nodes of one kernel, are priced as one.
+
+    Each has its part of the seconds. Where collectives overlap they are under way from where they are started to where
+    their results are needed.
+    """
+    found: list[TimedNode] = []
+    for node in local.graph.nodes:
+        if node in local.steps:
+            start = node.operator if isinstance(node.operator, Start) else None
+            found += (replace(one, begins=start) for one in _in_one_message(local.steps[node], prices))
+        elif isinstance(node.operator, Wait):
+            found.append(TimedNode(node, 0.0, ends=node.operator.start))
+        elif node.members:
+            found += _in_one_kernel(node, prices)
+        elif not node.operator.is_view:
+            found.append(_timed_operator(node, prices))
+    return found
+
+
+def _timed_operator(node: Node, prices: Prices) -> TimedNode:
+    return TimedNode(node, prices.operator(node.operator, *_specs(node)))
+
+
+def _timed_step(node: Node, step: Redistribution, prices: Prices) -> TimedNode:
+    return TimedNode(node, prices.step(step, node.inputs[0].spec.dtype.itemsize), step)
+
+
+def _in_one_message(steps: Sequence[tuple[Node, Redistribution]], prices: Prices) -> Iterator[TimedNode]:
+    """Yield steps that travel together, each with its part of the seconds by its bytes."""
+    sizes = [prices.bytes_moved(step, node.inputs[0].spec.dtype.itemsize) for node, step in steps]
+    first, total = steps[0][1], sum(sizes)
+    seconds = prices.collective(first.kind, first.source.devices, first.axes, total)
+    for (node, step), size in zip(steps, sizes, strict=True):
+        yield TimedNode(node, seconds * (size / total if total else 1 / len(sizes)), step)
+
+
+def _in_one_kernel(node: Node, prices: Prices) -> Iterator[TimedNode]:
+    """Yield the nodes of one kernel, which reads and writes what is not passed on inside it once."""
+    alone = [_timed_operator(one, prices) for one in node.members]
+    costs = (one.operator.cost(*_specs(one)) for one in node.members)
+    read, given = _specs(node)
+    written = sum(spec.byte_count for spec in (*given, *(read[place] for place in node.operator.updates)))
+    cost = Cost(sum(one.operations for one in costs), sum(spec.byte_count for spec in read), written)
+    part = prices.kernel(cost) / sum(one.seconds for one in alone)
+    return (replace(one, seconds=one.seconds * part) for one in alone)
+
+
+def _specs(node: Node) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    return [value.spec for value in node.inputs], [value.spec for value in node.outputs]

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from mpiparallel.communication.occupancy import overlaps as overlaps_on
+from mpiparallel.compile.rank_graph import rank_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.graph.graph import Graph
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.search.cost.prices import Prices
-from mpiparallel.search.cost.timed_nodes import TimedNode, timed_nodes
+from mpiparallel.search.cost.timed_nodes import TimedNode, scheduled_nodes
 from mpiparallel.search.forecast.memory import MemoryForecast, memory_of
 from mpiparallel.search.forecast.move import Collectives, Move, Owners, collectives_of, moves_of
 from mpiparallel.search.forecast.operators import OperatorForecast, operators_of
@@ -93,11 +96,12 @@ class Forecast:
 def make_forecast(staged: StagedGraph, configuration: ParallelConfiguration, prices: Prices) -> Forecast:
     """Return what a network will do, by the cost model; nothing is made of its parameters."""
     machine = prices.machine
-    timed = [timed_nodes(stage, prices) for stage in staged.stages]
+    overlaps = overlaps_on(staged.rank_count > machine.ranks_per_host)
+    local = [rank_graph(stage, stage.devices.first_rank, overlaps) for stage in staged.stages]
+    timed = [scheduled_nodes(graph, prices) for graph in local]
     times = stage_times(timed, machine)
-    overlaps = staged.rank_count > machine.ranks_per_host
     stages = tuple(
-        _stage(number, stage, timed[number], times[number], configuration, machine, overlaps)
+        _stage(number, stage, local[number].graph, timed[number], times[number], configuration, machine)
         for number, stage in enumerate(staged.stages)
     )
     first = staged.stages[0].graph
@@ -122,20 +126,20 @@ def _samples(shapes: Sequence[tuple[int, ...]], configuration: ParallelConfigura
 def _stage(
     number: int,
     sharded: ShardedGraph,
+    local: Graph,
     timed: Sequence[TimedNode],
     time: StageTime,
     configuration: ParallelConfiguration,
     machine: Machine,
-    overlaps: bool,
 ) -> StageForecast:
     moves = tuple(moves_of(timed, Owners(sharded), machine, sharded.devices.first_rank))
     return StageForecast(
         sharded.devices.ranks_text,
         sharded.devices.size,
         time,
-        _parts(timed, moves),
+        _parts(timed, moves, time.hidden),
         _recomputing(sharded, timed),
-        memory_of(sharded, overlaps),
+        memory_of(sharded, local, machine.libraries),
         collectives_of(moves),
         moves,
         operators_of(number, sharded, configuration, timed, moves),
@@ -150,8 +154,8 @@ def _recomputing(sharded: ShardedGraph, timed: Sequence[TimedNode]) -> float:
     return sum(one.seconds for one in timed if one.step is None and one.node.name in again)
 
 
-def _parts(timed: Sequence[TimedNode], moves: Sequence[Move]) -> dict[str, float]:
-    """Return the seconds of a stage's work by what it is."""
+def _parts(timed: Sequence[TimedNode], moves: Sequence[Move], hidden: float) -> dict[str, float]:
+    """Return the seconds of a stage's work by what it is, without those of communication that are ``hidden``."""
     found = {"matrix products": 0.0, "other operators": 0.0, "communication within hosts": 0.0}
     found["communication between hosts"] = 0.0
     for one in timed:
@@ -161,4 +165,9 @@ def _parts(timed: Sequence[TimedNode], moves: Sequence[Move]) -> dict[str, float
         # A message is on its way while its stage goes on.
         if move.kind != "Send":
             found[f"communication {'within' if move.group.hosts == 1 else 'between'} hosts"] += move.seconds
+    # What is started early is mostly what hosts have to tell each other.
+    for name in ("communication between hosts", "communication within hosts"):
+        taken = min(hidden, found[name])
+        found[name] -= taken
+        hidden -= taken
     return found

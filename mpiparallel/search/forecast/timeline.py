@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mpiparallel.parallel.border import Arrive, Send
+from mpiparallel.parallel.overlap import Start
 from mpiparallel.search.cost.timed_nodes import TimedNode
 from mpiparallel.search.forecast.move import message_seconds
 from mpiparallel.search.machine.machine import Machine
@@ -13,10 +14,14 @@ from mpiparallel.search.machine.machine import Machine
 
 @dataclass(frozen=True)
 class StageTime:
-    """The seconds of a stage in a step: at work, and waiting for other stages before it ends."""
+    """The seconds of a stage in a step: at work, and waiting for other stages before it ends.
+
+    ``hidden`` are those of communication beside which it works.
+    """
 
     busy: float
     waiting: float
+    hidden: float = 0.0
 
     @property
     def end(self) -> float:
@@ -24,34 +29,70 @@ class StageTime:
         return self.busy + self.waiting
 
 
+@dataclass
+class _Clock:
+    """Where a stage is in its step: ``now``, how long it was at work, and when what is under way ends.
+
+    What is started later is carried out later: the links are the same.
+    """
+
+    now: float = 0.0
+    busy: float = 0.0
+    free: float = 0.0
+    under_way: float = 0.0
+    exposed: float = 0.0
+    ends: dict[Start, float] = field(default_factory=dict)
+
+    def wait(self, until: float) -> None:
+        self.now = max(self.now, until)
+
+    def work(self, one: TimedNode) -> None:
+        """Do a node, or begin or end a collective."""
+        if one.begins is not None:
+            self.free = max(self.now, self.free) + one.seconds
+            self.ends[one.begins] = self.free
+            self.under_way += one.seconds
+            return
+        seconds = one.seconds
+        if one.ends is not None:
+            seconds = max(0.0, self.ends.pop(one.ends, self.now) - self.now)
+            self.exposed += seconds
+        self.now += seconds
+        self.busy += seconds
+
+    @property
+    def time(self) -> StageTime:
+        return StageTime(self.busy, self.now - self.busy, max(0.0, self.under_way - self.exposed))
+
+
 def stage_times(stages: Sequence[Sequence[TimedNode]], machine: Machine) -> tuple[StageTime, ...]:
     """Return the times of the stages, each by what its first rank runs.
 
     Raises ValueError where they wait for each other, which no checked schedule does.
     """
-    clocks, busy = [0.0] * len(stages), [0.0] * len(stages)
+    clocks = [_Clock() for _ in stages]
     places, sent = [0] * len(stages), dict[int, float]()
     left = set(range(len(stages)))
     while left:
         before = list(places)
         for stage in sorted(left):
+            clock = clocks[stage]
             for one in stages[stage][places[stage] :]:
                 operator = one.node.operator
                 if isinstance(operator, Arrive):
                     if operator.border.tag not in sent:
                         break
-                    clocks[stage] = max(clocks[stage], sent[operator.border.tag])
-                clocks[stage] += one.seconds
-                busy[stage] += one.seconds
+                    clock.wait(sent[operator.border.tag])
+                clock.work(one)
                 places[stage] += 1
                 if isinstance(operator, Send):
                     size = operator.border.target.largest_size * one.node.inputs[0].spec.dtype.itemsize
-                    sent[operator.border.tag] = clocks[stage] + message_seconds(machine, operator.border, size)
+                    sent[operator.border.tag] = clock.now + message_seconds(machine, operator.border, size)
             else:
                 left.discard(stage)
         if left and places == before:
             raise ValueError(f"stages {sorted(left)} wait for each other")
-    return tuple(StageTime(work, clock - work) for work, clock in zip(busy, clocks, strict=True))
+    return tuple(clock.time for clock in clocks)
 
 
 def bubble(times: Sequence[StageTime]) -> float:

@@ -9,7 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from mpiparallel.communication.occupancy import shared_cores
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.search.machine.libraries import library_bytes
 from mpiparallel.search.machine.machine import Link, Machine
 
 _EXTENTS: Final = (16, 64, 256, 768)
@@ -26,11 +28,18 @@ def measure(communicator: Communicator) -> Machine:
     A link that no two ranks have between them stays as it is assumed.
     """
     hosts = sorted(set(communicator.hosts))
-    measuring = _Measuring(communicator)
+    # First: what is loaded for the other measurements is part of it.
+    libraries = library_bytes()
+    cores = shared_cores(communicator.group(communicator.host_ranks))
+    # Ranks that take turns are told by the processor what a kernel took; the clock tells what they waited, too.
+    takes_turns = cores < len(communicator.host_ranks)
+    measuring = _Measuring(communicator, time.thread_time if takes_turns else time.perf_counter)
     assumed = Machine()
     return Machine(
         hosts=len(hosts),
         ranks_per_host=ceil(communicator.size / len(hosts)),
+        cores=cores,
+        libraries=libraries,
         products=tuple((2.0 * extent**3, measuring.product_rate(extent)) for extent in _EXTENTS),
         operation_rate=measuring.operation_rate(),
         memory_bandwidth=measuring.copied(),
@@ -42,18 +51,21 @@ def measure(communicator: Communicator) -> Machine:
 
 
 class _Measuring:
-    def __init__(self, communicator: Communicator) -> None:
-        self._communicator = communicator
+    """``clock`` is that of what a rank computes."""
 
-    def _best(self, run: Callable[[], object], calls: int = 1) -> float:
+    def __init__(self, communicator: Communicator, clock: Callable[[], float]) -> None:
+        self._communicator = communicator
+        self._clock = clock
+
+    def _best(self, run: Callable[[], object], calls: int = 1, clock: Callable[[], float] | None = None) -> float:
         """Return the seconds of a call, the least of some times; all ranks begin together."""
-        best = float("inf")
+        best, now = float("inf"), clock or self._clock
         for _ in range(_TIMES):
             self._communicator.barrier()
-            started = time.perf_counter()
+            started = now()
             for _ in range(calls):
                 run()
-            best = min(best, time.perf_counter() - started)
+            best = min(best, now() - started)
         return max(best / calls, 1e-9)
 
     def product_rate(self, extent: int) -> float:
@@ -98,7 +110,7 @@ class _Measuring:
     def _gathered(self, group: Communicator, size: int) -> float:
         own = np.zeros(size // group.size, np.uint8)
         whole = np.zeros(own.size * group.size, np.uint8)
-        return self._best(lambda: group.all_gather(own, whole), 5)
+        return self._best(lambda: group.all_gather(own, whole), 5, time.perf_counter)
 
     def _idle(self) -> None:
         """Keep step with those that measure a link."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,10 @@ from mpiparallel.search.machine.machine import Link, Machine
 
 _MICRO: Final = 1e-6
 _GIGA: Final = 1e9
-_WHOLE: Final = {"hosts": "hosts", "ranks_per_host": "ranks_per_host"}
+_WHOLE: Final = ("hosts", "ranks_per_host", "cores")
 _NUMBERS: Final = {
     "memory_gb": ("memory", _GIGA),
+    "libraries_gb": ("libraries", _GIGA),
     "gflops": ("operation_rate", _GIGA),
     "memory_bandwidth_gb": ("memory_bandwidth", _GIGA),
     "reduction_gb": ("reduction_rate", _GIGA),
@@ -60,9 +61,9 @@ def machine_json(machine: Machine) -> str:
     >>> parse_machine(machine_json(Machine(hosts=2)), "copy").hosts
     2
     """
-    document: dict[str, Any] = {name: getattr(machine, name) for name in _WHOLE}
+    document: dict[str, Any] = {name: getattr(machine, name) for name in _WHOLE if getattr(machine, name)}
     for name, (attribute, unit) in _NUMBERS.items():
-        if isfinite(getattr(machine, attribute)):
+        if 0 < getattr(machine, attribute) < inf:
             document[name] = _rounded(getattr(machine, attribute) / unit)
     document["products"] = [[_rounded(size), _rounded(rate / _GIGA)] for size, rate in machine.products]
     for name in ("inside", "between"):

@@ -12,7 +12,7 @@ from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.kept import keep_machine
 from mpiparallel.search.machine.machine import Machine
 
-_GIGA = 1e9
+_GIGA, _MEGA = 1e9, 1e6
 
 
 def summary(machine: Machine) -> str:
@@ -21,9 +21,10 @@ def summary(machine: Machine) -> str:
     links = (("inside a host", machine.inside), ("between hosts", machine.between))
     return "\n".join(
         [
-            f"{machine.hosts} x {machine.ranks_per_host} ranks, all busy at once",
+            f"{machine.hosts} x {machine.ranks_per_host} ranks on {machine.cores} cores each, all busy at once",
             f"products        {rates} GFLOP/s, from small to large",
             f"memory          {machine.memory_bandwidth / _GIGA:.3g} GB/s a rank",
+            f"libraries       {machine.libraries / _MEGA:.3g} MB a rank",
             f"kernel          {machine.launch * 1e6:.3g} us",
             *(f"{name:<16}{link.latency * 1e6:.3g} us, {link.bandwidth / _GIGA:.3g} GB/s" for name, link in links),
         ]

@@ -28,7 +28,7 @@ from mpiparallel.train.whole_choice.plan import Plan
 from mpiparallel.train.whole_choice.trials import Trials
 
 ROWS, WIDTH, LAYERS, STEPS = 8, 16, 4, 3
-LITTLE = 4e5
+LITTLE = 9e5
 """Bytes: less than what the quickest plan of the wide model needs."""
 EVERYTHING = {"parallel_mode": "auto_parallel", "auto_parallel_search_mode": "everything", "full_batch": True}
 SLOW_LINKS = Machine(products=((1e3, 1e6),), operation_rate=1e8, launch=1e-8, inside=Link(1e-5, 1e6))

@@ -1,0 +1,68 @@
+"""The memory of a rank by kind, against the arrays that its program has."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from mpiparallel import Tensor, context, nn, ops
+from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.communication.threads import run_world
+from mpiparallel.compile.rank_graph import local_graph
+from mpiparallel.search.forecast.communication_buffers import communication_buffers
+from mpiparallel.search.forecast.memory import memory_of
+from tests.conformance.scratch_meter import measured_scratch
+
+SETTINGS = {"parallel_mode": "semi_auto_parallel", "full_batch": True}
+
+
+class Turned(nn.Cell):
+    """A product whose input is cut by rows, then by columns: its parts are exchanged; its weight is cut too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Dense(256, 256, has_bias=False)
+        self.relu, self.again = ops.ReLU().shard(((2, 1),)), ops.ReLU().shard(((1, 2),))
+
+    def construct(self, x):
+        return self.dense(self.again(self.relu(x))).mean()
+
+
+@pytest.mark.parametrize("shards", [False, True], ids=["whole-weights", "shards"])
+def test_buffers_of_communication_are_what_collectives_take_beside_what_they_read_and_write(shards) -> None:
+    staged: Counter[str] = Counter()
+
+    def counted(self: NumpyBackend, shape: tuple[int, ...], dtype: object) -> np.ndarray:
+        array = np.empty(shape, dtype)
+        staged[threading.current_thread().name] += array.nbytes
+        return array
+
+    def job(communicator):
+        context.reset_auto_parallel_context()
+        context.set_auto_parallel_context(
+            **SETTINGS,
+            enable_parallel_optimizer=shards,
+            parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        )
+        network = Turned()
+        network.dense.matmul.shard(((2, 1), (1, 1)) if shards else ((1, 2), (1, 2)))
+        step = nn.TrainOneStepCell(network, nn.Adam(network.trainable_params(), 0.1)).set_train()
+        step.compile(Tensor(np.ones((512, 256), np.float32)))
+        (compiled,) = step.program.programs
+        return threading.current_thread().name, communication_buffers(compiled.local.nodes, communicator.rank)
+
+    with mock.patch.object(NumpyBackend, "host_array", counted), measured_scratch() as packed:
+        found = run_world(2, job)
+    for name, told in found:
+        assert told == staged[name] + packed[name] > 0
+
+
+def test_libraries_are_a_kind_of_their_own() -> None:
+    graph = nn.Dense(4, 4).sharded_graph(Tensor(np.ones((2, 4), np.float32)))
+    local = local_graph(graph, 0)
+    without, with_them = memory_of(graph, local), memory_of(graph, local, 1e6)
+    assert with_them.total - without.total == with_them.kinds["libraries"] == 1_000_000
