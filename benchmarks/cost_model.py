@@ -1,0 +1,130 @@
+"""The cost model against what real ranks do: memory of a rank, and seconds of a step.
+
+    python benchmarks/cost_model.py memory
+    python benchmarks/cost_model.py memory --scale 0.25 --only Transformer
+    python benchmarks/cost_model.py steps --ranks 4 8 --count 24 --seconds 600
+
+``memory`` trains three steps in twelve ways, each on fresh ranks, and compares the rise of resident memory from before
+binding with the forecast, on the rank that has grown most; what libraries take is measured first, as
+``mpiparallel calibrate`` does. ``steps`` measures the machine with all ranks busy, then times strategies that were
+drawn: by the clock, and what all processors spend, which other programs on the machine change little. It says how
+predicted and measured seconds rank, the median error, and what the strategy that the model likes best takes over the
+best that was measured. For each network and number of ranks it takes as long as ``--seconds`` says, and a little more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from modelling.agreement import agreement
+from modelling.networks import NETWORKS
+from modelling.plans import Plan, memory_plans, timed_plans
+from resharding.launch import Library, RanksFailedError, library_of, run_ranks
+
+PROGRAM = Path(__file__).parent / "modelling" / "rank.py"
+_MEGA = 1e6
+_LONGEST = 600.0
+
+
+def memory(flags: argparse.Namespace) -> None:
+    """Print a line for each way to train: the model's MB, the measured ones, and the error."""
+    library, libraries = library_of(flags.python), {}
+    print(f"load {os.getloadavg()[0]:.1f}; MB of the rank that has grown most")
+    print(f"{'network':<13}{'way':<20}{'ranks':>6}{'model':>9}{'measured':>10}{'error':>9}   model by kind")
+    errors = []
+    for plan in _chosen(memory_plans(flags.scale), flags.only):
+        if plan.ranks not in libraries:
+            libraries[plan.ranks] = _asked(library, plan.ranks, {"what": "libraries", "plans": []})["libraries"]
+        job = {"what": "memory", "plans": [plan.told], "seconds": _LONGEST, "libraries": libraries[plan.ranks]}
+        ranks = _asked(library, plan.ranks, job)["plans"][0]
+        most = max(ranks, key=lambda one: one["grown"]["all"])
+        told, grown = sum(most["told"].values()), most["grown"]["all"]
+        errors.append(abs(told / grown - 1))
+        kinds = ", ".join(f"{kind} {size / _MEGA:.0f}" for kind, size in most["told"].items() if size >= _MEGA / 2)
+        row = f"{plan.network:<13}{plan.name:<20}{plan.ranks:>6}{told / _MEGA:>9.1f}{grown / _MEGA:>10.1f}"
+        print(f"{row}{told / grown - 1:>+9.1%}   {kinds}", flush=True)
+        if flags.details:
+            print(f"    {most}", flush=True)
+    print(f"largest error {max(errors):.1%}, median {median(errors):.1%}; load {os.getloadavg()[0]:.1f}")
+
+
+def steps(flags: argparse.Namespace) -> None:
+    """Print a line for each strategy, and how well they agree, for each network and number of ranks."""
+    library = library_of(flags.python)
+    for count in flags.ranks:
+        for network in _chosen_names(flags.only):
+            plans = timed_plans(network, count, flags.count)
+            job = {"what": "steps", "plans": [plan.told for plan in plans], "seconds": flags.seconds}
+            each = flags.seconds / len(plans) / 3
+            found = [rows[0] for rows in _asked(library, count, {**job, "each": each}, flags.seconds * 2)["plans"]]
+            _report(network, count, plans, found, flags.details)
+
+
+def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dict[str, Any]], details: bool) -> None:
+    print(f"{network} on {count} ranks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{'model ms':>10}{'clock ms':>10}{'CPU ms':>10}{'steps':>7}  strategy")
+    for plan, one in sorted(zip(plans, found, strict=False), key=lambda pair: pair[1]["told"]):
+        numbers = (one["told"], min(one["clock"]), min(one["processors"]))
+        print("".join(f"{number * 1e3:>10.1f}" for number in numbers) + f"{len(one['clock']):>7}  {plan.name}")
+        if details:
+            for kind in ("parts", "kinds"):
+                print(f"    {kind}: " + ", ".join(f"{name} {size * 1e3:.1f}" for name, size in one[kind].items()))
+    if len(found) < 3:
+        print("too few to compare", flush=True)
+        return
+    for name in ("clock", "processors"):
+        told = agreement([one["told"] for one in found], [min(one[name]) for one in found])
+        print(
+            f"{name}: {len(found)} strategies, slowest {told.spread:.2f} of the fastest; rank correlation "
+            f"{told.correlation:.3f}, median error {told.error:.1%} ({told.scaled:.1%} when scaled), chosen "
+            f"{told.chosen:.3f} of the best",
+            flush=True,
+        )
+
+
+def _asked(library: Library, ranks: int, job: dict[str, Any], seconds: float = _LONGEST) -> dict[str, Any]:
+    try:
+        return run_ranks(library, ranks, {"seconds": seconds, **job}, seconds + 120, PROGRAM)
+    except RanksFailedError as error:
+        found: dict[str, Any] = error.args[1]
+        if not found.get("plans"):
+            raise
+        print(error.args[0], flush=True)
+        return found
+
+
+def _chosen(plans: Sequence[Plan], names: Sequence[str]) -> list[Plan]:
+    return [plan for plan in plans if not names or plan.network in names]
+
+
+def _chosen_names(names: Sequence[str]) -> list[str]:
+    return [name for name in NETWORKS if not names or name in names]
+
+
+def main() -> None:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="the Python whose MPI library runs the ranks")
+    parser.add_argument("--only", nargs="*", default=[], choices=list(NETWORKS), help="these networks alone")
+    parser.add_argument("--details", action="store_true", help="all figures")
+    kinds = parser.add_subparsers(required=True)
+    of_memory = kinds.add_parser("memory", help="of a rank, by kind")
+    of_memory.add_argument("--scale", type=float, default=1.0, help="of the networks: 0.25 needs a quarter")
+    of_memory.set_defaults(run=memory)
+    of_steps = kinds.add_parser("steps", help="seconds of strategies")
+    of_steps.add_argument("--ranks", type=int, nargs="+", default=[4, 8])
+    of_steps.add_argument("--count", type=int, default=24, help="strategies of each network")
+    of_steps.add_argument("--seconds", type=float, default=600.0, help="for each network and number of ranks")
+    of_steps.set_defaults(run=steps)
+    flags = parser.parse_args()
+    flags.run(flags)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What real ranks find out of plans, beside what the cost model says: started by ``benchmarks/cost_model.py``.
+
+Its argument is JSON: ``what`` is wanted (libraries, memory or steps), of which ``plans``, and the ``file`` that rank 0
+writes.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from modelling.networks import training
+from modelling.plans import Plan
+from modelling.resident import given_back, resident
+
+from mpiparallel import Tensor, context
+from mpiparallel.communication import init, world
+from mpiparallel.context.settings import current_configuration
+from mpiparallel.graph.execution.program import Profile
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.forecast.forecast import Forecast, make_forecast
+from mpiparallel.search.machine.calibration import measure
+from mpiparallel.search.machine.libraries import library_bytes
+from mpiparallel.search.machine.machine import Machine
+
+Figures = dict[str, Any]
+STEPS = 3
+WARM_UP = 2
+
+
+def set_up(plan: Plan) -> None:
+    """Let networks be trained as a plan says."""
+    context.reset_auto_parallel_context()
+    stages = {"pipeline_stages": plan.stages} if plan.stages > 1 else {}
+    context.set_auto_parallel_context(
+        parallel_mode="semi_auto_parallel",
+        device_num=plan.ranks,
+        full_batch=True,
+        enable_parallel_optimizer=plan.shards,
+        parallel_optimizer_config={"parallel_optimizer_threshold": 0},
+        **stages,
+    )
+
+
+def forecast(step: Any, batch: list[Tensor], machine: Machine) -> Forecast:
+    """Return what the model says of a plan's step."""
+    configuration = current_configuration()
+    return make_forecast(step.staged_graph(*batch, configuration=configuration), configuration, Prices(machine))
+
+
+def memory(plan: Plan, machine: Machine) -> Figures:
+    """Return by how much resident memory grows from before binding to the third step, in all and by its kinds."""
+    set_up(plan)
+    everyone = world.current()
+    step, arrays = training(plan)
+    batch = [Tensor(array) for array in arrays]
+    step.staged_graph(*batch)
+    gc.collect()
+    given_back()
+    before = resident()
+    for _ in range(STEPS):
+        step(*batch)
+    grown = {kind: size - before[kind] for kind, size in resident().items()}
+    (compiled,) = step.program.programs
+    held = sum(one.parameter.array.nbytes for one in compiled.local.parameters.values() if one.parameter is not None)
+    given_back()
+    after = resident()["all"] - before["all"]
+    # Not before: it may load what binding would load.
+    stage = forecast(step, batch, machine).stages[everyone.rank * plan.stages // plan.ranks]
+    return {
+        "told": dict(stage.memory.kinds),
+        "grown": grown,
+        "held": held,
+        "arena": compiled.program.arena_bytes,
+        "nodes": len(compiled.local.nodes),
+        "after giving back": after,
+    }
+
+
+def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
+    """Return how long steps take, by the clock and of all processors, and how long the model says.
+
+    ``kinds`` are what one step spends by the clock on kernels of each kind, on the first rank.
+    """
+    set_up(plan)
+    everyone = world.current()
+    step, arrays = training(plan)
+    batch = [Tensor(array) for array in arrays]
+    told = forecast(step, batch, machine)
+    for _ in range(WARM_UP):
+        step(*batch)
+    spent, begun = [], time.perf_counter()
+    while True:
+        everyone.barrier()
+        clock, processor = time.perf_counter(), time.process_time()
+        step(*batch)
+        processor = time.process_time() - processor
+        everyone.barrier()
+        spent.append((time.perf_counter() - clock, processor))
+        if everyone.any_true(time.perf_counter() - begun > seconds):
+            break
+    own = np.array(spent)
+    everyone.all_reduce(own)
+    profile = Profile()
+    step.run(0, batch, profile)
+    return {
+        "told": told.seconds,
+        "parts": dict(told.slowest.parts),
+        "kinds": profile.kinds,
+        "clock": (own[:, 0] / everyone.size).tolist(),
+        "processors": own[:, 1].tolist(),
+    }
+
+
+def main() -> None:
+    """Do what is asked for; write what has been found after each plan."""
+    job = json.loads(sys.argv[1])
+    init()
+    everyone = world.current()
+    found: Figures = {"plans": []}
+    begun = time.perf_counter()
+    if job["what"] == "libraries":
+        found["libraries"] = library_bytes()
+    machine = measure(everyone) if job["what"] == "steps" else Machine(libraries=job.get("libraries", 0.0))
+    for told in job["plans"]:
+        plan = Plan.of_json(told)
+        if everyone.any_true(time.perf_counter() - begun > job["seconds"]):
+            break
+        figures = memory(plan, machine) if job["what"] == "memory" else steps(plan, machine, job["each"])
+        rows = everyone_says(figures) if job["what"] == "memory" else [figures]
+        found["plans"].append(rows)
+        _write(found, job["file"])
+    _write(found, job["file"])
+
+
+def _write(found: Figures, file: str) -> None:
+    if world.current().rank == 0:
+        Path(file).write_text(json.dumps(found), encoding="utf-8")
+
+
+def everyone_says(figures: Figures) -> list[Figures]:
+    """Return the figures of each rank."""
+    room = np.zeros(1 << 14, np.uint8)
+    content = json.dumps(figures).encode()
+    room[: len(content)] = np.frombuffer(content, np.uint8)
+    everyone = world.current()
+    gathered = np.zeros((everyone.size, room.size), np.uint8)
+    everyone.all_gather(room, gathered)
+    return [json.loads(row.tobytes().rstrip(b"\0")) for row in gathered]
+
+
+if __name__ == "__main__":
+    main()
