@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from mpiparallel.backend.blas_threads import blas_threads
 from mpiparallel.communication.occupancy import shared_cores
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.search.machine.libraries import library_bytes
@@ -31,9 +32,8 @@ def measure(communicator: Communicator) -> Machine:
     # First: what is loaded for the other measurements is part of it.
     libraries = library_bytes()
     cores = shared_cores(communicator.group(communicator.host_ranks))
-    # Ranks that take turns are told by the processor what a kernel took; the clock tells what they waited, too.
-    takes_turns = cores < len(communicator.host_ranks)
-    measuring = _Measuring(communicator, time.thread_time if takes_turns else time.perf_counter)
+    # On one thread the processor tells what a kernel took; the clock tells what it waited for a core, too.
+    measuring = _Measuring(communicator, time.thread_time if blas_threads() == 1 else time.perf_counter)
     assumed = Machine()
     return Machine(
         hosts=len(hosts),
