@@ -30,6 +30,7 @@ from resharding.launch import Library, RanksFailedError, library_of, run_ranks
 PROGRAM = Path(__file__).parent / "modelling" / "rank.py"
 _MEGA = 1e6
 _LONGEST = 600.0
+_SMALL = 0.05
 
 
 def memory(flags: argparse.Namespace) -> None:
@@ -38,7 +39,9 @@ def memory(flags: argparse.Namespace) -> None:
     print(f"load {os.getloadavg()[0]:.1f}; MB of the rank that has grown most")
     print(f"{'network':<13}{'way':<20}{'ranks':>6}{'model':>9}{'measured':>10}{'error':>9}   model by kind")
     errors = []
-    for plan in _chosen(memory_plans(flags.scale), flags.only):
+    for plan, small in zip(*(_chosen(memory_plans(one), flags.only) for one in (flags.scale, _SMALL)), strict=True):
+        # Its loops are compiled then, and kept: who compiles needs more memory than who trains a second time.
+        _asked(library, plan.ranks, {"what": "memory", "plans": [small.told], "seconds": _LONGEST})
         if plan.ranks not in libraries:
             libraries[plan.ranks] = _asked(library, plan.ranks, {"what": "libraries", "plans": []})["libraries"]
         job = {"what": "memory", "plans": [plan.told], "seconds": _LONGEST, "libraries": libraries[plan.ranks]}

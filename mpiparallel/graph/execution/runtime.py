@@ -37,8 +37,8 @@ class Runtime:
     ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
     ``outbox`` has the messages that are being sent, ``arrivals`` those that are received, by tag, ``begun`` the
     collectives that are under way, by the operator that starts them; ``stage`` is that of a pipeline in which the rank
-    is. One that only ``rehearses`` binds kernels to see what memory they take: none of them runs, so nothing is
-    compiled for them.
+    is. With ``rehearsed`` kernels are bound only to see what memory they take: none of them runs, so instead of being
+    compiled the texts of loops are put there.
     """
 
     backend: Backend = field(default_factory=NumpyBackend)
@@ -47,7 +47,7 @@ class Runtime:
     label: str = ""
     has_run: bool = False
     stage: int = 0
-    rehearses: bool = False
+    rehearsed: set[str] | None = None
     outbox: Outbox = field(default_factory=Outbox)
     arrivals: dict[int, Any] = field(default_factory=dict)
     begun: dict[object, Any] = field(default_factory=dict)

@@ -31,12 +31,13 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     """Return the compiled loop over the domain; None where there is no compiler, or nothing to be gained by it."""
     if runtime.backend.name != "cpu" or not is_worth_a_loop(prod(bound.shape)) or not _is_compilable(bound):
         return None
-    if runtime.rehearses:
-        return do_nothing if jit.is_there() else None
-    compiler = jit.compiler()
+    if not jit.is_there():
+        return None
+    # Not loaded where nothing is going to run.
+    compiler = jit.compiler() if runtime.rehearsed is None else None
     arrays = [*bound.leaves.values(), *bound.outputs]
     narrow = {term.dtype for term in walk(bound.roots, bound.leaves) if is_narrow(term.dtype)}
-    if compiler is None or any(f"to_{dtype.name}" not in compiler.names for dtype in narrow):
+    if compiler is not None and any(f"to_{dtype.name}" not in compiler.names for dtype in narrow):
         return None
     unique, positions = _unique(arrays)
     operands = [_operand(array, bound.shape) for array in unique]
@@ -44,6 +45,11 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     outputs = positions[len(bound.leaves) :]
     source = LoopSource(bound, operands, leaves, outputs)
     text = source.write()
+    if runtime.rehearsed is not None:
+        runtime.rehearsed.add(text)
+        return do_nothing
+    if compiler is None:
+        return None
     scratch = [np.empty(bound.shape[-1], dtype) for dtype in source.scratch]
     arguments: list[Any] = list(bound.shape)
     for array, operand in zip(unique, operands, strict=True):

@@ -1,4 +1,4 @@
-"""The scratch memory that the kernels of a rank take: each kind is bound once, to memory that nobody touches."""
+"""What the kernels of a rank take beside their arrays: each kind is bound once, to memory that nobody touches."""
 
 from __future__ import annotations
 
@@ -23,23 +23,31 @@ _Request = tuple[int, int]
 """A slot of scratch memory, and the bytes that a kernel wants there."""
 
 
-def scratch_bytes(graph: Graph) -> int:
-    """Return the bytes of scratch memory that a program of this graph takes.
+@dataclass(frozen=True)
+class KernelMemory:
+    """What the kernels of a program take: bytes of ``scratch`` memory, and how many ``loops`` are compiled for them."""
+
+    scratch: int
+    loops: int
+
+
+def kernel_memory(graph: Graph) -> KernelMemory:
+    """Return what the kernels of a program of this graph take.
 
     A kernel goes on with the memory that it was bound to, so where a later one wants more of a slot both are there.
     """
     backend = _CountingBackend()
-    runtime, known = Runtime(backend), dict[Hashable, list[_Request]]()
+    runtime, known, loops = Runtime(backend), dict[Hashable, list[_Request]](), set[str]()
     for node in graph.nodes:
         if node.operator.is_view or node.operator.kind == "communication":
             continue
         key = _key(node)
         requests = known.get(key)
         if requests is None:
-            requests = known[key] = _requests(node)
+            requests = known[key] = _requests(node, loops)
         for slot, size in requests:
             runtime.scratch((size,), np.uint8, slot)
-    return backend.taken
+    return KernelMemory(backend.taken, len(loops))
 
 
 @dataclass
@@ -57,7 +65,6 @@ class _CountingBackend(NumpyBackend):
 class _Rehearsal(Runtime):
     """Writes down the scratch memory that kernels ask for while they are bound."""
 
-    rehearses: bool = True
     requests: list[_Request] = field(default_factory=list)
 
     def scratch(self, shape: tuple[int, ...], dtype: Any, slot: int = 0) -> Array:
@@ -66,8 +73,8 @@ class _Rehearsal(Runtime):
         return found
 
 
-def _requests(node: Node) -> list[_Request]:
-    runtime = _Rehearsal()
+def _requests(node: Node, loops: set[str]) -> list[_Request]:
+    runtime = _Rehearsal(rehearsed=loops)
     inputs, outputs = (_arrays([value.spec for value in side]) for side in (node.inputs, node.outputs))
     for place, value in enumerate(node.inputs):
         if value.constant is not None:

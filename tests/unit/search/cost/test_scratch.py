@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from mpiparallel import Tensor, nn, ops
+from mpiparallel.backend import jit
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.search.cost.scratch import scratch_bytes
+from mpiparallel.search.cost.scratch import kernel_memory
 
 
 @dataclass
@@ -64,10 +65,28 @@ def test_scratch_memory_is_what_a_program_takes_beside_its_arena_and_its_inputs(
     monkeypatch.setenv("MPIPARALLEL_JIT", compiles)
     network, inputs = make()
     graph = local_graph(network.sharded_graph(*inputs), 0)
-    told = scratch_bytes(graph)
+    told = kernel_memory(graph).scratch
     backend = Counting()
     program = Program(graph, Runtime(backend))
     beside = program.arena_bytes + sum(value.spec.byte_count for value in graph.inputs)
     assert told == backend.taken - beside
     program.run([tensor.asnumpy() for tensor in inputs])
     assert told == backend.taken - beside > 0
+
+
+def test_as_many_loops_are_told_as_binding_compiles(monkeypatch) -> None:
+    network, inputs = _images()
+    graph = local_graph(network.sharded_graph(*inputs), 0)
+    compiled = set()
+
+    class Compiler:
+        names = frozenset()
+
+        def bind(self, source, arguments):
+            compiled.add(source)
+            return lambda: None
+
+    told = kernel_memory(graph).loops
+    monkeypatch.setattr(jit, "compiler", Compiler)
+    Program(graph, Runtime())
+    assert told == len(compiled) > 0

@@ -65,4 +65,5 @@ def test_libraries_are_a_kind_of_their_own() -> None:
     graph = nn.Dense(4, 4).sharded_graph(Tensor(np.ones((2, 4), np.float32)))
     local = local_graph(graph, 0)
     without, with_them = memory_of(graph, local), memory_of(graph, local, 1e6)
-    assert with_them.total - without.total == with_them.kinds["libraries"] == 1_000_000
+    assert with_them.total - without.total == with_them.kinds["libraries"] >= 1_000_000
+    assert without.kinds["libraries"] == 0
