@@ -74,7 +74,12 @@ class Compiler:
 
 def is_there() -> bool:
     """Return whether loops would be compiled, without loading what compiles them."""
-    return wanted() and find_spec("numba") is not None
+    return wanted() and _is_installed()
+
+
+@cache
+def _is_installed() -> bool:
+    return find_spec("numba") is not None
 
 
 def compiler() -> Compiler | None:
