@@ -4,7 +4,7 @@
     python benchmarks/cost_model.py memory --scale 0.25 --only Transformer
     python benchmarks/cost_model.py steps --ranks 4 8 --count 24 --seconds 600
 
-``memory`` trains three steps in twelve ways, each on fresh ranks, and compares the rise of resident memory from before
+``memory`` trains three steps in twelve ways, each on fresh ranks, twice, so that loops are compiled before, and compares the rise of resident memory from before
 binding with the forecast, on the rank that has grown most; what libraries take is measured first, as
 ``mpiparallel calibrate`` does. ``steps`` measures the machine with all ranks busy, then times strategies that were
 drawn: by the clock, and what all processors spend, which other programs on the machine change little. It says how
@@ -30,7 +30,6 @@ from resharding.launch import Library, RanksFailedError, library_of, run_ranks
 PROGRAM = Path(__file__).parent / "modelling" / "rank.py"
 _MEGA = 1e6
 _LONGEST = 600.0
-_SMALL = 0.05
 
 
 def memory(flags: argparse.Namespace) -> None:
@@ -39,13 +38,12 @@ def memory(flags: argparse.Namespace) -> None:
     print(f"load {os.getloadavg()[0]:.1f}; MB of the rank that has grown most")
     print(f"{'network':<13}{'way':<20}{'ranks':>6}{'model':>9}{'measured':>10}{'error':>9}   model by kind")
     errors = []
-    for plan, small in zip(*(_chosen(memory_plans(one), flags.only) for one in (flags.scale, _SMALL)), strict=True):
-        # Its loops are compiled then, and kept: who compiles needs more memory than who trains a second time.
-        _asked(library, plan.ranks, {"what": "memory", "plans": [small.told], "seconds": _LONGEST})
+    for plan in _chosen(memory_plans(flags.scale), flags.only):
         if plan.ranks not in libraries:
             libraries[plan.ranks] = _asked(library, plan.ranks, {"what": "libraries", "plans": []})["libraries"]
         job = {"what": "memory", "plans": [plan.told], "seconds": _LONGEST, "libraries": libraries[plan.ranks]}
-        ranks = _asked(library, plan.ranks, job)["plans"][0]
+        # Twice: the first compiles loops and keeps them, which needs more memory than to load them.
+        _, ranks = (_asked(library, plan.ranks, job)["plans"][0] for _ in range(2))
         most = max(ranks, key=lambda one: one["grown"]["all"])
         told, grown = sum(most["told"].values()), most["grown"]["all"]
         errors.append(abs(told / grown - 1))
