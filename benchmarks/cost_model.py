@@ -4,12 +4,14 @@
     python benchmarks/cost_model.py memory --scale 0.25 --only Transformer
     python benchmarks/cost_model.py steps --ranks 4 8 --count 24 --seconds 600
 
-``memory`` trains three steps in twelve ways, each on fresh ranks, twice, so that loops are compiled before, and compares the rise of resident memory from before
-binding with the forecast, on the rank that has grown most; what libraries take is measured first, as
-``mpiparallel calibrate`` does. ``steps`` measures the machine with all ranks busy, then times strategies that were
-drawn: by the clock, and what all processors spend, which other programs on the machine change little. It says how
-predicted and measured seconds rank, the median error, and what the strategy that the model likes best takes over the
-best that was measured. For each network and number of ranks it takes as long as ``--seconds`` says, and a little more.
+``memory`` trains three steps in twelve ways, each on fresh ranks, and compares the rise of resident memory from before
+binding with the forecast, on the rank that has grown most. It does so twice and takes the second, so that loops are
+compiled before; what libraries take is measured first, as ``mpiparallel calibrate`` does.
+
+``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what all
+processors spend, which other programs on the machine change little. It says how predicted and measured seconds rank,
+the median error, and what the strategy that the model likes best takes over the best that was measured. For each
+network and number of ranks it takes as long as ``--seconds`` says, and a little more.
 """
 
 from __future__ import annotations
