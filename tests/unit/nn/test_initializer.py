@@ -232,3 +232,21 @@ def test_what_cannot_be_made_is_refused(init, shape, message):
 def test_a_shape_that_a_rule_cannot_fill_is_refused(rule, shape, message):
     with pytest.raises(ConfigurationError, match=message):
         filled(rule, shape)
+
+
+@pytest.mark.parametrize(
+    ("nonlinearity", "slope", "gain"),
+    [
+        ("relu", 0, 2**0.5),
+        ("linear", 0, 1),
+        ("sigmoid", 0, 1),
+        ("tanh", 0, 5 / 3),
+        ("leaky_relu", 0, 2**0.5),
+        ("leaky_relu", 1, 1),
+    ],
+)
+def test_hes_initializers_have_the_gain_of_the_nonlinearity_that_pytorch_documents(nonlinearity, slope, gain) -> None:
+    normal = initializer(HeNormal(slope, "fan_in", nonlinearity), (200, 500)).asnumpy()
+    assert normal.std() == pytest.approx(gain / 500**0.5, rel=0.02)
+    uniform = initializer(HeUniform(slope, "fan_in", nonlinearity), (200, 500)).asnumpy()
+    assert abs(uniform).max() == pytest.approx(gain * (3 / 500) ** 0.5, rel=0.01)
