@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from itertools import permutations
 from typing import Any
 
@@ -65,8 +66,11 @@ def test_a_type_prints_as_mindspores_and_is_numpys(name: str) -> None:
 def test_a_kind_prints_as_mindspores_and_is_no_type_of_an_element(name: str) -> None:
     kind = getattr(mstype, name)
     assert str(kind) == KINDS[name]
-    with pytest.raises(ConfigurationError, match=f"{KINDS[name]} is no type of an element"):
+    with pytest.raises(ConfigurationError, match=f"{KINDS[name]} is no type of an element") as caught:
         np.zeros(2, kind)
+    # The members that it has, else what is wrong with it.
+    assert all(repr(one) in str(caught.value) for one in kind)
+    assert list(kind) or re.search(r"; (it is what|texts are no)", str(caught.value))
     with pytest.raises(ConfigurationError, match=f"{KINDS[name]} is no type of an element"):
         ms.Tensor([1.0], kind)
 
