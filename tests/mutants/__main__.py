@@ -25,7 +25,7 @@ from cosmic_ray.work_item import MutationSpec
 from tests.mutants import warm
 from tests.mutants.drawing import drawn
 from tests.mutants.enclosure import enclose
-from tests.mutants.equivalents import EQUIVALENTS
+from tests.mutants.equivalents import reason_of
 from tests.mutants.nearness import near_tests
 from tests.mutants.reach import measure
 from tests.mutants.results import Results, digest
@@ -158,11 +158,11 @@ def told(changes: Sequence[Change], results: Results, seed: int) -> str:
     last = {change: results.of(change, REACHING) for change in changes}
     noticed = [change for change in changes if last[change]]
     others = [change for change in changes if not last[change]]
-    equal = [change for change in others if _name(change) in EQUIVALENTS]
+    equal = [change for change in others if reason_of(change) is not None]
     survivors = [change for change in others if change not in equal and last[change] is not None]
     waiting = [change for change in others if change not in equal and last[change] is None]
     parts = [
-        *(f"no user can see ({EQUIVALENTS[_name(change)]}): {change}" for change in equal),
+        *(f"no user can see ({reason_of(change)}): {change}" for change in equal),
         *(f"not noticed by the tests near it, others are not tried yet: {change}" for change in waiting),
         *(f"not noticed: {change}" for change in survivors),
     ]
@@ -173,10 +173,6 @@ def told(changes: Sequence[Change], results: Results, seed: int) -> str:
         + (f", {len(waiting)} are not yet tried by all tests" if waiting else "")
     )
     return "\n".join(parts)
-
-
-def _name(change: Change) -> tuple[str, str, str]:
-    return change.path.removeprefix("mpiparallel/"), change.before, change.after
 
 
 def check_noticing(changes: Sequence[Change], results: Results, marked: str) -> None:
@@ -222,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = Results(folder / "results.jsonl", digest(tests))
     try_near(changes, results, f"({options.marked}) and not mpi", folder)
     if not options.near:
-        equal = [change for change in changes if _name(change) in EQUIVALENTS]
+        equal = [change for change in changes if reason_of(change) is not None]
         try_reaching([one for one in changes if one not in equal], results, options.marked, options.tests, tree)
     check_noticing(changes, results, options.marked)
     _tell(told(changes, results, options.seed))

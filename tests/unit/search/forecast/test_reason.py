@@ -7,10 +7,11 @@ import pytest
 
 from mpiparallel import Tensor, nn
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.launch.show.reasons import reason_text
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.step import step_cost
-from mpiparallel.search.forecast.reason import reason_of
+from mpiparallel.search.forecast.reason import Alternative, Reason, reason_of
 from mpiparallel.search.machine.machine import Machine
 
 CONFIGURATION = ParallelConfiguration(ParallelMode.SEMI_AUTO_PARALLEL, device_num=4)
@@ -46,3 +47,11 @@ def test_without_time_it_says_how_many_were_tried() -> None:
     asked = iter([True, True, False])
     reason = reason_of(node, sharded, CONFIGURATION, Prices(Machine()), lambda: next(asked))
     assert (reason.tried, len(reason.alternatives) <= 2, reason.possible > 2) == (2, True, True)
+
+
+@pytest.mark.parametrize(("count", "shown", "left"), [(1, 1, 0), (8, 8, 0), (9, 8, 1), (30, 8, 22)])
+def test_eight_alternatives_are_shown_and_the_others_counted(count: int, shown: int, left: int) -> None:
+    alternatives = tuple(Alternative(((1, place + 2),), 2.0 + place, 1 << 20) for place in range(count))
+    text = reason_text(Reason("MatMul-op0", "the cheapest", ((2, 1),), 1.0, 1 << 20, alternatives, count, count))
+    assert sum(line.count(" %") for line in text.splitlines() if "alternative" not in line) == shown
+    assert [line.strip() for line in text.splitlines() if "dearer" in line] == [f"and {left} dearer ones"] * bool(left)
