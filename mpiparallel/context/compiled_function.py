@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,7 +115,14 @@ class CompiledFunction:
     ) -> None:
         """Hand the network over where the program is only simulated: nothing is written or bound then."""
         if current_simulation() is not None:
-            end_simulation(CompiledNetwork(*self._compilation.staged(specs, inputs, configuration), configuration))
+            found = self._compilation.staged(specs, inputs, configuration)
+            # The program's settings and its simulated world go with it, for whoever lays it out once more.
+            around = copy_context()
+
+            def lay_out(other: ParallelConfiguration) -> tuple[Graph, StagedGraph]:
+                return around.run(self._compilation.staged, specs, inputs, other)
+
+            end_simulation(CompiledNetwork(*found, configuration, lay_out))
 
     @property
     def programs(self) -> tuple[CompiledGraph, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,11 +15,15 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 
 @dataclass(frozen=True)
 class CompiledNetwork:
-    """What a program has compiled: the network as it was traced, and laid out on its ranks."""
+    """What a program has compiled: the network as it was traced, and laid out on its ranks.
+
+    ``lay_out`` does both once more, by another configuration.
+    """
 
     graph: Graph
     staged: StagedGraph
     configuration: ParallelConfiguration
+    lay_out: Callable[[ParallelConfiguration], tuple[Graph, StagedGraph]] | None = None
 
     @property
     def trains(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from fnmatch import fnmatchcase
 
 from mpiparallel.context.simulation import CompiledNetwork
@@ -13,7 +15,7 @@ from mpiparallel.launch.command_line.nearest import nearest
 from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.launch.simulate.report import cuts_text, table
 from mpiparallel.search.cost.prices import Prices
-from mpiparallel.search.forecast.reason import Reason, reason_of
+from mpiparallel.search.forecast.reason import Alternative, Reason, Reasons
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.problem.clock import Clock
 
@@ -73,13 +75,10 @@ def _largest_weight(node: Node) -> int:
 
 def reasons_of(network: CompiledNetwork, nodes: Sequence[Node], machine: Machine, seconds: float) -> list[Reason]:
     """Return why these operators are cut as they are; after so many seconds without alternatives."""
-    prices = Prices(machine)
     clock = Clock(seconds)
-    found = []
-    for node in nodes:
-        stage = next(one for one in network.staged.stages if node in one.placements)
-        found.append(reason_of(node, stage, network.configuration, prices, clock.has_time))
-    return found
+    reasons = Reasons(network.graph, network.staged, network.configuration, Prices(machine), network.lay_out)
+    with redirect_stdout(sys.stderr):
+        return [reasons.of(node, clock.has_time) for node in nodes]
 
 
 def reason_words(reason: Reason) -> str:
@@ -97,7 +96,7 @@ def reason_words(reason: Reason) -> str:
         much = f"{duration(abs(change))} ({abs(change) / reason.seconds * 100:.2g} %)"
         how = f"makes a step {much} {'quicker' if change < 0 else 'slower'}"
     tried = "" if reason.tried == reason.possible else f" Of {reason.possible} alternatives {reason.tried} were tried."
-    return f"{words} The best alternative, {cuts_text(best.strategy)}, {how}, all else as it is.{tried}"
+    return f"{words} The best alternative, {way_text(best)}, {how}, all else as it is.{tried}"
 
 
 def reason_text(reason: Reason) -> str:
@@ -109,11 +108,20 @@ def reason_text(reason: Reason) -> str:
         for one in reason.alternatives[:_MOST_SHOWN]:
             kept = amount(one.kept_bytes)
             change = f"{(one.seconds / reason.seconds - 1) * 100:+.2f} %"
-            rows.append((f"  {cuts_text(one.strategy)}", duration(one.seconds), change, kept))
+            rows.append((f"  {way_text(one)}", duration(one.seconds), change, kept))
         lines += table(rows, "<>>>")
         left = len(reason.alternatives) - _MOST_SHOWN
         lines += [f"  and {left} dearer ones"] if left > 0 else []
     return "\n".join(lines)
+
+
+def way_text(alternative: Alternative) -> str:
+    """Return how an operator would be cut otherwise.
+
+    >>> way_text(Alternative(((8, 1), (1, 1)), 1.0, 1, "in semi_auto_parallel"))
+    '(8,1) (1,1) in semi_auto_parallel'
+    """
+    return " ".join(filter(None, (cuts_text(alternative.strategy), alternative.how)))
 
 
 def _figures(seconds: float, kept: int) -> tuple[str, str, str]:

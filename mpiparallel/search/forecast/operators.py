@@ -104,7 +104,7 @@ class Rules:
         """Return the rule by which a node was placed, as a reader is told it."""
         mode, strategy = self._configuration.mode, self._sharded.strategies.get(node)
         if mode in ParallelMode.OWN_BATCH:
-            return f"{mode}: each rank computes the whole of it on its own batch"
+            return self._of_own_batch(node)
         if self._sharded.devices.size == 1:
             return "one rank has all of it"
         if strategy is not None:
@@ -117,3 +117,18 @@ class Rules:
         if node.operator.follows or node.notes.follows or node.operator.keeps_layouts:
             return "no strategy: it follows its input"
         return "no strategy: cut by the batch, its first dim"
+
+    def _of_own_batch(self, node: Node) -> str:
+        """Return what is done where each rank has a batch of its own, with the gradients of the node's parameters."""
+        ranks, stored = self._sharded.devices.size, self._sharded.stored
+        told = [f"{self._configuration.mode}: each rank computes the whole of it on its own batch"]
+        for value in node.inputs:
+            if value.parameter is None or not value.parameter.requires_grad:
+                continue
+            if value.parameter.layerwise_parallel:
+                told.append(f"{value.name} is layerwise_parallel, each rank's own, and its gradient is not summed")
+            elif stored[value.name].optimizer_axes:
+                told.append(f"the gradient of {value.name} is summed over {ranks} ranks, each of which updates a part")
+            else:
+                told.append(f"the gradient of {value.name} is summed over {ranks} ranks, which all update it")
+        return "; ".join(told)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
-from mpiparallel.compile.place import place
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.compile.strategies import Strategies
-from mpiparallel.errors import LayoutError, StrategyError
-from mpiparallel.graph.graph import Node
+from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.errors import MpiParallelError
+from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.search.cost.memory import bytes_kept
 from mpiparallel.search.cost.prices import Prices
-from mpiparallel.search.cost.step import step_cost
+from mpiparallel.search.cost.timed_nodes import timed_nodes
 from mpiparallel.search.forecast.operators import Rules
-from mpiparallel.search.problem.choices import options_of
+from mpiparallel.search.forecast.other_ways import LayOut, Way, ways_of
+from mpiparallel.search.forecast.timeline import stage_times
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another strategy of an operator: what a step would take and a rank would keep, all else as it is."""
+    """Another strategy of an operator: what a step would take and a rank would keep, all else as it is.
+
+    ``how`` says what else is other than it is; the strategy is () where that alone is.
+    """
 
     strategy: Strategy
     seconds: float
     kept_bytes: int
+    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,47 +49,62 @@ class Reason:
     possible: int
 
 
-def reason_of(
-    node: Node,
-    sharded: ShardedGraph,
-    configuration: ParallelConfiguration,
-    prices: Prices,
-    in_time: Callable[[], bool] = lambda: True,
-) -> Reason:
-    """Return why a node of a network without stages is cut as it is; alternatives are tried while there is time.
+class Reasons:
+    """Why the operators of a network are cut as they are.
 
-    Each is placed and priced with all other operators as they are, those without a strategy following anew.
+    ``graph`` is the network on whole tensors, or on a rank's own batch, ``staged`` how it is laid out. Where ranks have
+    batches of their own, ``lay_out`` lays the network out by another configuration; without it such a network has no
+    other cuts to be held against.
     """
-    rule = Rules(sharded, configuration).of(node)
-    chosen = sharded.strategies.get(node, ())
-    cost = step_cost(sharded, prices).seconds
-    options = _options(node, sharded, configuration)
-    found = []
-    tried = 0
-    given = Strategies.of(sharded.graph, dict(configuration.loaded_strategies)).with_inputs(sharded.strategies)
-    for option in options:
-        if not in_time():
-            break
-        tried += 1
+
+    def __init__(
+        self,
+        graph: Graph,
+        staged: StagedGraph,
+        configuration: ParallelConfiguration,
+        prices: Prices,
+        lay_out: LayOut | None = None,
+    ) -> None:
+        self._graph, self._staged, self._prices = graph, staged, prices
+        self._configuration, self._lay_out = configuration, lay_out
+        self._seconds: float | None = None
+
+    def of(self, node: Node, in_time: Callable[[], bool] = lambda: True) -> Reason:
+        """Return why a node is cut as it is; alternatives are tried while there is time.
+
+        Each is placed and priced with all other operators as they are, those without a strategy following anew. With
+        stages it is cut so for all micro-batches, and a step takes until the last stage has ended.
+        """
+        place = next(number for number, one in enumerate(self._staged.stages) if node in one.placements)
+        sharded = self._staged.stages[place]
+        if self._seconds is None:
+            self._seconds = self._step(self._staged)
+        ways = ways_of(node, place, self._graph, self._staged, self._configuration, self._lay_out)
+        found, tried = [], 0
+        for way in ways:
+            if not in_time():
+                break
+            tried += 1
+            other = self._priced(way, place)
+            if other is not None:
+                found.append(other)
+        found.sort(key=lambda one: one.seconds)
+        rule, chosen = self._rule(node, place, sharded), sharded.strategies.get(node, ())
+        return Reason(node.name, rule, chosen, self._seconds, bytes_kept(sharded), tuple(found), tried, len(ways))
+
+    def _rule(self, node: Node, place: int, sharded: ShardedGraph) -> str:
+        rule = Rules(sharded, self._configuration).of(node)
+        count = len(self._staged.stages)
+        return rule if count == 1 else f"{rule}; in stage {place} of {count}, on ranks {sharded.devices.ranks_text}"
+
+    def _priced(self, way: Way, place: int) -> Alternative | None:
+        """Return what a way to cut costs; None where it cannot be beside the others: they may share a parameter."""
         try:
-            other = place(sharded.graph, configuration, given.with_inputs({node: option}), {})
-        except (StrategyError, LayoutError):
-            # It cannot be beside the strategies of the others: they may share a parameter.
-            continue
-        found.append(Alternative(option, step_cost(other, prices).seconds, bytes_kept(other)))
-    found.sort(key=lambda one: one.seconds)
-    return Reason(node.name, rule, chosen, cost, bytes_kept(sharded), tuple(found), tried, len(options))
+            staged = way.laid_out()
+        except MpiParallelError:
+            return None
+        return Alternative(way.strategy, self._step(staged), bytes_kept(staged.stages[place]), way.how)
 
-
-def _options(node: Node, sharded: ShardedGraph, configuration: ParallelConfiguration) -> list[Strategy]:
-    """Return the alternatives of a node, those first that use as many ranks as it does."""
-    if configuration.mode not in ParallelMode.ONE_BATCH or configuration.pipeline_stages > 1:
-        return []
-    chosen = sharded.strategies.get(node)
-    placed = tuple(layout.cuts for layout in sharded.placements[node].inputs) if chosen is None else chosen
-    options = [one for one in options_of(node, sharded.devices.size) if one not in (chosen, placed)]
-    return sorted(options, key=lambda one: abs(_used(one) - _used(placed)))
-
-
-def _used(strategy: Strategy) -> int:
-    return max((prod(cuts) for cuts in strategy), default=1)
+    def _step(self, staged: StagedGraph) -> float:
+        timed = [timed_nodes(stage, self._prices) for stage in staged.stages]
+        return max(one.end for one in stage_times(timed, self._prices.machine))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from mpiparallel import Tensor, nn
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.graph.graph import Node
 from mpiparallel.launch.show.reasons import reason_text
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.step import step_cost
-from mpiparallel.search.forecast.reason import Alternative, Reason, reason_of
+from mpiparallel.search.forecast.reason import Alternative, Reason, Reasons
 from mpiparallel.search.machine.machine import Machine
 
 CONFIGURATION = ParallelConfiguration(ParallelMode.SEMI_AUTO_PARALLEL, device_num=4)
@@ -28,11 +32,15 @@ def placed(second: Cuts) -> ShardedGraph:
     return step.set_train().sharded_graph(x, y, configuration=CONFIGURATION)
 
 
+def reason_of(node: Node, sharded: ShardedGraph, prices: Prices, *in_time: Callable[[], bool]) -> Reason:
+    return Reasons(sharded.graph, StagedGraph((sharded,)), CONFIGURATION, prices).of(node, *in_time)
+
+
 def test_each_alternative_costs_what_it_would_if_it_were_written() -> None:
     prices = Prices(Machine())
     sharded = placed(((1, 4), (1, 4)))
     node = [one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "MatMul"][1]
-    reason = reason_of(node, sharded, CONFIGURATION, prices)
+    reason = reason_of(node, sharded, prices)
     assert reason.rule == "strategy that the program sets by shard"
     assert reason.tried == reason.possible == len(reason.alternatives) > 5
     assert [one.seconds for one in reason.alternatives] == sorted(one.seconds for one in reason.alternatives)
@@ -45,7 +53,7 @@ def test_without_time_it_says_how_many_were_tried() -> None:
     sharded = placed(((1, 4), (1, 4)))
     node = next(one for one in sharded.graph.nodes if one.operator.name == "MatMul")
     asked = iter([True, True, False])
-    reason = reason_of(node, sharded, CONFIGURATION, Prices(Machine()), lambda: next(asked))
+    reason = reason_of(node, sharded, Prices(Machine()), lambda: next(asked))
     assert (reason.tried, len(reason.alternatives) <= 2, reason.possible > 2) == (2, True, True)
 
 

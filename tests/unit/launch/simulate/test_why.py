@@ -1,0 +1,95 @@
+"""``mpiparallel show --why`` in data and hybrid parallel and in stages: what it names is what a script takes so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpiparallel.launch.cli import main
+
+DATA = """
+import numpy as np
+from mpiparallel import Model, context, nn
+from mpiparallel.dataset import NumpySlicesDataset
+context.set_auto_parallel_context({settings})
+class Network(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Dense(64, 256, has_bias=False), nn.Dense(256, 64, has_bias=False)
+        {cut}
+    def construct(self, x):
+        return self.narrow(self.wide(x))
+network = Network()
+data = NumpySlicesDataset((np.zeros((32, 64), np.float32),) * 2, ["x", "y"], shuffle=False).batch(32)
+Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), 0.1)).train(1, data)
+"""
+STAGES = """
+import numpy as np
+from mpiparallel import Model, context, nn
+from mpiparallel.dataset import NumpySlicesDataset
+context.set_auto_parallel_context(
+    parallel_mode="semi_auto_parallel",
+    full_batch=True,
+    pipeline_stages=2,
+    pipeline_config={{"pipeline_scheduler": "gpipe"}},
+)
+network = nn.SequentialCell(*(nn.Dense(256, 256, has_bias=False) for _ in range(2)))
+network[0].pipeline_stage, network[1].pipeline_stage = 0, 1
+{cut}
+net = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 4)
+data = NumpySlicesDataset((np.zeros((512, 256), np.float32),) * 2, ["x", "y"], shuffle=False).batch(512)
+Model(net, optimizer=nn.SGD(net.trainable_params(), 0.1)).train(1, data)
+"""
+
+
+@pytest.fixture
+def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return what gives the JSON, or the text, that a command answers of a script."""
+
+    def run(command: str, script: str, *words: str) -> Any:
+        path = tmp_path / "train.py"
+        path.write_text(script, encoding="utf-8")
+        assert main([command, str(path), *words]) == 0, capsys.readouterr().err
+        out = capsys.readouterr().out
+        return json.loads(out) if "--json" in words else out
+
+    return run
+
+
+def test_in_data_parallel_other_cuts_cost_what_they_do_where_the_batches_are_one(told: Any) -> None:
+    plain = 'parallel_mode="data_parallel", gradients_mean=True'
+    script = DATA.format(settings=plain, cut="")
+    asked = ("-n", "4", "--why", "wide/MatMul")
+    (reason,) = told("show", script, "--json", *asked)["why"]
+    assert reason["seconds"] == told("simulate", script, "-n", "4", "--json")["seconds"]
+    assert "data_parallel: each rank computes the whole of it on its own batch; the gradient of" in reason["rule"]
+    assert "wide.weight is summed over 4 ranks, which all update it" in reason["rule"]
+    found = {str(one["strategy"]): one["seconds"] for one in reason["alternatives"] if "semi_auto" in one["how"]}
+    cut = "self.wide.matmul.shard(((1, 1), (4, 1)))"
+    written = DATA.format(settings='parallel_mode="semi_auto_parallel", full_batch=False', cut=cut)
+    assert found["[[1, 1], [4, 1]]"] == pytest.approx(told("simulate", written, "-n", "4", "--json")["seconds"])
+    (shards,) = (one for one in reason["alternatives"] if not one["strategy"])
+    sharded = DATA.format(settings=f"{plain}, enable_parallel_optimizer=True", cut="")
+    assert shards["seconds"] == pytest.approx(told("simulate", sharded, "-n", "4", "--json")["seconds"])
+    assert "The best alternative, " in told("show", script, *asked)
+
+
+def test_a_parameter_that_is_each_ranks_own_is_said_to_be_and_has_no_other_cuts(told: Any) -> None:
+    cut = "self.wide.weight.layerwise_parallel = True"
+    script = DATA.format(settings='parallel_mode="hybrid_parallel"', cut=cut)
+    (reason,) = told("show", script, "--json", "-n", "4", "--why", "wide/MatMul")["why"]
+    assert "wide.weight is layerwise_parallel, each rank's own, and its gradient is not summed" in reason["rule"]
+    assert [one["how"] for one in reason["alternatives"]] == ["with the parallel optimizer, for all weights"]
+
+
+def test_in_stages_an_operator_is_cut_otherwise_for_all_micro_batches(told: Any) -> None:
+    (reason,) = told("show", STAGES.format(cut=""), "-n", "8", "--json", "--why", "1/MatMul")["why"]
+    assert reason["rule"] == "no strategy: cut by the batch, its first dim; in stage 1 of 2, on ranks 4 to 7"
+    assert reason["tried"] == reason["possible"] == len(reason["alternatives"]) > 5
+    for one in (reason["alternatives"][0], reason["alternatives"][-1]):
+        cut = f"network[1].matmul.shard({tuple(map(tuple, one['strategy']))})"
+        found = told("simulate", STAGES.format(cut=cut), "-n", "8", "--json")
+        assert one["seconds"] == pytest.approx(found["seconds"], rel=1e-12)
