@@ -96,8 +96,8 @@ class _Reading:
             else:
                 link = self._object(name, value, tuple(_LINK))
                 missing = [key for key in _LINK if key not in link]
-                if missing and name not in self.faults:
-                    self.faults[name] = f"{missing[0]} is missing; give latency_us and bandwidth_gb"
+                if missing:
+                    self.faults.setdefault(name, f"{missing[0]} is missing; give latency_us and bandwidth_gb")
                     continue
                 found[name] = Link(
                     **{_LINK[key][0]: self._number(child(name, key), one) * _LINK[key][1] for key, one in link.items()}

@@ -51,6 +51,10 @@ FAULTS = {
     "[1000000, 40]": ("[100, 40]", "two.json:5: products[1]: 100 operations come after 1000; begin with the smallest"),
     "[1000, 1.5]": ("[1000]", "two.json:5: products[0]: [...] must be a pair [operations, gflops]"),
     '"latency_us": 15, ': ("", "two.json:6: between: latency_us is missing; give latency_us and bandwidth_gb"),
+    '{"latency_us": 15, "bandwidth_gb": 12.5}': (
+        "7",
+        "two.json:6: between: 7 is no object; write {...} with latency_us",
+    ),
     "ranks_per_host": ("ranks", "two.json:3: ranks: is not known; known are hosts, ranks_per_host,"),
     '"hosts": 2,': ('"hosts": 2', "two.json:3: Expecting ',' delimiter"),
 }
