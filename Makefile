@@ -16,6 +16,7 @@ SAMPLED = $(EMPTY) or sample
 TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples and not browser
 SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	train/pipelines/test_equal_one_device.py parallel/test_every_strategy.py graph/expression/test_cuda_kernels.py graph/test_written_kernels.py \
+	search/test_search.py train/whole_choice/test_compared_plans.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
 help: ## list the targets

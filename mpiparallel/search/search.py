@@ -10,8 +10,9 @@ from typing import Final
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Strategy
-from mpiparallel.search.cost.memory import bytes_kept
-from mpiparallel.search.cost.step import least_seconds, step_cost
+from mpiparallel.search.cost.floor import least_seconds
+from mpiparallel.search.cost.memory import bytes_kept, live_nodes
+from mpiparallel.search.cost.step import step_cost
 from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.methods.elimination import eliminate
 from mpiparallel.search.methods.halving import narrowed, rounds, uncut
@@ -20,6 +21,8 @@ from mpiparallel.search.methods.optimal import priced_tables, solve_by_eliminati
 from mpiparallel.search.methods.propagation import propagate
 from mpiparallel.search.problem.choices import Choice, choices_of
 from mpiparallel.search.problem.clock import Clock, TimeOverError
+from mpiparallel.search.problem.folding import folding_of, tied
+from mpiparallel.search.problem.likeness import likeness
 from mpiparallel.search.problem.problem import Problem, problem_of
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.task import Task
@@ -69,10 +72,12 @@ def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> 
     if not fitting:
         least = min(found, key=lambda one: one.memory)
         unit = 1e9 * task.stages
+        cut = sum(any(one > 1 for cuts in strategy for one in cuts) for strategy in least.strategies.values())
+        how = f"with {cut} of {len(least.strategies)} operators cut" if least.strategies else "by the batch"
         raise ConfigurationError(
-            f"search: a rank may hold {memory / unit:.3g} GB, but the least that was found are "
-            f"{least.memory / unit:.3g} GB of parameters, states and what the gradient reads; use more ranks, the "
-            "parallel optimizer or recomputation"
+            f"search: a rank may hold {memory / unit:.3g} GB, and nothing fits; what comes closest, {how}, needs "
+            f"{least.memory / unit:.3g} GB for parameters, states and what the gradient reads, "
+            f"{(least.memory - memory) / unit:.3g} GB too much; use more ranks, the parallel optimizer or recomputation"
         )
     best = min(fitting, key=lambda one: one.seconds)
     bound = max((one.bound for one in found if one.bound <= best.seconds), default=floor)
@@ -89,22 +94,25 @@ def _methods(mode: str, choices: Sequence[Choice], timeout: float) -> tuple[Call
 def _recursive(search: _Search, floor: float) -> Answer:
     """Cut all operators by one prime factor of the ranks after the other, each time in the best way."""
 
-    known: dict[tuple[int, tuple[Strategy, ...]], Problem] = {}
+    task, known = search.task, dict[tuple[int, tuple[Strategy, ...]], Problem]()
+    alike = likeness(task.graph, task.given, task.held)
+    folding = folding_of(live_nodes(task.graph), alike)
+    all_choices = tied(search.choices, folding)
 
     def solve(price: float) -> Priced:
-        strategies = tuple(uncut(choice) for choice in search.choices)
-        for factor in rounds(search.choices, search.task.configuration.device_num):
+        strategies = tuple(uncut(choice) for choice in all_choices)
+        for factor in rounds(all_choices, task.configuration.device_num):
             if (factor, strategies) not in known:
-                choices = narrowed(search.choices, strategies, factor)
-                known[factor, strategies] = problem_of(search.task, choices, search.clock)
+                choices = narrowed(all_choices, strategies, factor)
+                known[factor, strategies] = problem_of(task, choices, search.clock, alike, folding)
             problem = known[factor, strategies]
             options = eliminate(priced_tables(problem, price), problem.counts, _SMALL, Repeats()).options
             strategies = tuple(choice.options[one] for choice, one in zip(problem.choices, options, strict=True))
-        places = [choice.options.index(one) for choice, one in zip(search.choices, strategies, strict=True)]
+        places = [choice.options.index(one) for choice, one in zip(all_choices, strategies, strict=True)]
         return Priced(tuple(places), problem.cost(options), problem.bytes(options), floor)
 
     found, _ = within_memory(solve, search.memory, search.clock.has_time)
-    return search.answer(_strategies(search.choices, found.options), floor)
+    return search.answer(_strategies(all_choices, found.options), floor)
 
 
 def _programming(search: _Search, floor: float) -> Answer:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel import Tensor, nn, ops
+from mpiparallel import Parameter, Tensor, initializer, nn, ops
 from mpiparallel.compile.place import held_layouts
 from mpiparallel.compile.strategies import Strategies
-from mpiparallel.graph.parameter import Parameter
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.machine import Machine
@@ -21,8 +20,8 @@ MACHINE = Machine(ranks_per_host=4)
 
 
 def weight(*shape: int) -> Parameter:
-    """Return a parameter that takes up no memory, whatever its shape."""
-    return Parameter(np.broadcast_to(np.float32(1), shape))
+    """Return a parameter that takes up no memory before it is placed, whatever its shape."""
+    return Parameter(initializer("ones", list(shape)))
 
 
 class Drawn(nn.Cell):
@@ -69,9 +68,10 @@ class Drawn(nn.Cell):
 class Block(nn.Cell):
     """A layer of a Transformer encoder."""
 
-    def __init__(self, batch: int, length: int, width: int, heads: int, inner: int) -> None:
+    def __init__(self, length: int, width: int, heads: int, inner: int) -> None:
         super().__init__()
-        self.shape, self.rows, self.width = (batch, length, heads, width // heads), batch * length, width
+        # As many sequences as there are, for a pipeline takes them piece by piece.
+        self.shape, self.width = (-1, length, heads, width // heads), width
         self.query_weight, self.key_weight, self.value_weight = (weight(width, width) for _ in range(3))
         self.output_weight, self.wide_weight, self.narrow_weight = (
             weight(width, width),
@@ -98,7 +98,7 @@ class Block(nn.Cell):
             )
         )
         mixed = self.context(self.softmax(self.scores(query, key)), value)
-        joined = self.turns[3](mixed, (0, 2, 1, 3)).reshape((self.rows, self.width))
+        joined = self.turns[3](mixed, (0, 2, 1, 3)).reshape((-1, self.width))
         x = self.add_first(x, self.output(joined, self.output_weight))
         inner = self.gelu(self.add_wide(self.wide(self.second_norm(x), self.wide_weight), self.wide_bias))
         return self.add_second(x, self.add_narrow(self.narrow(inner, self.narrow_weight), self.narrow_bias))
@@ -112,7 +112,7 @@ class Transformer(nn.Cell):
     ) -> None:
         super().__init__()
         self.rows, self.width = batch * length, width
-        self.layers = nn.CellList([Block(batch, length, width, heads, inner) for _ in range(layers)])
+        self.layers = nn.CellList([Block(length, width, heads, inner) for _ in range(layers)])
         self.mean = ops.ReduceMean()
 
     def construct(self, x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from math import gcd, inf
 from typing import Any, Final
@@ -100,20 +100,27 @@ class PipelineCell(Cell):
         """Whether it puts layers into stages by what they cost."""
         return self._cuts_itself
 
-    def take(self, micro_size: int, recomputes: bool) -> None:
-        """Take the batch in so many micro-batches, and with ``recomputes`` recompute layers, as a search has found.
+    @property
+    def recomputable(self) -> tuple[int, ...]:
+        """The numbers of the layers that a search may recompute: those of which the user has not said that they are."""
+        free = (cell._recompute is None or cell in self._recomputed for cell in self.layers)
+        return tuple(number for number, is_free in enumerate(free) if is_free)
+
+    def take(self, micro_size: int, recomputes: Collection[int]) -> None:
+        """Take the batch in so many micro-batches, and recompute the layers of these numbers, as a search has found.
 
         What the user has said of a layer stays.
         """
+        free, layers = self.recomputable, self.layers
         self.micro_size = micro_size
         for cell in self._recomputed:
             cell._recompute = None
-        self._recomputed = tuple(cell for cell in self.layers if cell._recompute is None) if recomputes else ()
+        self._recomputed = tuple(layers[number] for number in free if number in recomputes)
         for cell in self._recomputed:
             cell.recompute()
         if self._cuts_itself:
             self._cut_for = None
-            for cell in self.layers:
+            for cell in layers:
                 cell.pipeline_stage = None
 
     def construct(self, *inputs: Any) -> Any:

@@ -6,12 +6,11 @@ follows from how the sequences of each dim differ, and there are few of these. A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import lru_cache, reduce
 from math import isqrt, prod
 from operator import or_
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,23 +21,27 @@ from mpiparallel.search.cost.prices import Prices
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
 
-_FEWEST_PAIRS = 64
+_FEWEST_PAIRS: Final = 64
+_LAYOUTS_KEPT: Final = 1 << 15
 
 
 def prices_of_moves(prices: Prices, sources: Sequence[Layout], targets: Sequence[Layout], itemsize: int) -> Array:
     """Return the seconds from each source (rows) to each target (columns) of a tensor with items of so many bytes."""
     table = np.zeros((len(sources), len(targets)))
-    alike, rows, columns = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
     if len(sources) * len(targets) >= _FEWEST_PAIRS:
         matrix = prime_axes(sources[0].devices)
-        alike = [matrix is not None and _is_even(layout, matrix) for layout in (*sources, *targets)]
-        rows = [place for place, even in enumerate(alike[: len(sources)]) if even]
-        columns = [place for place, even in enumerate(alike[len(sources) :]) if even]
-        if matrix is not None and rows and columns:
-            moves = _EvenMoves([sources[row] for row in rows], [targets[column] for column in columns], matrix)
-            table[np.ix_(rows, columns)] = moves.seconds(prices, itemsize)
+        if matrix is not None:
+            even = [[_even(layout, matrix) for layout in side] for side in (sources, targets)]
+            rows, columns = ([place for place, one in enumerate(side) if one is not None] for side in even)
+            if rows and columns:
+                held, wanted = ([one for one in side if one is not None] for side in even)
+                table[np.ix_(rows, columns)] = _EvenMoves(held, wanted, matrix).seconds(prices, itemsize)
     even_rows, even_columns = set(rows), set(columns)
     for row, source in enumerate(sources):
+        if row in even_rows and len(columns) == len(targets):
+            continue
         for column, target in enumerate(targets):
             if row not in even_rows or column not in even_columns:
                 table[row, column] = prices.moving(source, target, itemsize)
@@ -59,69 +62,119 @@ def prime_axes(devices: DeviceMatrix) -> DeviceMatrix | None:
     return devices.reshaped(shape) if prod(shape) == size and not devices.ranks else None
 
 
-def _is_even(layout: Layout, matrix: DeviceMatrix) -> bool:
+class _Even(NamedTuple):
+    """A layout that cuts evenly, on prime axes: those that cut each dim, those of its terms, and a rank's elements."""
+
+    shape: tuple[int, ...]
+    axes: tuple[Axes, ...]
+    terms: int
+    is_sum: bool
+    size: int
+    canonical: Layout
+
+
+@lru_cache(_LAYOUTS_KEPT)
+def _even(layout: Layout, matrix: DeviceMatrix) -> _Even | None:
+    """Return a layout on the prime axes of a matrix; None where it has parts of several sizes, or is elsewhere."""
     if layout.bounds or layout.devices.ranks or layout.devices.first_rank != matrix.first_rank:
-        return False
-    return all(extent % cut == 0 for extent, cut in zip(layout.global_shape, layout.cuts, strict=True))
+        return None
+    if any(extent % cut for extent, cut in zip(layout.global_shape, layout.cuts, strict=True)):
+        return None
+    fine = layout.reshaped_devices(matrix.shape)
+    return _Even(
+        layout.global_shape,
+        tuple(map(tuple, fine.cutting_axes)),
+        _mask(fine.partial),
+        layout.reduction == "sum",
+        prod(layout.global_shape) // prod(layout.cuts),
+        layout.canonical,
+    )
 
 
-@dataclass(frozen=True)
-class _DimChange:
-    """What becomes of a dim whose cut by ``before`` becomes one by ``after``, and where three ranks have it then."""
+class _Side:
+    """The sequences of axes by which some layouts cut a dim: each once, and ``numbers``, which of them a layout has."""
 
-    before: Axes
-    after: Axes
+    def __init__(self, axes: Sequence[Axes], longest: int) -> None:
+        known: dict[Axes, int] = {}
+        self.numbers = np.array([known.setdefault(one, len(known)) for one in axes])
+        self.distinct = list(known)
+        self.lengths = np.array([len(one) for one in self.distinct])
+        self.padded = np.full((len(known), longest), -1)
+        self.masks = np.zeros((len(known), longest + 1), np.int64)
+        self.ascends = np.ones((len(known), longest + 1), bool)
+        for row, one in enumerate(self.distinct):
+            self.padded[row, : len(one)] = one
+            for place in range(len(one)):
+                self.masks[row, place] = _mask(one[place:])
+                self.ascends[row, place] = one[place:] == tuple(sorted(one[place:]))
 
-    @property
-    def kept(self) -> int:
-        """How many leading axes cut it alike."""
-        pairs = enumerate(zip(self.before, self.after, strict=False))
-        apart = [place for place, (one, other) in pairs if one != other]
-        return apart[0] if apart else min(len(self.before), len(self.after))
+    def bounds(self, places: Sequence[int], extent: int, prime: int) -> Array:
+        """Return where the part of the rank at ``places`` begins and ends by each sequence."""
+        found = []
+        for axes in self.distinct:
+            length, part = extent // int(prime ** len(axes)), 0
+            for axis in axes:
+                part = part * prime + places[axis]
+            found.append((part * length, (part + 1) * length))
+        return np.array(found)
 
-    @property
-    def joined(self) -> int:
-        """The axes, as a mask, along which its blocks are joined by a gather; 0 where it takes more than that."""
-        axes = self.before[len(self.after) :]
-        return _mask(axes) if self.kept == len(self.after) and axes == tuple(sorted(axes)) else 0
 
-    @property
-    def scattered(self) -> int:
-        """The axes, as a mask, along which each of its blocks is cut in order; 0 where it takes more than that."""
-        axes = self.after[len(self.before) :]
-        return _mask(axes) if self.kept == len(self.before) and axes == tuple(sorted(axes)) else 0
+class _DimChanges:
+    """What becomes of a dim, for each sequence of axes that cuts it before (rows), and each after (columns).
 
-    @property
-    def moved(self) -> int:
-        """The axes, as a mask, along which ranks exchange."""
-        return _mask(self.before[self.kept :]) | _mask(self.after[self.kept :])
+    ``joined`` are the axes, as a mask, along which its blocks are joined by a gather, ``scattered`` those along which
+    each of its blocks is cut in order; 0 where it takes more than that. Along those ``moved`` ranks exchange. ``lost``
+    says that an axis cuts it no more as it did.
+    """
+
+    def __init__(self, before: _Side, after: _Side) -> None:
+        self.before, self.after = before, after
+        same = before.padded[:, None] == after.padded[None]
+        same &= before.padded[:, None] >= 0
+        kept = np.logical_and.accumulate(same, 2).sum(2)
+        rows, columns = np.arange(len(before.distinct))[:, None], np.arange(len(after.distinct))[None]
+        left, come = before.masks[rows, kept], after.masks[columns, kept]
+        self.lost = kept < before.lengths[:, None]
+        gains = kept < after.lengths[None]
+        self.changed = (self.lost | gains).astype(np.int64)
+        self.moved = left | come
+        self.joined = np.where(~gains & before.ascends[rows, kept], left, 0)
+        self.scattered = np.where(~self.lost & after.ascends[columns, kept], come, 0)
+
+    def of_layouts(self, table: Array) -> Array:
+        """Return a table of sequences as one of layouts."""
+        found: Array = table[self.before.numbers[:, None], self.after.numbers[None]]
+        return found
+
+    def overlap(self, places: Sequence[int], extent: int, prime: int) -> Array:
+        """Return how many elements along a dim the rank at ``places`` holds and keeps."""
+        held, wanted = (side.bounds(places, extent, prime) for side in (self.before, self.after))
+        stop = np.minimum(held[:, None, 1], wanted[None, :, 1])
+        found: Array = np.maximum(stop - np.maximum(held[:, None, 0], wanted[None, :, 0]), 0)
+        return found
 
 
 class _EvenMoves:
     """Moves from layouts that cut evenly to others, as tables with a row for each source, a column for each target."""
 
-    def __init__(self, sources: Sequence[Layout], targets: Sequence[Layout], matrix: DeviceMatrix) -> None:
+    def __init__(self, sources: Sequence[_Even], targets: Sequence[_Even], matrix: DeviceMatrix) -> None:
         self._matrix, self._prime = matrix, matrix.shape[0]
-        self._shape = sources[0].global_shape
+        self._shape = sources[0].shape
         known: dict[Layout, int] = {}
         held, wanted = (
             np.array([known.setdefault(one.canonical, len(known)) for one in side]) for side in (sources, targets)
         )
         self._stays = held[:, None] == wanted[None]
-        fine = [[layout.reshaped_devices(matrix.shape) for layout in side] for side in (sources, targets)]
-        self._partial = np.array([_mask(layout.partial) for layout in fine[0]])[:, None]
-        self._is_sum = np.array([layout.reduction == "sum" for layout in fine[0]])[:, None]
-        self._held, self._wanted = (
-            np.array([prod(layout.global_shape) // prod(layout.cuts) for layout in side]) for side in fine
-        )
-        self._dims = [_pairs_of_dim(fine[0], fine[1], dim) for dim in range(len(self._shape))]
+        self._partial = np.array([one.terms for one in sources])[:, None]
+        self._is_sum = np.array([one.is_sum for one in sources])[:, None]
+        self._held, self._wanted = (np.array([one.size for one in side]) for side in (sources, targets))
+        self._dims = [
+            _DimChanges(*(_Side([one.axes[dim] for one in side], len(matrix.shape)) for side in (sources, targets)))
+            for dim in range(len(self._shape))
+        ]
 
-    def _table(self, what: Callable[[_DimChange], Any], dim: int) -> Array:
-        changes, numbers = self._dims[dim]
-        return np.array([what(change) for change in changes])[numbers]
-
-    def _all(self, what: Callable[[_DimChange], int]) -> Array:
-        tables = (self._table(what, dim) for dim in range(len(self._shape)))
+    def _all(self, name: str) -> Array:
+        tables = (dim.of_layouts(getattr(dim, name)) for dim in self._dims)
         return reduce(or_, tables, np.zeros((1, 1), np.int64))
 
     def seconds(self, prices: Prices, itemsize: int) -> Array:
@@ -130,15 +183,13 @@ class _EvenMoves:
         held = np.broadcast_to(self._held[:, None], shape) * itemsize
         wanted = np.broadcast_to(self._wanted[None], shape) * itemsize
         terms = np.broadcast_to(self._partial, shape)
-        ones = np.zeros(shape, np.int64)
-        changed = sum((self._table(lambda one: one.before != one.after, dim) for dim in range(len(self._shape))), ones)
-        one_dim = changed == 1
-        scattered = np.where(one_dim & self._is_sum, self._all(lambda one: one.scattered), 0)
+        changed = sum((dim.of_layouts(dim.changed) for dim in self._dims), np.zeros(shape, np.int64))
+        scattered = np.where((changed == 1) & self._is_sum, self._all("scattered"), 0)
         scattered = np.where(scattered & ~terms == 0, scattered, 0)
         left = np.where(scattered > 0, 0, changed)
-        joined = np.where(left == 1, self._all(lambda one: one.joined), 0)
-        lost = self._all(lambda one: one.kept < len(one.before)) > 0
-        moved = np.where((left > 0) & (joined == 0) & lost, self._all(lambda one: one.moved), 0)
+        joined = np.where(left == 1, self._all("joined"), 0)
+        lost = self._all("lost") > 0
+        moved = np.where((left > 0) & (joined == 0) & lost, self._all("moved"), 0)
         rest = terms & ~scattered
         found = (
             self._priced(prices, "reduce_scatter", scattered, held)
@@ -152,11 +203,11 @@ class _EvenMoves:
         """Return how many elements a rank gets from others, of the first, the middle and the last rank the most."""
         members = self._matrix.members
         most: Array = np.zeros((1, 1), np.int64)
-        for rank in (members[0], members[len(members) // 2], members[-1]):
+        for rank in {members[0], members[len(members) // 2], members[-1]}:
             places = self._matrix.coordinates(rank)
             kept: Array = np.ones((self._held.size, self._wanted.size), np.int64)
-            for dim, extent in enumerate(self._shape):
-                kept = kept * self._table(partial(_overlap, extent=extent, places=places, prime=self._prime), dim)
+            for dim, extent in zip(self._dims, self._shape, strict=True):
+                kept = kept * dim.of_layouts(dim.overlap(places, extent, self._prime))
             most = np.maximum(most, self._wanted[None] - kept)
         return most
 
@@ -171,30 +222,6 @@ class _EvenMoves:
             told = [prices.collective(kind, self._matrix, _axes(mask), size) for mask, size in pairs]
             seconds[takes_part] = np.array(told)[places]
         return seconds
-
-
-def _pairs_of_dim(sources: Sequence[Layout], targets: Sequence[Layout], dim: int) -> tuple[list[_DimChange], Array]:
-    """Return how a dim may change, and which of these changes it is from each source to each target."""
-    known: list[dict[Axes, int]] = []
-    numbers = []
-    for side in (sources, targets):
-        seen: dict[Axes, int] = {}
-        numbers.append(np.array([seen.setdefault(layout.cutting_axes[dim], len(seen)) for layout in side]))
-        known.append(seen)
-    changes = [_DimChange(before, after) for before in known[0] for after in known[1]]
-    return changes, numbers[0][:, None] * len(known[1]) + numbers[1][None]
-
-
-def _overlap(change: _DimChange, extent: int, places: Sequence[int], prime: int) -> int:
-    """Return how many elements along a dim the rank at ``places`` holds and keeps."""
-    bounds = []
-    for axes in (change.before, change.after):
-        length, part = extent // int(prime ** len(axes)), 0
-        for axis in axes:
-            part = part * prime + places[axis]
-        bounds.append((part * length, (part + 1) * length))
-    (start, stop), (first, last) = bounds
-    return max(0, min(stop, last) - max(start, first))
 
 
 def _mask(axes: Axes) -> int:

@@ -1,4 +1,4 @@
-"""What a step costs: the local graph of the first rank, node after node, as it runs; and what it costs at least."""
+"""What a step costs: the local graph of the first rank, node after node, as it runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.graph.graph import Graph
-from mpiparallel.search.cost.memory import live_nodes
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.timed_nodes import timed_nodes
-from mpiparallel.search.machine.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -36,17 +33,3 @@ def step_cost(sharded: ShardedGraph, prices: Prices) -> StepCost:
         else:
             moving[timed.step.kind] += timed.seconds
     return StepCost(computing, dict(moving))
-
-
-def least_seconds(graph: Graph, machine: Machine, ranks: int) -> float:
-    """Return seconds that no strategies go below: all operations dealt out evenly, at the best rate there is."""
-    best = max(rate for _, rate in machine.products)
-    total = 0.0
-    for node in live_nodes(graph):
-        if node.operator.is_view:
-            continue
-        specs = ([value.spec for value in side] for side in (node.inputs, node.outputs))
-        operations = node.operator.cost(*specs).operations
-        rate = best if node.operator.kind == "gemm" else machine.operation_rate
-        total += (operations / ranks / rate + machine.launch) * machine.turns
-    return total

@@ -107,10 +107,14 @@ def _undominated(choice: int, tables: Sequence[Table]) -> Array:
 
 def _most_above(rows: Array, best: Array) -> Array:
     found = np.empty((best.size, len(rows)))
+    impossible = np.isinf(rows)
+    some = bool(impossible.any())
+    above = np.empty_like(rows)
     for place, option in enumerate(best.tolist()):
-        above = rows[option] - rows
-        above[np.isinf(rows)] = -np.inf
-        found[place] = above.max(1)
+        np.subtract(rows[option], rows, out=above)
+        if some:
+            above[impossible] = -np.inf
+        above.max(1, out=found[place])
     return found
 
 

@@ -23,17 +23,24 @@ _RULES_KEPT: Final = 1 << 10
 class Choice:
     """A node and the strategies that it may have; one alone where the program says it.
 
-    ``again`` are the nodes that compute the same once more for the gradient, and are cut alike.
+    ``again`` are the nodes that compute the same once more for the gradient, and are cut alike. So are those of
+    ``others``, where the same layer stands several times and all of them are decided on together.
     """
 
     node: Node
     options: tuple[Strategy, ...]
     again: tuple[Node, ...] = ()
+    others: tuple[tuple[Node, ...], ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[Node, ...], ...]:
+        """The nodes in each place where it stands: the first computes, the others do so once more."""
+        return ((self.node, *self.again), *self.others)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """All that are cut so."""
-        return (self.node, *self.again)
+        return tuple(node for place in self.places for node in place)
 
     @property
     def is_free(self) -> bool:
@@ -104,21 +111,35 @@ def _legal(rule: ShardingRule, devices: int) -> tuple[Strategy, ...]:
 
 @dataclass(frozen=True)
 class SharedChoices:
-    """Choices, by their numbers, whose operators use a parameter in common; ``nodes`` are these and casts before."""
+    """Places of choices whose operators use a parameter in common: the number of each choice, and its nodes there.
 
-    choices: tuple[int, ...]
+    ``nodes`` are all of these, and casts before.
+    """
+
+    places: tuple[tuple[int, tuple[Node, ...]], ...]
     nodes: tuple[Node, ...]
     parameters: tuple[Value, ...]
 
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The numbers of the choices."""
+        return tuple(sorted({number for number, _ in self.places}))
+
+    @property
+    def chosen(self) -> tuple[Node, ...]:
+        """The nodes that are chosen for."""
+        return tuple(node for _, nodes in self.places for node in nodes)
+
 
 def share_parameters(graph: Graph, choices: Sequence[Choice]) -> tuple[SharedChoices, ...]:
-    """Return the choices in groups: operators that use one parameter, or a cast of it, are in one."""
+    """Return the places of choices in groups: operators that use one parameter, or a cast of it, are in one."""
     casts = _casts_of_parameters(graph, {node for choice in choices for node in choice.nodes})
+    stands = [(number, place) for number, choice in enumerate(choices) for place in choice.places]
     group_of: dict[int, set[int]] = {}
     user_of: dict[Value, int] = {}
-    for number, choice in enumerate(choices):
+    for number, (_, nodes) in enumerate(stands):
         group_of[number] = {number}
-        for root in _roots(choice.node, casts):
+        for root in _roots(nodes[0], casts):
             other = user_of.setdefault(root, number)
             if other not in group_of[number]:
                 group_of[number] |= group_of[other]
@@ -129,13 +150,14 @@ def share_parameters(graph: Graph, choices: Sequence[Choice]) -> tuple[SharedCho
     for root, cast in casts.values():
         if cast is not None:
             casts_of.setdefault(root, []).append(cast)
-    places = {node: place for place, node in enumerate(graph.nodes)}
+    order = {node: place for place, node in enumerate(graph.nodes)}
     shared = []
     for group in groups.values():
-        users = [node for member in sorted(group) for node in choices[member].nodes]
+        places = tuple(stands[member] for member in sorted(group))
+        users = [node for _, nodes in places for node in nodes]
         parameters = tuple(dict.fromkeys(root for node in users for root in _roots(node, casts)))
         needed = {*users, *(cast for root in parameters for cast in casts_of.get(root, ()))}
-        shared.append(SharedChoices(tuple(sorted(group)), tuple(sorted(needed, key=places.__getitem__)), parameters))
+        shared.append(SharedChoices(places, tuple(sorted(needed, key=order.__getitem__)), parameters))
     return tuple(shared)
 
 

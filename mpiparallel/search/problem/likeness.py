@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.layout import Layout
-from mpiparallel.search.problem.choices import Choice
 
 _ROUNDS: Final = 2
 _SMALL: Final = 64
@@ -24,11 +23,11 @@ class Likeness:
     around: Mapping[Node, int]
 
 
-def likeness(graph: Graph, choices: Sequence[Choice], given: Strategies, held: Mapping[str, Layout]) -> Likeness:
-    """Return which nodes are alike; those with choices are placed alike where they are so alone, all others where
+def likeness(graph: Graph, given: Strategies, held: Mapping[str, Layout]) -> Likeness:
+    """Return which nodes are alike; those with equal choices are placed alike where they are so alone, all others where
     what is around them is too, if their inputs are laid out alike.
     """
-    describing = _Describing(graph, choices, given, held)
+    describing = _Describing(graph, given, held)
     alone = numbers = _numbered({node: describing.alone(node) for node in graph.nodes})
     for _ in range(_ROUNDS):
         numbers = _numbered({node: describing.among(node, numbers) for node in graph.nodes})
@@ -55,9 +54,8 @@ def _numbered(keys: Mapping[Node, Hashable]) -> dict[Node, int]:
 
 
 class _Describing:
-    def __init__(self, graph: Graph, choices: Sequence[Choice], given: Strategies, held: Mapping[str, Layout]) -> None:
+    def __init__(self, graph: Graph, given: Strategies, held: Mapping[str, Layout]) -> None:
         self._graph, self._given, self._held = graph, given, held
-        self._options = {node: id(choice.options) for choice in choices for node in choice.nodes}
         self._places = {value: place for place, value in enumerate(graph.inputs)}
         self._outputs = frozenset(graph.outputs)
         self._takers: dict[Value, list[Node]] = {}
@@ -73,14 +71,17 @@ class _Describing:
         outputs = tuple((value.spec, value in self._outputs, value in self._graph.gradients) for value in node.outputs)
         segment = notes.segment and (notes.segment.recomputed, notes.segment.regathers)
         told = notes.follows, notes.like is not None, len(notes.guards), segment, notes.stage
-        strategies = self._given.inputs.get(node), self._given.outputs.get(node), self._options.get(node)
+        strategies = self._given.inputs.get(node), self._given.outputs.get(node)
         return operator_key(node.operator), inputs, outputs, told, strategies
 
     def among(self, node: Node, numbers: Mapping[Node, int]) -> Hashable:
         """Return what a node is by what its neighbours are."""
         notes = node.notes
         inputs = tuple(self._around(value, numbers) for value in node.inputs)
-        takers = tuple(tuple(sorted(numbers[taker] for taker in self._takers.get(value, ()))) for value in node.outputs)
+        takers = tuple(
+            tuple(sorted((numbers[taker], taker.inputs.index(value)) for taker in self._takers.get(value, ())))
+            for value in node.outputs
+        )
         origin = None
         if notes.origin is not None:
             cotangents = self._graph.cotangents.get(notes.origin, ())

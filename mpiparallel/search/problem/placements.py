@@ -22,7 +22,8 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.placement import OperatorPlacement
 from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters
 from mpiparallel.search.problem.clock import Clock
-from mpiparallel.search.problem.likeness import likeness
+from mpiparallel.search.problem.folding import Folding
+from mpiparallel.search.problem.likeness import Likeness
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.symbol import Symbol, combined, made_symbol
 from mpiparallel.search.problem.views import Table, View
@@ -62,13 +63,16 @@ def all_placements(
     configuration: ParallelConfiguration,
     repeats: Repeats,
     clock: Clock,
+    likeness: Likeness,
+    folding: Folding,
 ) -> Placements:
     """Return all placements of a graph by the options of its choices.
 
-    ``repeats`` has what is alike worked out once; ``given`` are the strategies of the program, ``held`` the layouts in
-    which ranks hold parameters, by name. Raises TimeOverError when the clock says so.
+    ``repeats`` has what is alike worked out once, and what is folded is not worked out at all. ``given`` are the
+    strategies of the program, ``held`` the layouts in which ranks hold parameters, by name. Raises TimeOverError when
+    the clock says so.
     """
-    return _Placer(graph, choices, given, held, configuration, repeats, clock).run()
+    return _Placer(graph, choices, given, held, configuration, repeats, clock, likeness, folding).run()
 
 
 class _Placer:
@@ -81,9 +85,11 @@ class _Placer:
         configuration: ParallelConfiguration,
         repeats: Repeats,
         clock: Clock,
+        likeness: Likeness,
+        folding: Folding,
     ) -> None:
         self._repeats, self._clock = repeats, clock
-        self._likeness = likeness(graph, choices, given, held)
+        self._likeness, self._folding = likeness, folding
         self._landed: set[Value] = set()
         self._graph, self._choices, self._given = graph, choices, given
         self._held, self._configuration = held, configuration
@@ -98,12 +104,39 @@ class _Placer:
         self._begin({value for group in groups for value in group.parameters})
         for group in groups:
             self._clock.check()
-            self._place_together(group)
+            if not all([self._unfold(node) for node in group.chosen]):
+                self._place_together(group)
         for node in self._graph.nodes:
             if node not in self._found.nodes:
                 self._clock.check()
-                self._place(node)
+                if not self._unfold(node):
+                    self._place(node)
         return self._found
+
+    def _unfold(self, node: Node) -> bool:
+        """Place a folded node as the one that stands for it; return whether that can be."""
+        first = self._folding.stands_for.get(node)
+        if first is None or first not in self._found.nodes:
+            return False
+        landed = any(value in self._graph.gradients or value in self._landed for value in node.inputs)
+        if landed and not node.operator.updates:
+            # The policy remembers what comes after a gradient.
+            return False
+        known = self._found.values
+        new = [pair for pair in zip(node.inputs, first.inputs, strict=True) if pair[0].parameter is not None]
+        new = [(value, other) for value, other in new if value not in known]
+        if any(other not in known for _, other in new):
+            return False
+        for value, other in new:
+            known[value] = known[other]
+            self._found.used[value.name] = self._found.used[other.name]
+            self._found.stored[value.name] = self._found.stored[other.name]
+        if landed:
+            self._landed.update(node.outputs)
+        self._found.nodes[node] = self._found.nodes[first]
+        outputs = zip(node.outputs, first.outputs, strict=True)
+        known.update((value, known[other]) for value, other in outputs)
+        return True
 
     def _begin(self, shared: set[Value]) -> None:
         """Lay out the inputs, and the parameters that no choice lays out."""
@@ -121,21 +154,21 @@ class _Placer:
 
     def _place_together(self, group: SharedChoices) -> None:
         """Place operators that share parameters, under all combinations of their options."""
-        choices = [self._choices[number] for number in group.choices]
         used = tuple(
             tuple(node.inputs.index(one) if one in node.inputs else -1 for node in group.nodes)
             for one in group.parameters
         )
         alike = tuple(self._likeness.alone[node] for node in group.nodes)
+        options = tuple((number, id(self._choices[number].options)) for number, _ in group.places)
         views = [self._repeats.whole_view(number, len(self._choices[number].options)) for number in group.choices]
         symbol, impossible = self._repeats.of(
-            ("together", alike, used),
+            ("together", alike, used, _renumbered(options)),
             [Table((view,), view.classes) for view in views],
             lambda: self._placed_together(group, views),
         )
         if impossible is not None:
             self._found.impossible.append(impossible)
-        for node, of_node in zip((node for choice in choices for node in choice.nodes), symbol[0], strict=True):
+        for node, of_node in zip(group.chosen, symbol[0], strict=True):
             self._keep(node, of_node)
         for value, of_parameter in zip(group.parameters, symbol[1], strict=True):
             self._keep_parameter(value, of_parameter)
@@ -157,16 +190,15 @@ class _Placer:
             impossible = Table(tuple(views), costs)
         symbol: Symbol[Any] = made_symbol(views, numbers, [one if one is not None else possible for one in made])
         outcomes, stored = symbol.mapped(itemgetter(0)), symbol.mapped(itemgetter(1))
-        nodes = [node for choice in choices for node in choice.nodes]
-        placed = [_parts(outcomes.mapped(itemgetter(place)), node) for place, node in enumerate(nodes)]
+        placed = [_parts(outcomes.mapped(itemgetter(place)), node) for place, node in enumerate(group.chosen)]
         return (placed, [stored.mapped(itemgetter(place)) for place in range(len(group.parameters))]), impossible
 
     def _outcomes_of(
         self, group: SharedChoices, options: Sequence[Any], refuses: bool = False
     ) -> tuple[tuple[_Outcome, ...], tuple[Stored, ...]] | None:
         """Return the placements of operators that share parameters, and where these are; None where it cannot be."""
-        pairs = [(self._choices[number], option) for number, option in zip(group.choices, options, strict=True)]
-        strategies = {node: option for choice, option in pairs for node in choice.nodes}
+        chosen = dict(zip(group.choices, options, strict=True))
+        strategies = {node: chosen[number] for number, nodes in group.places for node in nodes}
         graph = Graph(nodes=list(group.nodes), parameters={value.name: value for value in group.parameters})
         sharded = ShardedGraph(graph, self._devices)
         given = Strategies(strategies, self._given.outputs)
@@ -316,6 +348,12 @@ class _Placer:
         self._found.values[value] = layouts
         self._found.used[value.name] = used
         self._found.stored[value.name] = stored
+
+
+def _renumbered(options: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return the options of choices, these numbered as they are met first."""
+    known: dict[int, int] = {}
+    return tuple((known.setdefault(number, len(known)), one) for number, one in options)
 
 
 def _is_term(layout: Layout) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
@@ -20,7 +20,8 @@ from mpiparallel.search.cost.moves import prices_of_moves
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.problem.choices import Choice
 from mpiparallel.search.problem.clock import Clock
-from mpiparallel.search.problem.likeness import operator_key
+from mpiparallel.search.problem.folding import Folding
+from mpiparallel.search.problem.likeness import Likeness, likeness, operator_key
 from mpiparallel.search.problem.placements import Placements, all_placements
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.symbol import Symbol, combinations, combined_cells
@@ -68,11 +69,24 @@ class Problem:
         return {node: choice.options[option] for choice, option in pairs for node in choice.nodes}
 
 
-def problem_of(task: Task, choices: tuple[Choice, ...], clock: Clock) -> Problem:
-    """Return the problem of these choices; raise TimeOverError where there is no time to price all of it."""
-    repeats = Repeats()
-    placements = all_placements(task.graph, choices, task.given, task.held, task.configuration, repeats, clock)
-    return _Pricing(task.graph, choices, placements, task.prices, repeats, clock).problem()
+def problem_of(
+    task: Task,
+    choices: tuple[Choice, ...],
+    clock: Clock,
+    alike: Likeness | None = None,
+    folding: Folding | None = None,
+) -> Problem:
+    """Return the problem of these choices; raise TimeOverError where there is no time to price all of it.
+
+    ``alike`` says which nodes are, if that is known; where there is a ``folding`` it is no more exact.
+    """
+    repeats, folding = Repeats(), folding or Folding()
+    alike = alike or likeness(task.graph, task.given, task.held)
+    configuration = task.configuration
+    placements = all_placements(
+        task.graph, choices, task.given, task.held, configuration, repeats, clock, alike, folding
+    )
+    return _Pricing(task.graph, choices, placements, task.prices, repeats, clock, folding).problem()
 
 
 _Node = tuple[list[Symbol[Layout]], list[Table], list[Table]]
@@ -95,20 +109,54 @@ class _Pricing:
         prices: Prices,
         repeats: Repeats,
         clock: Clock,
+        folding: Folding,
     ) -> None:
         self._graph, self._choices, self._placements, self._prices = graph, choices, placements, prices
-        self._repeats, self._clock = repeats, clock
-        self._exact = True
+        self._repeats, self._clock, self._folding = repeats, clock, folding
+        self._exact = not folding.weights
 
     def problem(self) -> Problem:
-        nodes = {node: self._priced_node(node) for node in live_nodes(self._graph)}
-        computing = [table for _, of_node, _ in nodes.values() for table in of_node]
+        nodes = self._priced_nodes()
+        weights = {node: self._folding.weight(node) for node in nodes}
+        computing = [table for node, one in nodes.items() for table in self._times(weights[node], one[1])]
         wishes = self._wishes({node: reads for node, (reads, _, _) in nodes.items()})
-        moving = [table for value, wanted in wishes.items() for table in self._moves(value, wanted)]
-        moving += [table for _, _, left in nodes.values() for table in left]
+        homes = self._first_takers(nodes)
+        moving: list[Table] = []
+        for value, wanted in wishes.items():
+            weight = self._folding.weight(homes[value]) if value in homes else 1
+            moving += self._times(weight, self._moves(value, wanted) if weight else [])
+        moving += [table for node, one in nodes.items() for table in self._times(weights[node], one[2])]
         computing += self._placements.impossible
-        memory = self._memory()
+        memory = self._memory(homes)
         return Problem(self._choices, tuple(computing), tuple(moving), tuple(memory), self._exact)
+
+    def _priced_nodes(self) -> dict[Node, _Node]:
+        """Return what all nodes cost that anything needs; a folded one reads what the one reads that stands for it."""
+        found: dict[Node, _Node] = {}
+        for node in live_nodes(self._graph):
+            first = found.get(self._folding.stands_for.get(node, node))
+            found[node] = self._priced_node(node) if first is None else first
+        return found
+
+    def _first_takers(self, nodes: Iterable[Node]) -> dict[Value, Node]:
+        """Return of each value the node that makes it, or that takes it first: its moves are folded with it."""
+        found: dict[Value, Node] = {}
+        for node in nodes:
+            found.update((value, node) for value in node.outputs)
+            for value in node.inputs:
+                found.setdefault(value, node)
+        return found
+
+    def _times(self, weight: int, tables: Sequence[Table]) -> Sequence[Table]:
+        """Return tables that count so many times."""
+        if weight == 1 or not tables:
+            return tables
+        if not weight:
+            return ()
+        return [
+            self._repeats.of(("times", weight), [one], lambda one=one: Table(one.views, one.values * weight))  # type: ignore[misc]
+            for one in tables
+        ]
 
     def _priced_node(self, node: Node) -> _Node:
         """Return how a node reads its inputs, and what computing it and moving its outputs at once costs."""
@@ -206,15 +254,19 @@ class _Pricing:
                 tables.append(self._moved_to(value, made, [own]))
         return tables
 
-    def _memory(self) -> list[Table]:
+    def _memory(self, homes: Mapping[Value, Node]) -> list[Table]:
         """Return the bytes of parameters and states as they are kept, and of what the gradient reads of the network."""
-        tables = []
-        for name, value in self._graph.parameters.items():
-            stored = self._placements.stored.get(name)
-            if stored is not None:
-                tables.append(self._bytes(stored, value))
-        kept = kept_for_gradient(self._graph)
-        return tables + [self._bytes(self._placements.values[value], value) for value in kept]
+        held = [
+            (self._placements.stored[name], value)
+            for name, value in self._graph.parameters.items()
+            if name in self._placements.stored
+        ]
+        held += [(self._placements.values[value], value) for value in kept_for_gradient(self._graph)]
+        tables: list[Table] = []
+        for layout, value in held:
+            weight = self._folding.weight(homes[value]) if value in homes else 1
+            tables += self._times(weight, [self._bytes(layout, value)] if weight else [])
+        return tables
 
     def _bytes(self, layout: Symbol[Layout], value: Value) -> Table:
         size = value.spec.dtype.itemsize

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from math import prod
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
 from mpiparallel.search.problem.views import Array, Table, View, cells, coarsened, joined_views
 
+_FEW_CODES: Final = 1 << 16
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -84,9 +86,19 @@ def combinations(symbols: Sequence[Symbol[Any]]) -> tuple[tuple[View, ...], Arra
     codes = np.zeros(shape, np.int64)
     for symbol in symbols:
         codes = codes * len(symbol.items) + symbol.table.over(views)
-    known, places = np.unique(codes, return_inverse=True)
+    known, places = _distinct(codes, prod(len(symbol.items) for symbol in symbols))
     rows: list[Array] = []
     for symbol in reversed(symbols):
         known, row = np.divmod(known, len(symbol.items))
         rows.insert(0, row)
     return views, places.reshape(shape), rows
+
+
+def _distinct(codes: Array, most: int) -> tuple[Array, Array]:
+    """Return the distinct codes, which are below ``most``, and which of them each is."""
+    if most > max(codes.size, _FEW_CODES):
+        found: tuple[Array, Array] = np.unique(codes, return_inverse=True)
+        return found
+    seen = np.zeros(most, bool)
+    seen[codes.ravel()] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[codes]

@@ -1,4 +1,4 @@
-"""What may be chosen between: all plans, without strategies, that a network and its user leave open."""
+"""What may be chosen between: all plans that a network and its user leave open, without strategies or recomputation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from mpiparallel.train.whole_choice.plan import Plan
 
 _MOST_A_STAGE: Final = 8
 """Micro-batches for each stage: more make the bubble no smaller than operators get slower."""
+
+
+_MOST_ACTIONS: Final = 1 << 12
+"""Micro-batches times stages: each crosses the borders of stages with a message of its own."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,8 @@ def _plans(configuration: ParallelConfiguration, openness: Openness) -> Iterator
         shards = (True,) if configuration.enable_parallel_optimizer else (False, True)
         for count in _micro_batches(stages, openness):
             for schedule in _schedules(configuration, stages, count, openness):
-                for recomputes in (False, True) if openness.layers else (False,):
-                    for cut in shards if devices > stages else shards[:1]:
-                        yield Plan(devices, stages, count, schedule, recomputes, cut)
+                for cut in shards if devices > stages else shards[:1]:
+                    yield Plan(devices, stages, count, schedule, (), cut)
 
 
 def _stages(configuration: ParallelConfiguration, openness: Openness) -> Iterator[int]:
@@ -73,9 +76,9 @@ def _micro_batches(stages: int, openness: Openness) -> Iterator[int]:
     if not openness.finds_size:
         yield openness.micro_size
         return
-    most = 1 if stages == 1 else _MOST_A_STAGE * stages
-    for count in range(stages, most + 1):
-        if openness.rows % count == 0 and (count % stages == 0 or count == stages):
+    most = 1 if stages == 1 else min(_MOST_A_STAGE * stages, _MOST_ACTIONS // stages)
+    for count in range(stages, most + 1, stages):
+        if openness.rows % count == 0:
             yield count
 
 

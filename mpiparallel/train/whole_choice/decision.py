@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Final
+from typing import Any
 
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
@@ -23,17 +23,9 @@ from mpiparallel.search.together import machine_of
 from mpiparallel.train.object_collectives import broadcast_object, world_or_alone
 from mpiparallel.train.strategies.loaded_strategies import take_loaded_strategies
 from mpiparallel.train.whole_choice.candidates import Openness, candidates
+from mpiparallel.train.whole_choice.finding import best_of
 from mpiparallel.train.whole_choice.plan import Plan
-from mpiparallel.train.whole_choice.trials import Promise, Trials, Tried
-
-_TRIED: Final = 6
-"""How many plans that fit are tried exactly, those first that promise most."""
-_MOST_TRIED: Final = 24
-_OPTIMISM: Final = 0.8
-"""A promise may be as much too long: what promises more than the best takes is not tried."""
-_REFINED: Final = 3
-"""For how many plans strategies that need less memory are looked for where nothing fits."""
-_BEST: Final = "optimal"
+from mpiparallel.train.whole_choice.trials import Trials
 
 
 def is_open(configuration: ParallelConfiguration) -> bool:
@@ -128,71 +120,17 @@ def _found(
 ) -> Plan:
     """Return the best plan, and say how good it is."""
     machine, clock = machine_of(configuration, ranks), Clock(configuration.search_timeout)
-    trials = Trials(training, cell, batch, configuration, Prices(machine), clock)
     rows = max((item.shape[0] for item in batch if item.ndim), default=1)
     plans = candidates(configuration, Openness.of(cell, rows))
-    limit = min(machine.memory, configuration.search_memory)
-    best, count = _best(trials, plans, limit, clock)
+    trials = Trials(training, cell, batch, configuration, Prices(machine), clock, plans)
+    best = best_of(trials, plans, min(machine.memory, configuration.search_memory), clock)
     ended = "found" if clock.has_time() else f"stopped after {configuration.search_timeout:g} s with"
     remark(
-        f"auto_parallel: everything {ended} {best.plan}, the best of {len(plans)} plans, {count} of them tried: a step "
-        f"takes {best.seconds * 1e3:.3g} ms by the cost model and a rank {best.bytes / 1e9:.3g} GB; none takes less "
-        f"than {trials.floor * 1e3:.3g} ms"
+        f"auto_parallel: everything {ended} {best.tried.plan}, the best of {len(plans)} plans, {best.count} of them "
+        f"tried: a step takes {best.tried.seconds * 1e3:.3g} ms by the cost model and a rank "
+        f"{best.tried.bytes / 1e9:.3g} GB; none takes less than {best.bound * 1e3:.3g} ms"
     )
-    return best.plan
-
-
-def _best(trials: Trials, plans: Sequence[Plan], limit: float, clock: Clock) -> tuple[Tried, int]:
-    """Return the quickest plan that fits, and how many have been tried: the plainest, then those that promise most."""
-    first = trials.tried(plans[0])
-    tried = [first] if first is not None else []
-    promises: dict[Plan, Promise] = {}
-    for plan in plans:
-        if not clock.has_time():
-            break
-        promise = trials.promise(plan)
-        if promise.seconds < inf:
-            promises[plan] = promise
-    # What promises not to fit comes last, that first which needs the least.
-    order = sorted(promises, key=lambda one: (max(promises[one].bytes / limit, 1.0), promises[one].seconds))
-    for plan in order:
-        fitting = [one for one in tried if one.bytes <= limit]
-        quickest = min((one.seconds for one in fitting), default=inf)
-        done = len(fitting) > _TRIED or promises[plan].seconds * _OPTIMISM > quickest
-        if done or len(tried) >= _MOST_TRIED or not clock.has_time():
-            break
-        found = trials.tried(plan) if plan != plans[0] else None
-        tried += [found] if found is not None else []
-    for plan in dict.fromkeys([plans[0], *(one.plan for one in _refined(tried, limit))]):
-        found = trials.tried(plan, _BEST, limit) if clock.has_time() else None
-        tried += [found] if found is not None else []
-    best = _quickest(tried, limit)
-    if best is None:
-        raise _nothing_fits(tried, limit)
-    return best, len(tried)
-
-
-def _quickest(tried: Sequence[Tried], limit: float) -> Tried | None:
-    return min((one for one in tried if one.bytes <= limit), key=lambda one: one.seconds, default=None)
-
-
-def _refined(tried: Sequence[Tried], limit: float) -> list[Tried]:
-    """Return what the best search is to improve on: the quickest that fits, or those that need least."""
-    best = _quickest(tried, limit)
-    return sorted(tried, key=lambda one: one.bytes)[:_REFINED] if best is None else [best]
-
-
-def _nothing_fits(tried: Sequence[Tried], limit: float) -> ConfigurationError:
-    if not tried:
-        return ConfigurationError(
-            "auto_parallel_search_mode 'everything': no plan can be laid out; set pipeline_stages and micro_size"
-        )
-    closest = min(tried, key=lambda one: one.bytes)
-    return ConfigurationError(
-        f"auto_parallel_search_mode 'everything': a rank may need {limit / 1e9:.3g} GB, and nothing fits; what comes "
-        f"closest needs {closest.bytes / 1e9:.3g} GB, {(closest.bytes - limit) / 1e9:.3g} GB too much: {closest.plan}; "
-        "take more ranks or a smaller batch"
-    )
+    return best.tried.plan
 
 
 def decided(

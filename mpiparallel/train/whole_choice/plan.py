@@ -22,7 +22,7 @@ _KINDS = {
     "stages": int,
     "micro_batches": int,
     "schedule": str,
-    "recomputes": bool,
+    "recomputes": list,
     "shards": bool,
     "strategies": dict,
 }
@@ -32,41 +32,45 @@ _KINDS = {
 class Plan:
     """How a network is trained on ``devices`` ranks.
 
-    ``schedule`` is empty without stages, ``recomputes`` says that layers are recomputed, ``shards`` that replicas share
-    out weights and optimizer states. ``strategies`` are those of operators, by the names of their nodes.
+    ``schedule`` is empty without stages, ``recomputes`` are the numbers of the layers that are recomputed, ``shards``
+    says that replicas share out weights and optimizer states. ``strategies`` are those of operators, by the names of
+    their nodes.
     """
 
     devices: int
     stages: int = 1
     micro_batches: int = 1
     schedule: str = ""
-    recomputes: bool = False
+    recomputes: tuple[int, ...] = ()
     shards: bool = False
     strategies: Mapping[str, Strategy] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         stages = f"{self.stages} stages by {self.schedule}" if self.stages > 1 else "no stages"
         count = "the batch in one piece" if self.micro_batches == 1 else f"{self.micro_batches} micro-batches"
-        recomputed = "layers recomputed" if self.recomputes else "nothing recomputed"
+        again = len(self.recomputes)
+        recomputed = f"{again} layer{'s' * (again != 1)} recomputed" if again else "nothing recomputed"
         return f"{stages}, {count}, {recomputed}, {'with' if self.shards else 'without'} optimizer shards"
 
     @property
     def json(self) -> dict[str, Any]:
         """The plan as JSON has it."""
-        return {**vars(self), "strategies": {name: list(map(list, cuts)) for name, cuts in self.strategies.items()}}
+        strategies = {name: list(map(list, cuts)) for name, cuts in self.strategies.items()}
+        return {**vars(self), "recomputes": list(self.recomputes), "strategies": strategies}
 
     @classmethod
     def of_json(cls, said: Mapping[str, Any]) -> Plan:
         """Return the plan that JSON stands for; StrategyFileError where it stands for none.
 
-        >>> Plan.of_json(Plan(4, 2, 8, "1f1b").json) == Plan(4, 2, 8, "1f1b")
+        >>> Plan.of_json(Plan(4, 2, 8, "1f1b", (0, 2)).json) == Plan(4, 2, 8, "1f1b", (0, 2))
         True
         """
         wrong = [name for name, kind in _KINDS.items() if type(said.get(name)) is not kind]
+        wrong += ["recomputes"] if any(type(one) is not int for one in said.get("recomputes") or ()) else []
         if wrong or said.keys() != _KINDS.keys():
             raise StrategyFileError(f"plan: {', '.join(wrong or said)} is not as a search writes it; search once more")
         cuts = {name: tuple(map(tuple, one)) for name, one in said["strategies"].items()}
-        return cls(**{**said, "strategies": cuts})
+        return cls(**{**said, "recomputes": tuple(said["recomputes"]), "strategies": cuts})
 
     def configured(self, configuration: ParallelConfiguration) -> ParallelConfiguration:
         """Return a configuration by which a network is trained so."""

@@ -2,71 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.context.compiled_function import TriedFunction
-from mpiparallel.errors import ConfigurationError, LayoutError, ScheduleError, StrategyError
+from mpiparallel.errors import ConfigurationError, LayoutError, MpiParallelError, ScheduleError, StrategyError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.pipeline.costs import Costs
-from mpiparallel.pipeline.registry import make_schedule
-from mpiparallel.pipeline.report import check
-from mpiparallel.search.cost.memory import kept_for_gradient
-from mpiparallel.search.cost.prices import Prices, bytes_held
-from mpiparallel.search.cost.step import least_seconds
-from mpiparallel.search.cost.timed_nodes import TimedNode, timed_nodes
+from mpiparallel.search.cost.floor import least_seconds, least_seconds_in_stages
+from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import make_forecast
-from mpiparallel.search.forecast.move import Owners
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.task import Task
 from mpiparallel.search.search import search
 from mpiparallel.train.whole_choice.plan import Plan
+from mpiparallel.train.whole_choice.profile import Layers, Profile, profiled
+from mpiparallel.train.whole_choice.promise import Promise, Promising
 
-_QUICK: Final = "recursive_programming"
-_OF_A_STEP: Final = ("gradients", "update")
+QUICK: Final = "recursive_programming"
+BATCH: Final = "batch"
+"""In place of a search: all operators are cut by the batch."""
 _REFUSALS: Final = (ConfigurationError, LayoutError, ScheduleError, StrategyError)
 
 _Strategies = dict[str, Strategy]
 
 
-class Promise(NamedTuple):
-    """What a plan may take, by one micro-batch: seconds of a step, bytes of a rank."""
-
-    seconds: float
-    bytes: float
-
-
 @dataclass(frozen=True)
 class Tried:
-    """What a plan takes, by what its ranks would run."""
+    """What a plan takes, by what its ranks would run; no strategies of such a plan go below ``bound`` seconds."""
 
     plan: Plan
     seconds: float
     bytes: int
+    bound: float = 0.0
 
 
-class _Profile(NamedTuple):
-    """Seconds of one micro-batch through the network on the ranks of a stage, and bytes of a rank of it."""
+@dataclass(frozen=True)
+class _Found:
+    """Strategies by the names of nodes, what a micro-batch keeps by them, and seconds that none go below."""
 
-    forward: float
-    backward: float
-    step: float
-    kept: float
-    held: float
-    trained: float
+    strategies: _Strategies
+    bytes: float = 0.0
+    bound: float = 0.0
 
 
 class Trials:
-    """Tries plans for the training of a batch on a machine; a search takes no longer than the clock allows."""
+    """Tries plans for the training of a batch on a machine; a search takes no longer than the clock allows.
+
+    ``plans`` are those that may be asked about.
+    """
 
     def __init__(
         self,
@@ -76,71 +67,121 @@ class Trials:
         configuration: ParallelConfiguration,
         prices: Prices,
         clock: Clock,
+        plans: Collection[Plan] = (),
     ) -> None:
         self._training, self._cell, self._batch = training, cell, list(batch)
         # What is tried has its strategies, and nothing is searched or written while it is laid out.
         self._configuration = replace(configuration, mode=ParallelMode.SEMI_AUTO_PARALLEL, strategy_save_file="")
         self._prices, self._clock = prices, clock
-        self._pieces: dict[int, Graph] = {}
-        self._found: dict[int, _Strategies] = {}
-        self._profiles: dict[tuple[int, int, bool], _Profile] = {}
+        self._pieces: dict[tuple[int, tuple[int, ...]], Graph] = {}
+        self._found: dict[int, _Found] = {}
+        self._profiles: dict[tuple[int, int, bool], Profile] = {}
+        self._counts: dict[int, set[int]] = {}
+        for plan in plans:
+            self._counts.setdefault(plan.stages, set()).add(plan.micro_batches)
+        layers = () if cell is None else cell.layers
+        places = None
+        if cell is not None and not cell.cuts_itself and any(one.pipeline_stage is not None for one in layers):
+            places = [one.pipeline_stage or 0 for one in layers]
+        self._promising = Promising(() if cell is None else cell.recomputable, places)
 
     @cached_property
-    def floor(self) -> float:
-        """Seconds that no plan goes below: all operations dealt out evenly, at the best rate, launched at no cost."""
-        free = replace(self._prices.machine, launch=0.0)
-        return least_seconds(self._piece(1), free, self._configuration.device_num)
+    def _layers(self) -> Layers:
+        if self._cell is None:
+            return Layers(0)
+        function, layers = self._function(Plan(1)), self._cell.layers
+        before = [one.pipeline_stage for one in layers]
+        for number, one in enumerate(layers):
+            one.pipeline_stage = number
+        try:
+            graph = function.piece(replace(self._configuration, pipeline_stages=1), 1)
+        finally:
+            for one, stage in zip(layers, before, strict=True):
+                one.pipeline_stage = stage
+        return Layers(len(layers), graph)
+
+    def floor(self, stages: int) -> float:
+        """Return seconds that no plan with so many stages goes below: all work dealt out evenly, at the best rates."""
+        machine, ranks = self._prices.machine, self._configuration.device_num
+        if stages == 1:
+            return least_seconds(self._piece(1), machine, ranks)
+        fewest = min(self._counts[stages])
+        return least_seconds_in_stages(self._piece(fewest), machine, ranks, stages, fewest)
+
+    def nodes(self, plan: Plan) -> int:
+        """Return how many nodes the graph of a plan has, roughly: what it takes to try it grows with them."""
+        return len(self._piece(plan.micro_batches).nodes) * plan.micro_batches
 
     def promise(self, plan: Plan) -> Promise:
-        """Return what a plan may take; it has no strategies yet. Stages are taken to be equally long."""
+        """Return what a plan may take; it has no strategies yet."""
         try:
-            profile = self._profile(plan)
+            return self._promising.promise(plan, self._profile(plan))
         except _REFUSALS:
             return Promise(inf, inf)
-        forward, backward, step = profile.forward, profile.backward, profile.step
-        again = forward if plan.recomputes else 0.0
-        layers = max(1, len(self._cell.layers)) if self._cell is not None else 1
-        share = -(-layers // plan.stages) / layers if plan.stages > 1 else 1.0
-        at_a_time = profile.kept / layers
-        kept = (profile.kept / layers if plan.recomputes else profile.kept) * share
-        if plan.stages == 1:
-            seconds = plan.micro_batches * (forward + backward + again) + step
-            return Promise(seconds, profile.held + profile.trained + plan.micro_batches * kept + at_a_time)
-        half = (backward / 2 + again) * share
-        costs = Costs.even(plan.stages, forward * share, half, backward / 2 * share)
-        report = check(make_schedule(plan.schedule, plan.stages, plan.micro_batches), costs)
-        held = (profile.held + 2 * profile.trained) * share
-        return Promise(report.step + step * share, held + max(report.peaks) * kept + at_a_time)
 
-    def tried(self, plan: Plan, mode: str = _QUICK, limit: float = inf) -> Tried | None:
+    def eased(self, plan: Plan, limit: float) -> Plan:
+        """Return a plan with as few seconds of recomputation as it promises to need to fit into ``limit`` bytes."""
+        try:
+            return replace(plan, recomputes=self._promising.recomputed(plan, self._profile(plan), limit))
+        except _REFUSALS:
+            return plan
+
+    def tried(self, plan: Plan, mode: str = QUICK, limit: float = inf) -> Tried | None:
         """Return what a plan takes, with the strategies that a search finds for it; None where it cannot be.
 
-        ``mode`` is the search; under another than the quick one ``limit`` bytes are kept.
+        ``mode`` is the search, or BATCH; under another than the quick one strategies that keep ``limit`` bytes are
+        looked for.
         """
         try:
-            strategies = self._strategies(plan) if mode == _QUICK else self._searched(plan, mode, limit)
-            chosen = replace(plan, strategies=strategies)
-            configuration = chosen.configured(self._configuration)
-            forecast = make_forecast(self._function(plan).staged(configuration), configuration, self._prices)
+            found = self._strategies(plan) if mode == QUICK else self._searched(plan, mode, limit)
+            if mode not in (QUICK, BATCH) and limit < inf:
+                return self._narrowed(plan, mode, limit, found)
+            return self._priced(plan, found)
         except _REFUSALS:
             return None
-        return Tried(chosen, forecast.seconds, forecast.fullest.memory.total)
+        except MpiParallelError:
+            if plan.micro_batches == 1:
+                raise
+            # The network itself may not be able to take so few rows.
+            return None
+
+    def _narrowed(self, plan: Plan, mode: str, limit: float, found: _Found) -> Tried:
+        """Return what fits into ``limit`` bytes by the compiler's count, which knows more than that of the search."""
+        tried = self._priced(plan, found)
+        for _ in range(_NARROWED):
+            if tried.bytes <= limit or not self._clock.has_time() or plan.stages > 1:
+                break
+            less = found.bytes - (tried.bytes - limit) * _MARGIN
+            if less <= 0:
+                break
+            found = self._searched(plan, mode, less)
+            other = self._priced(plan, found)
+            if other.bytes >= tried.bytes:
+                break
+            tried = other
+        return tried
+
+    def _priced(self, plan: Plan, found: _Found) -> Tried:
+        chosen = replace(plan, strategies=found.strategies)
+        configuration = chosen.configured(self._configuration)
+        forecast = make_forecast(self._function(plan).staged(configuration), configuration, self._prices)
+        return Tried(chosen, forecast.seconds, forecast.fullest.memory.total, found.bound)
 
     def _function(self, plan: Plan) -> TriedFunction:
         if self._cell is not None:
             self._cell.take(plan.micro_batches, plan.recomputes)
         return self._training.program.tried(self._batch)
 
-    def _piece(self, count: int) -> Graph:
-        found = self._pieces.get(count)
+    def _piece(self, count: int, recomputes: tuple[int, ...] = ()) -> Graph:
+        found = self._pieces.get((count, recomputes))
         if found is None:
             alone = replace(self._configuration, pipeline_stages=1)
-            found = self._pieces[count] = self._function(Plan(1, 1, count)).piece(alone, count)
+            function = self._function(Plan(1, 1, count, recomputes=recomputes))
+            found = self._pieces[count, recomputes] = function.piece(alone, count)
         return found
 
-    def _task(self, plan: Plan, given: Strategies | None = None) -> Task:
-        """Return one micro-batch on the ranks of a stage, where it is not recomputed: that changes no strategy."""
-        graph = self._piece(plan.micro_batches)
+    def _task(self, plan: Plan, graph: Graph, given: Strategies | None = None) -> Task:
+        """Return one micro-batch on the ranks of a stage."""
         own = replace(
             self._configuration,
             device_num=plan.devices // plan.stages,
@@ -151,66 +192,68 @@ class Trials:
         of_user = Strategies.of(graph, dict(self._configuration.loaded_strategies))
         return Task(graph, own, of_user if given is None else given, {}, self._prices, plan.stages)
 
-    def _strategies(self, plan: Plan) -> _Strategies:
+    def _strategies(self, plan: Plan) -> _Found:
         """Return what the quick search finds for the first micro-batches that so many stages are tried with."""
         found = self._found.get(plan.stages)
         if found is None:
-            found = self._found[plan.stages] = self._searched(replace(plan, shards=False), _QUICK, inf)
+            plain = replace(plan, shards=False, recomputes=())
+            found = self._found[plan.stages] = self._searched(plain, QUICK, inf)
         return found
 
-    def _searched(self, plan: Plan, mode: str, limit: float) -> _Strategies:
-        task = self._task(plan)
+    def _searched(self, plan: Plan, mode: str, limit: float) -> _Found:
+        # What is recomputed changes what is kept, and so what fits, but no strategy where there is no limit.
+        graph = self._piece(plan.micro_batches, plan.recomputes if limit < inf else ())
+        task = self._task(plan, graph)
+        if mode == BATCH:
+            return _Found({node.name: strategy for node, strategy in task.given.inputs.items()})
         if task.configuration.device_num == 1:
-            return {}
+            return _Found({})
         try:
             found = search(task, mode, max(self._clock.seconds_left, 0.0), limit)
         except ConfigurationError:
             # Nothing fits by the search's own count, which is not that of the compiler.
             found = search(task, mode, max(self._clock.seconds_left, 0.0))
         names = {node.name: strategy for node, strategy in found.strategies.items()}
-        return {**names, **{f"recomputed/{name}": strategy for name, strategy in names.items()}}
+        repeated = {f"recomputed/{name}": strategy for name, strategy in names.items()}
+        is_bound = plan.stages == plan.micro_batches == 1 and limit == inf
+        return _Found({**repeated, **names}, found.memory, found.bound if is_bound else 0.0)
 
-    def _profile(self, plan: Plan) -> _Profile:
-        key = plan.stages, plan.micro_batches, plan.shards
+    def _profile(self, plan: Plan) -> Profile:
+        """Return the profile of a plan: between those of the fewest and the most micro-batches, which are laid out."""
+        fewest, most = self._ends(plan)
+        found, count = self._laid_out(replace(plan, shards=False), fewest), plan.micro_batches
+        if count > most:
+            raise ConfigurationError(f"the network takes no {count} micro-batches")
+        if count > fewest:
+            # All of it grows with the rows of a micro-batch, but for what does not depend on them.
+            part = (1 / count - 1 / fewest) / (1 / most - 1 / fewest)
+            found = found.between(self._laid_out(replace(plan, shards=False), most), part)
+        if plan.shards:
+            before, after = (self._laid_out(replace(plan, shards=shards), fewest) for shards in (False, True))
+            found = found.changed(before, after)
+        return found
+
+    def _ends(self, plan: Plan) -> tuple[int, int]:
+        """Return the fewest micro-batches with so many stages, and the most that the network can be taken in."""
+        counts = self._counts.setdefault(plan.stages, {plan.micro_batches})
+        while len(counts) > 1:
+            try:
+                self._piece(max(counts))
+                break
+            except MpiParallelError:
+                counts.remove(max(counts))
+        return min(counts), max(counts)
+
+    def _laid_out(self, plan: Plan, count: int) -> Profile:
+        key = plan.stages, count, plan.shards
         found = self._profiles.get(key)
         if found is None:
-            graph = self._piece(plan.micro_batches)
-            strategies = Strategies.of(graph, self._strategies(plan))
-            found = self._profiles[key] = _profiled(self._task(plan, strategies).placed({}), self._prices)
+            graph = self._piece(count)
+            strategies = Strategies.of(graph, self._strategies(plan).strategies)
+            sharded = self._task(plan, graph, strategies).placed({})
+            found = self._profiles[key] = profiled(sharded, self._prices, self._layers)
         return found
 
 
-def _profiled(sharded: ShardedGraph, prices: Prices) -> _Profile:
-    timed = timed_nodes(sharded, prices)
-    seconds = {"forward": 0.0, "backward": 0.0, "step": 0.0}
-    phases = _Phases(sharded)
-    for one in timed:
-        seconds[phases.of(one)] += one.seconds
-    kept = sum(bytes_held(sharded.layouts[one], one.spec.dtype.itemsize) for one in kept_for_gradient(sharded.graph))
-    held = trained = 0
-    for name, value in sharded.graph.parameters.items():
-        size = bytes_held(sharded.stored[name], value.spec.dtype.itemsize)
-        held += size
-        trained += size if value.parameter is not None and value.parameter.requires_grad else 0
-    return _Profile(seconds["forward"], seconds["backward"], seconds["step"], kept, held, trained)
-
-
-class _Phases:
-    """In which phase of a step a node of a rank is: of each micro-batch forward or backward, or of the step."""
-
-    def __init__(self, sharded: ShardedGraph) -> None:
-        nodes = sharded.graph.nodes
-        last = max((place for place, node in enumerate(nodes) if node.notes.origin is not None), default=len(nodes))
-        self._phases = {
-            node.name: "step" if place > last else "forward" if node.is_forward else "backward"
-            for place, node in enumerate(nodes)
-        }
-        self._owners = Owners(sharded)
-
-    def of(self, one: TimedNode) -> str:
-        """Return it."""
-        known = self._phases.get(one.node.name)
-        if known is not None:
-            return known
-        _, _, phase = self._owners.of_value(one.node.inputs[0].name)
-        return "step" if phase in _OF_A_STEP else "backward" if phase == "backward" else "forward"
+_NARROWED: Final = 3
+_MARGIN: Final = 1.02

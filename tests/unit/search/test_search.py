@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from statistics import median
 
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 
 from mpiparallel import nn, ops
 from mpiparallel.compile.strategies import Strategies
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, StrategyError
+from mpiparallel.search.cost.memory import live_nodes
 from mpiparallel.search.machine.machine import Link, Machine
 from mpiparallel.search.problem.choices import choices_of
 from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.folding import folding_of, tied
+from mpiparallel.search.problem.likeness import likeness
 from mpiparallel.search.problem.problem import problem_of
 from mpiparallel.search.problem.views import whole_view
 from mpiparallel.search.search import MODES, search
@@ -35,6 +39,19 @@ def all_costs(task) -> np.ndarray:
     return sum((table.over(views) for table in found.seconds), np.zeros(found.counts))
 
 
+def priced_one_by_one(task, seed, count=4):
+    """The seconds of some drawn strategies, each laid out as it would run."""
+    choices = choices_of(task.graph, task.given, task.configuration.device_num)
+    draw = np.random.default_rng(seed)
+    for _ in range(count):
+        drawn_options = {choice.node: choice.options[int(draw.integers(len(choice.options)))] for choice in choices}
+        try:
+            yield task.cost(drawn_options).seconds
+        except StrategyError:
+            # Operators that share a parameter must cut it alike.
+            yield inf
+
+
 def drawn(seed, operators, ranks):
     """A drawn network whose sum at the end is one of its operators."""
     return task_of(Drawn(seed, operators - 1), ranks)
@@ -45,6 +62,7 @@ def hold_to_all_strategies(family) -> None:
     for case in family:
         task = drawn(*case)
         best = all_costs(task).min()
+        assert min(priced_one_by_one(task, case[0])) >= best * (1 - 1e-9)
         for mode, of in ratios.items():
             of.append(search(task, mode).seconds / best)
     assert max(ratios["optimal"]) == pytest.approx(1, rel=1e-9)
@@ -158,6 +176,14 @@ def test_large_weights_are_cut_where_the_batch_is_small_and_the_batch_where_it_i
     assert (found["MatMul"], found["MatMul-1"]) == (((4, 1), (1, 1)),) * 2
 
 
+def test_of_many_layers_a_few_are_looked_at_and_what_is_found_is_as_good() -> None:
+    task = task_of(Transformer(9), 4)
+    choices = choices_of(task.graph, task.given, 4)
+    folding = folding_of(live_nodes(task.graph), likeness(task.graph, task.given, task.held))
+    assert len(tied(choices, folding)) < len(choices) / 3
+    assert search(task, "recursive_programming").seconds <= search(task, "optimal").seconds * 1.01
+
+
 @pytest.mark.parametrize("mode", ["recursive_programming", "optimal"])
 def test_what_is_computed_again_for_its_gradient_is_cut_as_the_first_time(mode) -> None:
     network = Transformer(1)
@@ -192,7 +218,9 @@ def test_a_memory_limit_is_kept_and_nothing_within_it_is_below_the_bound() -> No
     assert within.memory <= limit < free.memory
     assert free.seconds < within.bound <= best * (1 + 1e-9)
     assert within.seconds == pytest.approx(best, rel=1e-9)
-    with pytest.raises(ConfigurationError, match=r"a rank may hold 1e-06 GB, but the least .* are 0\.\d+ GB"):
+    with pytest.raises(
+        ConfigurationError, match=r"hold 1e-06 GB, and nothing fits; .* closest, .*, needs 0\.\d+ GB .* too much"
+    ):
         search(task, "optimal", memory=1e3)
 
 

@@ -107,7 +107,7 @@ def test_what_does_not_fit_into_a_machine_is_refused_on_all_ranks_and_says_by_ho
     file = tmp_path / "small.json"
     file.write_text(machine_json(Machine(memory=1e4)))
     told = run_world(2, refused, ConfigurationError, lambda rank: 256, {"search_machine": str(file)})
-    assert all("a rank may hold 1e-05 GB, but the least that was found are" in one for one in told)
+    assert all("a rank may hold 1e-05 GB, and nothing fits; what comes closest, " in one for one in told)
 
 
 def test_ranks_that_plan_for_more_than_there_are_find_the_same_each_for_itself(monkeypatch) -> None:

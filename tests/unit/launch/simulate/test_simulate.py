@@ -203,6 +203,16 @@ BAD = {
         MLP.format(settings="").replace("self.narrow(self", "float(x.sum()) * self.narrow(self"),
         "train.py:17: construct takes float()",
     ),
+    "a branch on values": (
+        MLP.format(settings="").replace(
+            "return self.narrow(self", "if x.sum() > 0: x = -x\n        return self.narrow(self"
+        ),
+        "train.py:17: construct branches on the values of a tensor while the network is traced",
+    ),
+    "no memory": (
+        MLP.format(settings=", search_memory_gb=1e-6").replace("semi_", "").replace("if ranks > 1", "if False"),
+        "a rank may hold 1e-06 GB, and nothing fits; what comes closest, with",
+    ),
     "a file is written": ("open('log.txt', 'w')", "train.py:1: a simulation writes no file"),
     "data are missing": ("open('data.bin')", "train.py:1: [Errno 2] No such file or directory: 'data.bin'; if these"),
     "nothing is trained": ("x = 1", "it came to its end, but trained no network"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from math import inf
 
 import numpy as np
@@ -120,6 +119,12 @@ def test_a_plan_is_kept_in_the_strategy_file_and_loaded_as_any_other(tmp_path, o
         )[0]
         assert loaded[1:] == found[1:]
         np.testing.assert_allclose(loaded[0], of_one_rank, rtol=1e-12)
+    # It may be made by hand, too: layers that are recomputed change no loss.
+    content = json.loads(file.read_text())
+    content["plan"]["recomputes"] = [0, 2]
+    file.write_text(json.dumps(content))
+    again = run_world(2, trained, {**EVERYTHING, "strategy_ckpt_load_file": str(file)})[0]
+    np.testing.assert_allclose(again[0], of_one_rank, rtol=1e-12)
     # For other ranks it says nothing.
     others = run_world(1, trained, {"parallel_mode": "auto_parallel", "strategy_ckpt_load_file": str(file)})[0]
     assert others[1][0] == 1
@@ -180,15 +185,16 @@ def test_what_is_found_is_no_dearer_than_any_plan_there_is(monkeypatch) -> None:
     batch = [np.zeros((ROWS, WIDTH)), np.zeros((ROWS, WIDTH))]
     cell = pipeline_of(made.train_network)
     prices = Prices(SLOW_LINKS)
-    trials = Trials(made.train_network.set_train(), cell, batch, current_configuration(), prices, Clock(inf))
     plans = candidates(current_configuration(), Openness.of(cell, ROWS))
+    trials = Trials(made.train_network.set_train(), cell, batch, current_configuration(), prices, Clock(inf), plans)
     every = [one for one in map(trials.tried, plans) if one is not None]
-    assert len(every) == len(plans) == 16
+    assert len(every) == len(plans) == 8
     staged = made.build(rows())
     chosen = make_forecast(staged, current_configuration(), prices)
     assert chosen.seconds <= min(one.seconds for one in every) * (1 + 1e-9)
     assert min(one.seconds for one in every) < every[0].seconds
-    assert trials.floor <= chosen.seconds
+    for one in every:
+        assert 0 < trials.floor(one.plan.stages) <= one.seconds
 
 
 def test_all_that_is_left_open_is_among_the_candidates() -> None:
@@ -198,12 +204,9 @@ def test_all_that_is_left_open_is_among_the_candidates() -> None:
     assert {one.stages for one in found} == {1, 2, 4}
     assert {one.micro_batches for one in found if one.stages == 2} == {2, 4, 8}
     assert {one.schedule for one in found if one.stages == 4} == {"gpipe", "1f1b", "zb_h1"}
-    assert {(one.recomputes, one.shards) for one in found} == set(product((False, True), repeat=2))
+    assert {one.shards for one in found} == {False, True}
     asked = replace(now, pipeline_stages=2, pipeline_schedule="1f1b", enable_parallel_optimizer=True)
-    assert candidates(asked, Openness(8, 4, 2)) == (
-        Plan(4, 2, 2, "1f1b", False, True),
-        Plan(4, 2, 2, "1f1b", True, True),
-    )
+    assert candidates(asked, Openness(8, 4, 2)) == (Plan(4, 2, 2, "1f1b", (), True),)
     with pytest.raises(
         ConfigurationError, match="nothing is left to choose for 4 ranks, 4 layers and a batch of 7 rows"
     ):
