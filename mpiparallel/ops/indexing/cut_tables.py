@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.backend.tensor_spec import Part
+from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Operator
@@ -43,6 +46,12 @@ class Indexing(Operator):
     def sizes(self, table: tuple[str | None, ...], *places: int) -> dict[tuple[int, str], tuple[int, ...]]:
         """Return how long the parts of the table's rows are, for an equation where it has these places."""
         return {(place, str(table[self.axis])): self.manual_split for place in places if self.manual_split}
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        """Return what it costs: rows are picked, or added to, not multiplied with all indices."""
+        largest = max(spec.size for spec in (*inputs, *outputs))
+        found = super().cost(inputs, outputs)
+        return replace(found, operations=min(found.operations, 2 * largest))
 
     def check(self, runtime: Runtime, indices: Array) -> None:
         """Raise ShapeError when an index is out of range of the whole table; a device is waited for, once."""
