@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate
+from math import inf
 
 from mpiparallel.graph.graph import Graph, Node, Value
+from mpiparallel.graph.operator import Operator
 from mpiparallel.search.cost.memory import live_nodes
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.machine import Machine
@@ -35,7 +37,8 @@ def _shares(graph: Graph, machine: Machine, ranks: int) -> Iterator[tuple[Node, 
     """Yield what each node takes at least on so many ranks.
 
     A rank has its even share of operations and bytes at least, and launches them. That is what one rank would take that
-    is as quick as all together; a part of a product goes at the best rate that there is for its size or less.
+    is as quick as all together; a part of a product goes at the best rate that there is for its size or less. What is
+    computed element by element may be one kernel with its neighbours, so that its operations alone are sure.
     """
     best = accumulate((rate for _, rate in machine.products), max)
     together = replace(
@@ -44,11 +47,12 @@ def _shares(graph: Graph, machine: Machine, ranks: int) -> Iterator[tuple[Node, 
         operation_rate=machine.operation_rate * ranks,
         memory_bandwidth=machine.memory_bandwidth * ranks,
     )
-    prices = Prices(together)
+    prices, computing = Prices(together), Prices(replace(together, launch=0.0, memory_bandwidth=inf))
     for node in live_nodes(graph):
         if not node.operator.is_view:
             inputs, outputs = ([value.spec for value in side] for side in (node.inputs, node.outputs))
-            yield node, prices.operator(node.operator, inputs, outputs)
+            is_fused = type(node.operator).expression is not Operator.expression
+            yield node, (computing if is_fused else prices).operator(node.operator, inputs, outputs)
 
 
 def _depending(graph: Graph) -> set[Node]:

@@ -13,10 +13,9 @@ from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.search.cost.memory import bytes_kept
 from mpiparallel.search.cost.prices import Prices
-from mpiparallel.search.cost.timed_nodes import timed_nodes
+from mpiparallel.search.forecast.forecast import make_forecast
 from mpiparallel.search.forecast.operators import Rules
 from mpiparallel.search.forecast.other_ways import LayOut, Way, ways_of
-from mpiparallel.search.forecast.timeline import stage_times
 
 
 @dataclass(frozen=True)
@@ -106,5 +105,4 @@ class Reasons:
         return Alternative(way.strategy, self._step(staged), bytes_kept(staged.stages[place]), way.how)
 
     def _step(self, staged: StagedGraph) -> float:
-        timed = [timed_nodes(stage, self._prices) for stage in staged.stages]
-        return max(one.end for one in stage_times(timed, self._prices.machine))
+        return make_forecast(staged, self._configuration, self._prices).seconds

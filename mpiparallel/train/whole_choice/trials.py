@@ -46,10 +46,11 @@ class Tried:
 
 @dataclass(frozen=True)
 class _Found:
-    """Strategies by the names of nodes, what a micro-batch keeps by them, and seconds that none go below."""
+    """Strategies by the names of nodes, what they keep and take by the search's count, and its bound of the seconds."""
 
     strategies: _Strategies
     bytes: float = 0.0
+    seconds: float = inf
     bound: float = 0.0
 
 
@@ -165,7 +166,9 @@ class Trials:
         chosen = replace(plan, strategies=found.strategies)
         configuration = chosen.configured(self._configuration)
         forecast = make_forecast(self._function(plan).staged(configuration), configuration, self._prices)
-        return Tried(chosen, forecast.seconds, forecast.fullest.memory.total, found.bound)
+        # The bound is one of the search's count: where that counts more than what runs it says nothing.
+        bound = found.bound if forecast.seconds >= found.seconds * (1 - 1e-9) else 0.0
+        return Tried(chosen, forecast.seconds, forecast.fullest.memory.total, bound)
 
     def _function(self, plan: Plan) -> TriedFunction:
         if self._cell is not None:
@@ -216,7 +219,7 @@ class Trials:
         names = {node.name: strategy for node, strategy in found.strategies.items()}
         repeated = {f"recomputed/{name}": strategy for name, strategy in names.items()}
         is_bound = plan.stages == plan.micro_batches == 1 and limit == inf
-        return _Found({**repeated, **names}, found.memory, found.bound if is_bound else 0.0)
+        return _Found({**repeated, **names}, found.memory, found.seconds, found.bound if is_bound else 0.0)
 
     def _profile(self, plan: Plan) -> Profile:
         """Return the profile of a plan: between those of the fewest and the most micro-batches, which are laid out."""
