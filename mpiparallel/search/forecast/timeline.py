@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.parallel.border import Arrive, Send
 from mpiparallel.parallel.overlap import Start
-from mpiparallel.search.cost.timed_nodes import TimedNode
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.cost.timed_nodes import TimedNode, timed_nodes
 from mpiparallel.search.forecast.move import message_seconds
 from mpiparallel.search.machine.machine import Machine
 
@@ -93,6 +95,14 @@ def stage_times(stages: Sequence[Sequence[TimedNode]], machine: Machine) -> tupl
         if left and places == before:
             raise ValueError(f"stages {sorted(left)} wait for each other")
     return tuple(clock.time for clock in clocks)
+
+
+def counted_seconds(staged: StagedGraph, prices: Prices) -> float:
+    """Return when the last stage has done all, as searches count it: each operator and each collective by itself.
+
+    A forecast is less where what runs is one kernel, or travels in one message.
+    """
+    return max(one.end for one in stage_times([timed_nodes(stage, prices) for stage in staged.stages], prices.machine))
 
 
 def bubble(times: Sequence[StageTime]) -> float:

@@ -101,6 +101,9 @@ class _Finding:
             self.try_eased(plan, _BEST)
             less = self._trials.tried(plan, _BEST, self._limit) if self._clock.has_time() else None
             self.tried += [less] if less is not None else []
+            # Data parallel and ZeRO as they are may fit though they do not promise to.
+            plain = self._trials.tried(plan, BATCH) if self._clock.has_time() else None
+            self.tried += [plain] if plain is not None else []
             self.try_eased(plan, BATCH)
         return found.bound
 

@@ -19,6 +19,7 @@ from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMo
 from mpiparallel.search.cost.floor import least_seconds, least_seconds_in_stages
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import make_forecast
+from mpiparallel.search.forecast.timeline import counted_seconds
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.task import Task
 from mpiparallel.search.search import search
@@ -36,7 +37,10 @@ _Strategies = dict[str, Strategy]
 
 @dataclass(frozen=True)
 class Tried:
-    """What a plan takes, by what its ranks would run; no strategies of such a plan go below ``bound`` seconds."""
+    """What a plan takes: seconds as searches count them, bytes by what its ranks would run.
+
+    No strategies of such a plan go below ``bound`` seconds.
+    """
 
     plan: Plan
     seconds: float
@@ -165,10 +169,12 @@ class Trials:
     def _priced(self, plan: Plan, found: _Found) -> Tried:
         chosen = replace(plan, strategies=found.strategies)
         configuration = chosen.configured(self._configuration)
-        forecast = make_forecast(self._function(plan).staged(configuration), configuration, self._prices)
-        # The bound is one of the search's count: where that counts more than what runs it says nothing.
-        bound = found.bound if forecast.seconds >= found.seconds * (1 - 1e-9) else 0.0
-        return Tried(chosen, forecast.seconds, forecast.fullest.memory.total, bound)
+        staged = self._function(plan).staged(configuration)
+        seconds = counted_seconds(staged, self._prices)
+        memory = make_forecast(staged, configuration, self._prices).fullest.memory.total
+        # The bound is one of the search's count: where that is more than the plan takes it says nothing.
+        bound = found.bound if seconds >= found.seconds * (1 - 1e-9) else 0.0
+        return Tried(chosen, seconds, memory, bound)
 
     def _function(self, plan: Plan) -> TriedFunction:
         if self._cell is not None:

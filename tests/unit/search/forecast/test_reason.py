@@ -14,7 +14,7 @@ from mpiparallel.graph.graph import Node
 from mpiparallel.launch.show.reasons import reason_text
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.search.cost.prices import Prices
-from mpiparallel.search.cost.step import step_cost
+from mpiparallel.search.forecast.forecast import make_forecast
 from mpiparallel.search.forecast.reason import Alternative, Reason, Reasons
 from mpiparallel.search.machine.machine import Machine
 
@@ -46,7 +46,8 @@ def test_each_alternative_costs_what_it_would_if_it_were_written() -> None:
     assert [one.seconds for one in reason.alternatives] == sorted(one.seconds for one in reason.alternatives)
     assert reason.strategy not in [one.strategy for one in reason.alternatives]
     for one in (*reason.alternatives[:3], reason.alternatives[-1]):
-        assert one.seconds == pytest.approx(step_cost(placed(one.strategy), prices).seconds, rel=1e-12)
+        written = make_forecast(StagedGraph((placed(one.strategy),)), CONFIGURATION, prices)
+        assert one.seconds == pytest.approx(written.seconds, rel=1e-12)
 
 
 def test_without_time_it_says_how_many_were_tried() -> None:

@@ -45,7 +45,7 @@ def hold_to_plans_by_hand(case: Compared, ranks: int, part: float) -> None:
     assert 0 < found.bound <= found.tried.seconds
 
 
-@pytest.mark.parametrize("part", [inf, 0.7])
+@pytest.mark.parametrize("part", [inf, 0.85])
 @pytest.mark.parametrize("name", SMALL)
 def test_what_is_found_is_never_dearer_than_plans_by_hand(name: str, part: float) -> None:
     hold_to_plans_by_hand(SMALL[name], 4, part)
