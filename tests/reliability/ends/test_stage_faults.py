@@ -147,7 +147,9 @@ def test_job_names_rank_stage_action_and_micro_batch_and_goes_on_as_if_nothing_h
     assert found.code == FAULTS[strike.fault][0], found.said
     assert re.search(strike.said, found.first_words), found.said
     logged = (tmp_path / f"losses_{strike.rank}").read_text().splitlines()
-    assert int(logged[-1].split()[0]) == strike.step - 1
+    # Open MPI wakes what is stopped before it ends it, so that such a rank may end its step with the others.
+    woken = strike.fault == "stop" and library(interpreter) == "openmpi"
+    assert int(logged[-1].split()[0]) in (strike.step - 1, strike.step - 1 + woken)
     again = trained(interpreter, tmp_path)
     assert again.code == 0, again.said
     check_equal(left_alone, tmp_path, RANKS, STEPS)
