@@ -83,8 +83,8 @@ class Lookout:
         if name not in self._are_own:
             try:
                 _call(name).close()
-            except BlockingIOError:
-                # Too many call it at a time, so nothing is known of it.
+            except (BlockingIOError, ConnectionRefusedError):
+                # Too many call it at a time, or it has its name and does not listen yet: nothing is known of it.
                 return False
             except OSError:
                 self._are_own[name] = False

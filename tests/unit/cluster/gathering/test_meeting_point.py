@@ -31,6 +31,15 @@ def test_processes_wait_as_ranks_and_others_see_them() -> None:
         meeting_point.call(DIGEST, 1)
 
 
+def test_a_process_that_has_its_name_but_does_not_listen_yet_is_asked_again() -> None:
+    lookout = meeting_point.Lookout(DIGEST)
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as listener:
+        listener.bind(f"\0mpiparallel-rank-{os.geteuid()}-{DIGEST}-1-{'0' * 16}")
+        assert lookout.waiting([1]) == frozenset()
+        listener.listen()
+        assert lookout.waiting([1]) == {1}
+
+
 def test_who_takes_all_that_have_called_never_waits_for_one_more() -> None:
     with closing(meeting_point.listen(DIGEST, 3)) as listener, closing(meeting_point.call(DIGEST, 3)):
         assert not listener.getblocking()
