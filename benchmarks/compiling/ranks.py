@@ -1,4 +1,4 @@
-"""Cases that four real ranks measure: a training of many small parameters, and memory after a move.
+"""Cases that real ranks measure, four as a rule: a training of many small parameters, and memory after a move.
 
 mpiparallel run -n 4 benchmarks/compiling/ranks.py small_parameters 20000 FILE
 """
@@ -43,8 +43,9 @@ def small_parameters(count: int) -> Figures:
         other, _ = trained(Additions(count), SMALL)
         other.build(data)
         _stage("loaded", lambda: other.resume(folder, data), figures, everyone)
-        # For two ranks it is traced and placed once.
-        for name, ranks in (("first to 2", 2), ("to 4", 4), ("to 2", 2)):
+        # For half of the ranks it is traced and placed once.
+        size, half = everyone.size, everyone.size // 2
+        for name, ranks in ((f"first to {half}", half), (f"to {size}", size), (f"to {half}", half)):
             _stage(name, partial(model.reshard, ranks=ranks), figures, everyone)
         everyone.barrier()
     return figures

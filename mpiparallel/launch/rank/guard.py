@@ -71,6 +71,8 @@ def stand_guard(folder: RankFolder, remark: Callable[[str], None]) -> None:
         _end_children(signal.SIGKILL, _KILLING_SECONDS)
         _end_as(status)
     die_with_parent()
+    # They count as old now, which the collector seldom looks at.
+    gc.unfreeze()
     signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
