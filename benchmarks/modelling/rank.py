@@ -17,9 +17,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from modelling.mapped_memory import given_back, resident
 from modelling.networks import training
 from modelling.plans import Plan
-from modelling.resident import given_back, resident
 
 from mpiparallel import Tensor, context
 from mpiparallel.communication import init, world
