@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.product import product_kernel
 from mpiparallel.graph.execution.runtime import Runtime
@@ -29,13 +27,6 @@ from tests.gpu.test_training import NETWORKS, losses
 from tests.unit.train import staged_networks
 
 CUPY = hidden_library()
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def hidden(*shape: int) -> HiddenArray:

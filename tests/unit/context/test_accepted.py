@@ -7,7 +7,7 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import context
 from mpiparallel.context.accepted import GENERAL, OPTIMIZER, PARALLEL
-from mpiparallel.context.settings import all_settings, current_configuration, take_settings
+from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
 
 # What MindSpore 2.10's two functions know, but for what is internal or gone there.
@@ -26,13 +26,6 @@ disable_format_transform jit_syntax_level jit_config exec_order op_timeout aoe_t
 save_graphs save_graphs_path enable_compile_cache ascend_config gpu_config print_file_path env_config_path debug_level
 reserve_class_name_in_scope check_bprop enable_reduce_precision enable_graph_kernel graph_kernel_flags memory_offload
 """
-
-
-@pytest.fixture(autouse=True)
-def _as_before():
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 @pytest.mark.parametrize("name", PARALLEL_OF_MINDSPORE.split())

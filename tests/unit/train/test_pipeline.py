@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -12,7 +11,6 @@ import pytest
 
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError, LayoutError, ScheduleError
 from tests.unit.train.staged_networks import ROWS, WORDS, Case, make_model, rows, same_as, trained
 
@@ -22,13 +20,6 @@ INTERLEAVED = {"pipeline_interleave": True}
 SHARDS = {"enable_parallel_optimizer": True, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
 SEARCHED = {"parallel_mode": "auto_parallel"}
 MASKED = Case(dropout=0.25)
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,19 +9,11 @@ import pytest
 
 from mpiparallel import Tensor
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError
 from tests.unit.train.staged_networks import WORDS, Case, make_model, rows, same_as, trained
 
 NONE = (None,) * 6
 BY_NAME = (["embedding", "blocks.[01]"], ["blocks.[23]", "head*"])
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def stages(ranks, given=None, **options) -> Case:

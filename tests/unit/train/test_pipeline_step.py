@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from mpiparallel import Tensor, nn, ops
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train.callback.loss_guard import LossGuard
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager
@@ -32,13 +30,6 @@ THREE = (0, 0, 1, 1, 2, 2)
 ONE, GPIPE = {"pipeline_scheduler": "1f1b"}, {"pipeline_scheduler": "gpipe"}
 BAD_STEP, BAD_ROW = 3, 18
 ODD_WORD = WORDS - 1
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def alone(case: Case) -> Case:

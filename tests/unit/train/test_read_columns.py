@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.dataset import NumpySlicesDataset
 from tests.unit.train.staged_networks import Case, Losses, columns, make_model
 
 THREE = (0, 0, 1, 1, 2, 2)
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 class Decoder:

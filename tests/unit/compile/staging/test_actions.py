@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.pipeline import make_schedule
 from mpiparallel.pipeline.action import Action, Kind
 from tests.unit.train.staged_networks import Case, make_model, rows
 
 ENDINGS = "R", "U"
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def done(communicator, case: Case) -> list[str]:

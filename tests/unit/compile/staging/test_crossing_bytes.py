@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -11,17 +10,9 @@ from pipelining.blocks import blocks_in_stages, bytes_sent
 
 from mpiparallel import Tensor, context, nn
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.pipeline import make_schedule
 
 STAGES, MICRO_BATCHES, WIDTH, ROWS = 4, 8, 4, 16
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 @pytest.mark.parametrize("name", ["gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_v", "v_half"])

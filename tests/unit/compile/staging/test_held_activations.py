@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
@@ -11,18 +11,10 @@ import pytest
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.recomputation import RECOMPUTED
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.pipeline import SCHEDULES, Kind, check, make_schedule
 
 STAGES, MICRO_BATCHES, BLOCKS, ROWS, WIDTH = 3, 6, 6, 40, 32
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 class Block(nn.Cell):

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.parallel.border import Send
 from mpiparallel.parallel.shared_scalars import ShareScalars
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager
 from tests.unit.train.staged_networks import Case, make_model, rows
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def scalar_messages(communicator, case: Case, options: dict[str, object]) -> tuple[int, int]:

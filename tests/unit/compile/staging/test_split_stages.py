@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from tests.unit.train.staged_networks import Case, trained
 
 _TWO, _THREE = (0, 0, 0, 1, 1, 1), (0, 0, 1, 1, 2, 2)
@@ -21,13 +20,6 @@ CASES: dict[str, tuple[tuple[int, ...], Any, list[int], str]] = {
     "room for one whole stage alone": (_TWO, 2, [0, 1, 1, 1], ""),
     "a stage in the middle": (_THREE, [1, 2, 1], [0, 0, 2, 2], "pipeline_stages=[[2], [0, 1], [3]]"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 @pytest.mark.parametrize("name", CASES)

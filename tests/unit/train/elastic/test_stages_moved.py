@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.train.callback.callback import Callback
 from tests.unit.train.staged_networks import ROWS, Case, Losses, held_boxes, make_model, rows
@@ -31,13 +29,6 @@ MOVES = {
     "none to 3 stages": (6, (0, 0, 0, 1, 1, 1), 3, {"stages": [1, 2, 3], "ranks": 3}),
     "bounded": (4, FOUR, 4, {"pipeline_stages": 2, "ranks": 2, "mode": "bounded"}),
 }
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 class Move(Callback):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -35,13 +34,6 @@ CASES = {
     "1 device": (1, ALONE),
     "2 ranks, cut": (2, replace(ALONE, cut=2, settings={"enable_parallel_optimizer": False})),
 }
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def job(communicator, case: Case, folder: Path, epochs: int, config: CheckpointConfig):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.outbox import Outbox
 from mpiparallel.communication.threads import run_world
 from mpiparallel.communication.threads.communicator import ThreadCommunicator
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.parallel.border import Send
 from tests.unit.train.staged_networks import same_as, weight
 
@@ -21,13 +18,6 @@ DRAW = np.random.default_rng(2)
 BATCHES = [
     (DRAW.integers(0, WORDS, (ROWS, LENGTH)).astype(np.int32), DRAW.normal(size=(ROWS, WIDTH))) for _ in range(STEPS)
 ]
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 class First(nn.Cell):

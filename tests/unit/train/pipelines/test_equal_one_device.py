@@ -7,7 +7,6 @@ with each feature on a Transformer and on ResNet-18.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.pipeline import SCHEDULES
 from tests.reliability.counts import share
 from tests.unit.train.pipelines.scheduled_networks import FEATURES, NETWORKS, Scheduled, trained
@@ -42,13 +40,6 @@ def every_case() -> list[Scheduled]:
         if network != "ResNet-18" or feature != "tied embeddings":
             found.append(Scheduled(network, schedule, chance.choice(COUNTS), feature, chance.random() < 0.5))
     return found
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 @cache

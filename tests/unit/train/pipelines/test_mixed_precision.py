@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from mpiparallel import Model, context, nn
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, take_settings
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.parallel.border import Send
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager
 from tests.unit.train.staged_networks import ROWS, STEPS, Losses, held_boxes
 
 WIDTH, STAGES = 8, 3
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def trained(communicator, schedule: str, level: str):

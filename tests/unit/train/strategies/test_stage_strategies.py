@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,13 +30,6 @@ CASES = {
     "2 ranks, cut": (2, replace(ALONE, cut=2, settings={"enable_parallel_optimizer": False})),
     "1 device": (1, ALONE),
 }
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def run(name: str, job, *given):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
@@ -12,7 +11,7 @@ import pytest
 
 from mpiparallel import Model, context, nn
 from mpiparallel.communication.threads import run_world
-from mpiparallel.context.settings import all_settings, current_configuration, take_settings
+from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.search import together
@@ -36,11 +35,8 @@ SLOW_LINKS = Machine(products=((1e3, 1e6),), operation_rate=1e8, launch=1e-8, in
 
 
 @pytest.fixture(autouse=True)
-def _assumed_machine(monkeypatch) -> Iterator[None]:
+def _assumed_machine(monkeypatch) -> None:
     monkeypatch.setattr(together, "kept_machine", Machine)
-    before = all_settings()
-    yield
-    take_settings(before)
 
 
 def network(width: int = WIDTH) -> nn.SequentialCell:
