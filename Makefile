@@ -16,7 +16,7 @@ SAMPLED = $(EMPTY) or sample
 TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples and not browser
 SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	train/pipelines/test_equal_one_device.py parallel/test_every_strategy.py graph/expression/test_cuda_kernels.py graph/test_written_kernels.py \
-	search/test_search.py train/whole_choice/test_compared_plans.py \
+	search/test_search.py train/full_search/test_compared_plans.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
 help: ## list the targets
@@ -115,13 +115,13 @@ soak:
 	.venv/bin/python -m pytest -m cluster tests/cluster
 	.venv/bin/python -m tests.reliability.report $(MPIPARALLEL_SOAK_FIGURES) docs/background/reliability.md
 
-# ONLY="mpiparallel/layout ..." changes files there alone, TESTS="tests/unit/layout ..." asks those alone which lines they reach, NEAR=1 none.
-mutants: .venv/.mutants .venv-mpich/.test ## change the code in drawn places, list what no test notices; hours, goes on where it ended: [N=150] [SEED=0]
+# ONLY="mpiparallel/layout ..." changes files there alone, TESTS="tests/unit/layout ..." asks those alone which lines they reach.
+mutants: .venv/.mutants .venv-mpich/.test ## change the code in drawn places, list what no test notices; an hour, goes on where it ended: [N=150] [SEED="0 1"] [LIMIT=40] [MINUTES=60]
 mutants: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 mutants: export OPENBLAS_NUM_THREADS := 1
 mutants:
 	.venv/bin/python -m tests.mutants --count $(or $(N),150) --seed $(or $(SEED),0) --marked "$(TESTED)" \
-		$(if $(ONLY),--only $(ONLY)) $(if $(TESTS),--tests $(TESTS)) $(if $(NEAR),--near)
+		$(if $(LIMIT),--limit $(LIMIT)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(TESTS),--tests $(TESTS))
 
 bench: .venv/.demo ## run every program in benchmarks/
 	@for program in benchmarks/*.py; do echo "==> $$program"; .venv/bin/python "$$program" || exit; done

@@ -8,10 +8,11 @@
 binding with the forecast, on the rank that has grown most. It does so twice and takes the second, so that loops are
 compiled before; what libraries take is measured first, as ``mpiparallel calibrate`` does.
 
-``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what all
-processors spend, which other programs on the machine change little. It says how predicted and measured seconds rank,
-the median error, and what the strategy that the model likes best takes over the best that was measured. For each
-network and number of ranks it takes as long as ``--seconds`` says, and a little more.
+``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what each
+core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
+of a machine that is theirs. It says how predicted and measured seconds rank, the median error, and what the strategy
+that the model likes best takes over the best that was measured. For each network and number of ranks it takes as long
+as ``--seconds`` says, and a little more.
 """
 
 from __future__ import annotations
@@ -65,15 +66,18 @@ def steps(flags: argparse.Namespace) -> None:
             plans = timed_plans(network, count, flags.count)
             job = {"what": "steps", "plans": [plan.told for plan in plans], "seconds": flags.seconds}
             each = flags.seconds / len(plans) / 3
-            found = [rows[0] for rows in _asked(library, count, {**job, "each": each}, flags.seconds * 2)["plans"]]
+            answer = _asked(library, count, {**job, "each": each}, flags.seconds * 2)
+            found = [rows[0] for rows in answer["plans"]]
+            for one in found:
+                one["core"] = [spent / min(answer["cores"], count) for spent in one["processors"]]
             _report(network, count, plans, found, flags.details)
 
 
 def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dict[str, Any]], details: bool) -> None:
     print(f"{network} on {count} ranks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"{'model ms':>10}{'clock ms':>10}{'CPU ms':>10}{'steps':>7}  strategy")
+    print(f"{'model ms':>10}{'clock ms':>10}{'a core ms':>10}{'steps':>7}  strategy")
     for plan, one in sorted(zip(plans, found, strict=False), key=lambda pair: pair[1]["told"]):
-        numbers = (one["told"], min(one["clock"]), min(one["processors"]))
+        numbers = (one["told"], min(one["clock"]), min(one["core"]))
         print("".join(f"{number * 1e3:>10.1f}" for number in numbers) + f"{len(one['clock']):>7}  {plan.name}")
         if details:
             for kind in ("parts", "kinds"):
@@ -81,7 +85,7 @@ def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dic
     if len(found) < 3:
         print("too few to compare", flush=True)
         return
-    for name in ("clock", "processors"):
+    for name in ("clock", "core"):
         told = agreement([one["told"] for one in found], [min(one[name]) for one in found])
         print(
             f"{name}: {len(found)} strategies, slowest {told.spread:.2f} of the fastest; rank correlation "
@@ -117,7 +121,7 @@ def main() -> None:
     of_both.add_argument("--python", default=sys.executable, help="the Python whose MPI library runs the ranks")
     of_both.add_argument("--only", nargs="+", default=[], choices=list(NETWORKS), help="these networks alone")
     of_both.add_argument("--details", action="store_true", help="all figures")
-    kinds = parser.add_subparsers(required=True)
+    kinds = parser.add_subparsers(help="default memory")
     of_memory = kinds.add_parser("memory", help="of a rank, by kind", parents=[of_both])
     of_memory.add_argument("--scale", type=float, default=1.0, help="of the networks: 0.25 needs a quarter")
     of_memory.set_defaults(run=memory)
@@ -126,7 +130,7 @@ def main() -> None:
     of_steps.add_argument("--count", type=int, default=24, help="strategies of each network")
     of_steps.add_argument("--seconds", type=float, default=600.0, help="for each network and number of ranks")
     of_steps.set_defaults(run=steps)
-    flags = parser.parse_args()
+    flags = parser.parse_args(sys.argv[1:] or ["memory"])
     flags.run(flags)
 
 

@@ -30,25 +30,34 @@ def _numbers(shape: Shape) -> np.ndarray[Any, Any]:
     return np.random.default_rng(1).random(shape, np.float32) + 0.5
 
 
+def bound(runtime: Runtime, function: Callable[..., Any], arrays: Sequence[np.ndarray[Any, Any]]) -> list[Kernel]:
+    """Return the kernels that a function of tensors becomes, bound to copies of host arrays on the device."""
+    trace, backend = Trace(), runtime.backend
+    inputs = [trace.graph.add_input(f"x{place}", Tensor(array).spec) for place, array in enumerate(arrays)]
+    with recording(trace):
+        made = function(*map(Tensor.of_value, inputs))
+    results = made if isinstance(made, tuple) else (made,)
+    trace.graph.outputs = [one.value for one in results if one.value is not None]
+    for node in trace.graph.nodes:
+        parts = ([Part.whole(value.spec.shape) for value in values] for values in (node.inputs, node.outputs))
+        node.operator = node.operator.local(*parts)
+    fuse_elementwise(trace.graph)
+    held = {value: backend.from_host(array) for value, array in zip(inputs, arrays, strict=True)}
+    kernels = []
+    for node in trace.graph.nodes:
+        for value in node.outputs:
+            held[value] = backend.from_host(np.zeros(value.spec.shape, value.spec.dtype))
+        given, outputs = ([held[value] for value in values] for values in (node.inputs, node.outputs))
+        kernels.append(node.operator.kernel(runtime, given, outputs))
+    return kernels
+
+
 def _fused(function: Callable[..., Any], shapes: Sequence[Shape]) -> Callable[[Runtime], Kernel]:
     """Return what binds the one kernel that a function of tensors becomes."""
 
     def bind(runtime: Runtime) -> Kernel:
-        trace = Trace()
-        arrays = [_numbers(shape) for shape in shapes]
-        inputs = [trace.graph.add_input(f"x{place}", Tensor(array).spec) for place, array in enumerate(arrays)]
-        with recording(trace):
-            made = function(*map(Tensor.of_value, inputs))
-        results = made if isinstance(made, tuple) else (made,)
-        trace.graph.outputs = [one.value for one in results if one.value is not None]
-        for node in trace.graph.nodes:
-            parts = ([Part.whole(value.spec.shape) for value in values] for values in (node.inputs, node.outputs))
-            node.operator = node.operator.local(*parts)
-        fuse_elementwise(trace.graph)
-        (node,) = trace.graph.nodes
-        found = dict(zip(inputs, arrays, strict=True))
-        outputs = [np.zeros(value.spec.shape, value.spec.dtype) for value in node.outputs]
-        return node.operator.kernel(runtime, [found[value] for value in node.inputs], outputs)
+        (kernel,) = bound(runtime, function, [_numbers(shape) for shape in shapes])
+        return kernel
 
     return bind
 

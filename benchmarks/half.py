@@ -219,9 +219,9 @@ MEASUREMENTS = {"products": products, "convolutions": convolutions, "step": step
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure one of the four."""
+    """Measure one of the four, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=MEASUREMENTS)
+    parser.add_argument("what", nargs="?", choices=MEASUREMENTS, help="one of the four (default all)")
     parser.add_argument("--repetitions", type=int, default=5, help="how often everything is timed (default 5)")
     parser.add_argument("--peer_python", type=Path, help="the Python that has PyTorch; without it only ours is timed")
     parser.add_argument("--only", choices=DTYPES, help="in memory: the dtype that this process trains in")
@@ -231,7 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if flags.only:
             sys.stdout.write(f"{_peak(flags.only)}\n")
             return
-        found = MEASUREMENTS[flags.what](flags)
+        chosen = [flags.what] if flags.what else list(MEASUREMENTS)
+        found = {name: MEASUREMENTS[name](flags) for name in chosen}
     if flags.json:
         flags.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

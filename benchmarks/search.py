@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,34 @@ def by_hand(layers: int, ranks: int, machine: Machine) -> tuple[float, str]:
     return min(plans)
 
 
+@dataclass(frozen=True)
+class Peer:
+    """What another search took for a network of its own, in seconds, and who says so."""
+
+    network: str
+    ranks: int
+    search: str
+    seconds: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.network:<24}{self.ranks or '':>6}  {self.search:<24}{self.seconds:>8}  {self.source}"
+
+
+_REPRODUCED, _AUTOPARALLEL = "reproduced in SciPy 1.17, 2 cores", "autoparallel, pull request"
+PEERS = (
+    Peer("Transformer, 8 layers", 8, "integer program, 2 axes", "7.0", _REPRODUCED),
+    Peer("Transformer, 4 layers", 8, "integer program, 3 axes", "81", _REPRODUCED),
+    Peer("LLaMA-3 8B", 64, "autoparallel, 2 axes", "15 + 36", f"{_AUTOPARALLEL} 438: tables + integer program"),
+    Peer("DeepSeek-V3", 0, "autoparallel, integers", "17.7", f"{_AUTOPARALLEL}s 484 and 521"),
+    Peer("DeepSeek-V3", 0, "autoparallel, messages", "8.8", f"{_AUTOPARALLEL}s 484 and 521: TRW-S and Lagrange"),
+    Peer("any", 0, "Alpa", "<= 600", "its source: stops there"),
+    Peer("any", 0, "XLA auto_sharding", "<= 3600", "its source: propagates from there on"),
+    Peer("any", 192, "Unity", "< 1200", "its paper: on up to 192 GPUs"),
+)
+"""Seconds as they are given, of other machines, networks and costs: an order of size beside ours, no race."""
+
+
 def cases(layers: list[int], ranks: list[int], machine: Machine, resnet: bool) -> Iterator[tuple[str, int, Any]]:
     """Yield the name, the ranks and the maker of each task."""
     for count in ranks:
@@ -73,6 +102,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=inf, metavar="S")
     parser.add_argument("--resnet", action="store_true", help="ResNet-50 too")
     parser.add_argument("--by-hand", action="store_true", help="the best plan made by hand for each Transformer, too")
+    parser.add_argument("--peers", action="store_true", help="what others' searches took, as they say, too")
     arguments = parser.parse_args()
     machine = load_machine(arguments.cluster) if arguments.cluster else Machine()
     head = f"{'network':<24}{'ranks':>6}  {'search':<24}{'CPU s':>8}"
@@ -92,6 +122,9 @@ def main() -> None:
             seconds, cuts = by_hand(deep, ranks, machine)
             told = f"by hand, data x model {cuts}"
             print(f"{f'Transformer, {deep} layers':<24}{ranks:>6}  {told:<32}{seconds * 1e3:>10.4g}")
+    if arguments.peers:
+        print("Others, in seconds as they are given, of other machines, networks and costs; not measured here:")
+        print(*PEERS, sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_SCRIPT = Path(__file__).with_name("simulating") / "transformer.py"
+_SCRIPT = Path(__file__).with_name("modelling") / "simulated_transformer.py"
 _INPUT = "--input=x=4194304,12288:float32"
 _CASES = {
     "4 layers, dp 8 x mp 8": (64, ["--layers=4"]),

@@ -17,7 +17,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.layout import Box, DeviceMatrix, Layout
-from mpiparallel.parallel.placement import Operands, OperatorPlacement, ShardingRule, place_by_strategy
+from mpiparallel.parallel.operator_placement import Operands, OperatorPlacement, ShardingRule, place_by_strategy
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "start" / "sharding.md"

@@ -89,6 +89,14 @@ class RankFailureError(CommunicationError):
     """A rank that a collective needs has died, and the MPI library lets the others go on (ULFM)."""
 
 
+class CaptureError(MpiParallelError, RuntimeError):
+    """A device's work cannot be recorded, to be done again: the host has a part in it."""
+
+
+class DeviceMemoryError(MpiParallelError, MemoryError):
+    """A GPU has no memory left for what is wanted."""
+
+
 class ReshardError(MpiParallelError, RuntimeError):
     """State could not be moved."""
 
@@ -162,7 +170,7 @@ def name_action(error: Exception, action: str) -> None:
 
 
 def action_of(error: BaseException) -> str:
-    """Return what the rank that raised ``error`` was doing in a stage of a pipeline, ``""`` where that is not known.
+    """Return the action of a pipeline's stage in which a rank raised ``error``; ``""`` where that is not known.
 
     >>> error = ValueError()
     >>> name_action(error, "stage 1's update")

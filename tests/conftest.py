@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_info
 
@@ -25,11 +26,19 @@ from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+COLLECTED_AFTER = (20_000, 20, 50)
+"""Objects until the youngest are looked at, and how many such looks until older ones are."""
+
+
+REAL_RANKS = ("mpi", "cluster", "tutorial", "samples")
+"""The markers of tests that start mpirun."""
+
 
 @pytest.fixture(autouse=True)
-def _no_left_sessions() -> None:
+def _no_left_sessions(request: pytest.FixtureRequest) -> None:
     """Tests start mpirun thousands of times and kill many; where process numbers come round, some would not start."""
-    remove_left_sessions()
+    if any(map(request.node.get_closest_marker, REAL_RANKS)):
+        remove_left_sessions()
 
 
 @pytest.fixture
@@ -49,13 +58,29 @@ def heeded_interrupts() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while all tests are imported, nor later in what was imported: there is none."""
+    """Look for no garbage while all tests are imported, nor later in what was imported: there is none.
+
+    Tests make millions of objects and few cycles, so Python's own thresholds cost a tenth of their time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*COLLECTED_AFTER)
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in a file of tests that has no prompt: to import and search all takes each worker seconds.
+
+    Of the package each file is searched: some docstrings are put together when it is imported.
+    """
+    found = yield
+    if any(isinstance(one, DoctestModule) for one in found) and b">>>" not in file_path.read_bytes():
+        return [one for one in found if not isinstance(one, DoctestModule)]
+    return found
 
 
 def pytest_report_header() -> list[str]:

@@ -25,6 +25,7 @@ from mpiparallel import Tensor, context
 from mpiparallel.communication import init, world
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.graph.execution.program import Profile
+from mpiparallel.models.measured_steps import measured_steps
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import Forecast, make_forecast
 from mpiparallel.search.machine.calibration import measure
@@ -129,7 +130,9 @@ def main() -> None:
     begun = time.perf_counter()
     if job["what"] == "libraries":
         found["libraries"] = library_bytes()
-    machine = measure(everyone) if job["what"] == "steps" else Machine(libraries=job.get("libraries", 0.0))
+    measures = job["what"] == "steps"
+    machine = measure(everyone, measured_steps) if measures else Machine(libraries=job.get("libraries", 0.0))
+    found["cores"] = machine.cores
     for told in job["plans"]:
         plan = Plan.of_json(told)
         if everyone.any_true(time.perf_counter() - begun > job["seconds"]):
@@ -138,6 +141,9 @@ def main() -> None:
         rows = everyone_says(figures) if job["what"] == "memory" else [figures]
         found["plans"].append(rows)
         _write(found, job["file"])
+        # What was traced is kept from the collector.
+        gc.unfreeze()
+        gc.collect()
     _write(found, job["file"])
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from mpiparallel.graph.execution.buffer_plan import find_views
 from mpiparallel.graph.graph import Graph, Node
-from mpiparallel.ops.images.convolution.convolution import Conv2D, Conv2DBackpropFilter, Convolution
+from mpiparallel.ops.images.convolution.convolution import Conv2D, Conv2DBackpropFilter
+from mpiparallel.ops.images.convolution.convolution_base import Convolution
 
 
 def gemm_operations(node: Node) -> int:

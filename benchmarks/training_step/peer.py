@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 WORKER = Path(__file__).with_name("torch_worker.py")
+BENCHMARKS = str(Path(__file__).parents[1])
 
 
 class PeerError(RuntimeError):
@@ -26,7 +27,7 @@ class TorchPeer:
 
     def __init__(self, python: str | Path, peer: Mapping[str, Any], worker: Path | None = None) -> None:
         self._python = str(python)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": BENCHMARKS}
         try:
             self._child = subprocess.Popen(
                 [self._python, str(worker or WORKER), json.dumps(dict(peer))],

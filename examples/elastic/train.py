@@ -64,9 +64,14 @@ class Losses(Callback):
 
 
 def digits(batch_size):
-    from sklearn.datasets import load_digits  # an extra that only this example needs
+    from mpi4py import MPI  # after init, which starts MPI
 
-    pictures, labels = load_digits(return_X_y=True)
+    loaded = None
+    if MPI.COMM_WORLD.rank == 0:  # one rank reads for all, as scikit-learn takes a second to import
+        from sklearn.datasets import load_digits  # an extra that only this example needs
+
+        loaded = load_digits(return_X_y=True)
+    pictures, labels = MPI.COMM_WORLD.bcast(loaded)
     columns = (pictures / 16).astype("float32"), labels.astype("int32")
     return NumpySlicesDataset(columns, ["pictures", "labels"], shuffle=True).batch(batch_size, drop_remainder=True)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Kernels
+from mpiparallel.backend.convolutions.request import Convolutions
+from mpiparallel.backend.gpu.links import DeviceLinks
+from mpiparallel.backend.host_stream import HostStream
+from mpiparallel.backend.products.pair_products import PairProducts
+from mpiparallel.backend.products.product import Products
+from mpiparallel.backend.protocol import Kernels, Stream
 
 _BORDER = 64
 
@@ -17,14 +23,21 @@ class NumpyBackend:
     name = "cpu"
     array_module: Any = np
     kernels: Kernels | None = None
+    products: Products = PairProducts()
+    convolutions: Convolutions | None = None
+    is_asynchronous = False
+    convolves_in_tf32 = False
+    compute: Stream = HostStream()
+    communication: Stream = HostStream()
+    links: DeviceLinks | None = None
 
-    def empty(self, byte_count: int) -> np.ndarray[Any, Any]:
+    def empty(self, byte_count: int, holder: str = "") -> np.ndarray[Any, Any]:
         """Return ``byte_count`` uninitialised bytes that start on a 64-byte border."""
         memory = np.empty(byte_count + _BORDER, np.uint8)
         offset = -memory.ctypes.data % _BORDER
         return memory[offset : offset + byte_count]
 
-    def from_host(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def from_host(self, array: np.ndarray[Any, Any], holder: str = "") -> np.ndarray[Any, Any]:
         """Return a copy of ``array``."""
         return np.array(array, order="C")
 
@@ -44,6 +57,18 @@ class NumpyBackend:
         """Overwrite ``target`` unless it is ``source``."""
         if source is not target:
             np.copyto(target, source)
+
+    def start_copy_from_host(self, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        """Overwrite ``target``."""
+        np.copyto(target, source)
+
+    def start_copy_to_host(self, source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        """Overwrite ``target``."""
+        np.copyto(target, source)
+
+    def capture(self, work: Callable[[], object]) -> Callable[[], object]:
+        """Return ``work``: the host has nothing to gain by recording it."""
+        return work
 
     def address(self, array: np.ndarray[Any, Any]) -> int:
         """Return where the first element is in memory."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mpiparallel.backend.nvidia_library import nvidia_library
 from mpiparallel.errors import ConfigurationError
 
 OPTIONS: Final = (
@@ -18,11 +19,6 @@ OPTIONS: Final = (
     "-Xptxas=-v",
 )
 """Numbers near 0 stay, divisions and square roots are rounded as NumPy's are; the log tells of registers."""
-
-_MISSING: Final = (
-    "device_target='GPU' needs NVRTC, NVIDIA's run-time compiler, which is not to be had{}; "
-    "pip install 'mpiparallel[cuda12x]' (or cuda13x)"
-)
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Nvrtc:
     """The compiler. Raises ConfigurationError where its library is not found."""
 
     def __init__(self) -> None:
-        self._library = _library()
+        self._library = nvidia_library("nvrtc", "NVRTC, NVIDIA's run-time compiler")
         numbers = ctypes.c_int(), ctypes.c_int()
         self._call("nvrtcVersion", *map(ctypes.byref, numbers))
         self.version = ".".join(str(number.value) for number in numbers)
@@ -73,14 +69,3 @@ class Nvrtc:
             words = self._library.nvrtcGetErrorString
             words.restype = ctypes.c_char_p
             raise ConfigurationError(f"NVRTC: {name} gave {code}, {words(code).decode()}")
-
-
-def _library() -> ctypes.CDLL:
-    try:
-        from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib  # comes with CuPy's extras
-    except ImportError:
-        raise ConfigurationError(_MISSING.format(": there is no cuda-pathfinder to find it")) from None
-    try:
-        return ctypes.CDLL(load_nvidia_dynamic_lib("nvrtc").abs_path)
-    except (DynamicLibNotFoundError, OSError) as error:
-        raise ConfigurationError(_MISSING.format(f": {error}")) from error

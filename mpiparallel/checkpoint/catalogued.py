@@ -26,7 +26,7 @@ class Catalogued:
 
 
 def saved_in(folders: Iterable[str], entries: Iterable[Catalogued]) -> list[Catalogued]:
-    """Return the checkpoints of which a shard is in one of ``folders``, or in a folder that one of these has besides.
+    """Return the checkpoints that have a shard in one of ``folders``, or share another folder with such a checkpoint.
 
     A training may go on with fewer ranks, so that not every rank's folder has a shard of its newest.
     """

@@ -80,7 +80,7 @@ def saved_layout_from_json(entry: Mapping[str, Any]) -> Layout:
 
 
 def tensors_to_json(tensors: Mapping[str, TensorEntry]) -> dict[str, Any]:
-    """Return the entry of each tensor; of those that are alike the first has it, and the others name that one."""
+    """Return the entry of each tensor; of tensors that are alike the first has it, and the others refer to that."""
     told: dict[str, Any] = {}
     first: dict[str, str] = {}
     distinct = {id(entry): _tensor_to_json(entry) for entry in {id(one): one for one in tensors.values()}.values()}
@@ -96,7 +96,9 @@ def _tensor_to_json(entry: TensorEntry) -> dict[str, Any]:
 
 
 def shards_to_json(shards: Sequence[ShardEntry | None]) -> list[dict[str, Any] | None]:
-    """Return the entry of each rank; one whose arrays are those of an earlier rank, as replicas are, names that."""
+    """Return the entry of each rank; a rank with the same arrays as an earlier one, such as a replica, refers to that
+    rank.
+    """
     first: dict[tuple[str, ...], int] = {}
     told: list[dict[str, Any] | None] = []
     for rank, shard in enumerate(shards):

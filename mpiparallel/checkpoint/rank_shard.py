@@ -15,12 +15,12 @@ from mpiparallel.checkpoint.manifest_entries import shard_file
 from mpiparallel.checkpoint.shard.writer import WrittenShard
 from mpiparallel.errors import CheckpointError
 
-Identity = tuple[str, int, int]
+ShardIdentity = tuple[str, int, int]
 
 
 def write_rank_shard(
     folder: Path,
-    identity: Identity,
+    identity: ShardIdentity,
     rank: int,
     specs: Mapping[str, TensorSpec],
     arrays: NamedArrays,

@@ -244,7 +244,7 @@ def file_digest(path: Path) -> str:
 
 
 def writers(layouts: Mapping[str, Layout]) -> dict[str, int]:
-    """Return which replica of each tensor is written where one is enough, so that ranks write about as much.
+    """Return which replica of each tensor is written where one is enough, so that all ranks write about equally much.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> writers({name: Layout.replicated((4,), DeviceMatrix((2,))) for name in "ab"})

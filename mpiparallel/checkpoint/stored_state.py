@@ -1,4 +1,4 @@
-"""A state in files: which slice of which tensor lies where, and what stands in for what is lost."""
+"""A state in files: which file has which slice of which tensor, and which replicas replace lost files."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """What ``--chaos`` asks for: faults by name, a seed that draws one more from what, and which attempts are struck.
+    """What ``--chaos`` asks for: named faults, a seed with the kinds and numbers that it draws one more fault from, and
+    the attempts that are struck.
 
     >>> plan = FaultPlan.parse("kill@3:418,stop@0:20:in")
     >>> [str(fault) for fault in plan.faults(4)]

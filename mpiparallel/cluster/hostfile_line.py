@@ -18,7 +18,7 @@ _ELSEWHERE = {"user": "the User of ~/.ssh/config", "ifname": "the environment", 
 
 
 class Line(NamedTuple):
-    """The hosts that one line names, the ranks that each may run, and the limit of these where there is one."""
+    """The hosts that one line names, how many ranks each may run, and the limit of that number, if any."""
 
     names: list[str]
     slots: int

@@ -43,7 +43,7 @@ class RankOrder:
 
     @classmethod
     def of_hosts(cls, hosts: Iterable[Sequence[int]]) -> RankOrder:
-        """Return the order where MPI fills ``hosts`` one after the other, each of which has these ranks."""
+        """Return the order for an MPI that fills ``hosts`` one after the other; each host has these ranks."""
         return cls(tuple(rank for ranks in hosts for rank in sorted(ranks)))
 
     @classmethod

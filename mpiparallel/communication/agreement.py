@@ -1,4 +1,4 @@
-"""One rank's failure, raised on all of them, so that none waits for one that has left."""
+"""One rank's failure is raised on all ranks, so that none waits for a rank that has left."""
 
 from __future__ import annotations
 

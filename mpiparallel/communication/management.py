@@ -11,7 +11,6 @@ from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.communication import abort_hook, world
 from mpiparallel.communication.failed_tests import end_after_failed_tests
 from mpiparallel.communication.gathering import Tie, join_hand_started
-from mpiparallel.communication.joining import joined as joined
 from mpiparallel.communication.named_groups import GlobalComm as GlobalComm
 from mpiparallel.communication.named_groups import create_group as create_group
 from mpiparallel.communication.named_groups import destroy_group as destroy_group
@@ -22,6 +21,7 @@ from mpiparallel.communication.named_groups import get_local_rank_size as get_lo
 from mpiparallel.communication.named_groups import get_rank as get_rank
 from mpiparallel.communication.named_groups import get_world_rank_from_group_rank as get_world_rank_from_group_rank
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.spawned_processes import joined as joined
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError, ConfigurationError
 
@@ -32,11 +32,13 @@ def init(backend_name: str | None = None) -> None:
     """Make this process a rank; every rank calls it before any other communication.
 
     Under ``mpirun`` or ``srun`` the ranks are those of MPI. From then on an uncaught exception on any of them ends the
-    whole job, and so do failed tests where pytest runs it; the ranks of a host share its cores among their BLAS
-    threads, and the signal of preemption waits for the end of a step (``train.preemption``). Processes that a shell has
-    started one by one, each with its ``RANK_ID`` and ``RANK_SIZE``, wait here for each other and are ranks of one job
-    from then on; where they cannot be, all are refused. A process started alone is a world of one rank, with or without
-    MPI. An existing world is kept. A process that ``grow`` started finds the world of those that started it.
+    whole job, and so do failed tests where pytest runs it. The ranks of a host share its cores among their BLAS
+    threads. The signal of preemption waits for the end of a step (``train.preemption``).
+
+    A shell may start processes one by one, each with its ``RANK_ID`` and ``RANK_SIZE``. They wait here for each other
+    and are ranks of one job from then on; where they cannot be, all are refused. A process started alone is a world of
+    one rank, with or without MPI. An existing world is kept. A process that ``grow`` started finds the world of those
+    that started it.
 
     Parameters
     ----------

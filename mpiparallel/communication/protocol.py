@@ -17,13 +17,33 @@ Completion = Callable[[], None]
 
 
 class Message(Protocol):
-    """A message that was started; its array must be left alone until it has ended."""
+    """A message between two members, for an array that stays: sent once or many times.
 
-    def has_ended(self) -> bool:
-        """Return whether it has ended, without waiting. Raises as ``end`` does."""
+    It holds what MPI needs for it until it is dropped. The array must be left alone from ``start`` to ``end``.
+    """
+
+    def start(self) -> None:
+        """Send what the array shows now, or begin to fill it; returns at once. It must have ended the last time."""
 
     def end(self) -> None:
-        """Wait until it has ended; ``CommunicationError`` is raised where the two arrays are unlike."""
+        """Wait until it has ended, if it was started; raises ``CommunicationError`` where the two arrays are unlike."""
+
+
+class NotedCall(Protocol):
+    """A collective that is written down, and carried out by something else than the communicator.
+
+    Leaving its ``with`` block writes down that it has ended.
+    """
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *error: Any) -> object: ...
+
+    def going_on(self) -> None:
+        """Write down that the process goes on while the call does too."""
+
+    def resumed(self) -> NotedCall:
+        """Write down that the process now waits for it."""
 
 
 class StridedExchange(Protocol):
@@ -92,6 +112,22 @@ class Communicator(Protocol):
         """Return what to call where this rank begins an action of a stage of a pipeline, or, with None, ends a step.
 
         Where something hangs or fails it is known by that; faults on purpose strike there. It is no communication.
+        """
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What others keep for these members on this rank; what has ``free`` is freed before the communicator is."""
+
+    def noted(self, operation: str, *details: Any, count: int = 0) -> NotedCall:
+        """Write down a collective that something else carries out, such as a device's library, and compare it.
+
+        Raises ``CommunicationError`` on all members where they call something else.
+        """
+
+    def check_members(self) -> None:
+        """Raise ``RankFailureError`` where a member is known to have died, ``CommunicationError`` on threads.
+
+        It needs nobody else, and does not wait.
         """
 
     def start_step_check(self, fingerprint: str) -> Completion:
@@ -191,11 +227,11 @@ class Communicator(Protocol):
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         """Fill ``array`` with what member ``source`` sends under ``tag``."""
 
-    def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
-        """Start to send ``array`` to member ``target``; it ends at the latest when that has received it."""
+    def message_to(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
+        """Prepare to send ``array`` to member ``target``; a send ends at the latest when that has received it."""
 
-    def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
-        """Start to fill ``array`` with what member ``source`` sends under ``tag``; receives are filled in order."""
+    def message_from(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
+        """Prepare to fill ``array`` with what member ``source`` sends under ``tag``, in the order of the starts."""
 
     def group(self, ranks: Sequence[int]) -> Communicator:
         """Return the communicator of some members, given by their world ranks, this one among them.
@@ -229,3 +265,24 @@ class StepFlag:
         self.heard = 0
         self.batch = 0
         self.batches_differ = False
+
+
+class UnwrittenCall:
+    """Stands where a call would be written down: threads and simulated ranks write none.
+
+    >>> with UnwrittenCall() as call:
+    ...     call.going_on()
+    """
+
+    def __enter__(self) -> UnwrittenCall:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Write nothing."""
+
+    def going_on(self) -> None:
+        """Write nothing."""
+
+    def resumed(self) -> UnwrittenCall:
+        """Write nothing."""
+        return self

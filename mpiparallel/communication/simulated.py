@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from mpiparallel.communication.protocol import Communicator, Completion, Reduction, StepFlag
+from mpiparallel.communication.protocol import Communicator, Completion, NotedCall, Reduction, StepFlag, UnwrittenCall
 from mpiparallel.errors import CommunicationError
 from mpiparallel.pipeline.action import Action
 
@@ -40,6 +40,7 @@ class SimulatedCommunicator:
         self.size = len(self.ranks)
         self._ranks_per_host = ranks_per_host
         self.step_flag = StepFlag()
+        self.kept: dict[str, Any] = {}
 
     @property
     def hosts(self) -> tuple[int, ...]:
@@ -71,10 +72,14 @@ class SimulatedCommunicator:
         self.step_flag.heard = self.step_flag.own
         return _do_nothing
 
+    def noted(self, operation: str, *details: Any, count: int = 0) -> NotedCall:
+        """Return a call that nobody writes down."""
+        return UnwrittenCall()
+
     def barrier(self) -> None:
         """Wait for nobody."""
 
-    free = rest = barrier
+    free = rest = check_members = barrier
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         """Leave ``array``, which all have."""

@@ -16,6 +16,23 @@ _FRONTS: Final = ("", "nn", "ops", "train", "context", "communication", "dataset
 """Where a name that one module lacks may be instead."""
 
 
+class AbsentNameError(AttributeError):
+    """A name that its owner lacks; what to say is found when it is read: most who ask only want to know whether.
+
+    >>> str(AbsentNameError(lambda: "no name")), hasattr(AbsentNameError, "unknown")
+    ('no name', False)
+    """
+
+    def __init__(self, tell: Callable[[], str]) -> None:
+        self._tell = tell
+
+    def __str__(self) -> str:
+        return self._tell()
+
+    def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
+        return AttributeError, (str(self),)
+
+
 def absent(owner: str, name: str, known: Iterable[str]) -> str:
     """Return what to say of ``owner`` that has no ``name``: the nearest of those ``known``, or why it is not here.
 
@@ -63,10 +80,9 @@ def getattr_of(module: str, doors: Iterable[str] = ()) -> Callable[[str], Any]:
         asking = _asking_frame()
         if name.startswith("__") or _looks_for_a_submodule(asking):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        text = absent(module, name, dir(sys.modules[module]))
         if _imports_by_name(asking):
-            raise ImportError(text, name=module)
-        raise AttributeError(text)
+            raise ImportError(absent(module, name, dir(sys.modules[module])), name=module)
+        raise AbsentNameError(lambda: absent(module, name, dir(sys.modules[module])))
 
     return look_up
 
@@ -77,7 +93,7 @@ def getattr_of_instances(owner: str) -> Callable[[Any, str], Any]:
     def look_up(self: Any, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise AttributeError(absent(owner, name, dir(self)))
+        raise AbsentNameError(lambda: absent(owner, name, dir(self)))
 
     return look_up
 

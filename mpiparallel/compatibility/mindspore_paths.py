@@ -96,7 +96,7 @@ class _Door(Loader):
 
 
 def _offered(module: ModuleType) -> list[str]:
-    """Return the names that a module has for others, those of its own where it does not list them."""
+    """Return the names that a module exports; without such a list, the names that it defines."""
     listed: list[str] | None = getattr(module, "__all__", None)
     if listed is not None:
         return [name for name in listed if not isinstance(vars(module).get(name), ModuleType)]

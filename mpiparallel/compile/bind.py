@@ -96,7 +96,7 @@ def _digest(inputs: Sequence[np.ndarray[Any, Any]]) -> int:
 def make_backend(configuration: ParallelConfiguration) -> Backend:
     """Return the array library that the configuration asks for."""
     if configuration.device_target == "GPU":
-        return CupyBackend(configuration.device_id)
+        return CupyBackend(configuration.device_id, configuration.allows_tf32, configuration.convolves_in_tf32)
     return NumpyBackend()
 
 
@@ -146,7 +146,8 @@ def bind(
     if any(value.spec.byte_count >= _LARGE for value in sharded.graph.parameters.values()):
         # First values are drawn in more bytes than they are kept in, and the C library keeps what is freed.
         give_back_freed_memory()
-    runtime = Runtime(backend, communicator, RandomState(_seed(configuration)), stage=staged.stages.index(sharded))
+    random, stage = RandomState(_seed(configuration)), staged.stages.index(sharded)
+    runtime = Runtime(backend, communicator, random, stage=stage, meets=fingerprint is not None)
     draws = any(node.operator.is_random for stage in staged.stages for node in stage.graph.nodes)
     alike = draws and configuration.mode not in ParallelMode.OWN_BATCH
     program = Program(local, runtime)

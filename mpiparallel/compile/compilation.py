@@ -19,7 +19,7 @@ from mpiparallel.compile.staging.place_stages import place_stages
 from mpiparallel.compile.staging.work import micro_batches
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
-from mpiparallel.compile.trace import Traced, trace_function
+from mpiparallel.compile.trace_function import Traced, trace_function
 from mpiparallel.graph.graph import Graph
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -68,7 +68,8 @@ class _Placed:
         """Return the graph that ``rank`` runs, in the order in which it runs it; programs share it."""
         key = rank, overlaps, on_device
         if key not in self.locals:
-            self.locals[key] = local_graph(self.staged.of_rank(rank), rank, overlaps, on_device=on_device)
+            sharded, in_tf32 = self.staged.of_rank(rank), self.configuration.convolves_in_tf32
+            self.locals[key] = local_graph(sharded, rank, overlaps, on_device=on_device, in_tf32=in_tf32)
         return self.locals[key]
 
 
@@ -90,7 +91,7 @@ class Compilation:
     """The graphs and programs of ``function``, by what it is called on and by the configuration.
 
     It is traced ``within`` a context for the configuration, so that it sees this one; a trace serves all configurations
-    in which what it has read of its own is the same, such as those for other ranks. In auto parallel its strategies are
+    that agree in the settings that it has read, such as those for other ranks. In auto parallel its strategies are
     ``found``; with stages those of one micro-batch through all of the network, on as many ranks as a stage has.
     """
 
@@ -224,7 +225,7 @@ def global_specs(specs: Specs, configuration: ParallelConfiguration) -> Specs:
 def _for_all_ranks(configuration: ParallelConfiguration) -> ParallelConfiguration:
     """Return the configuration without what a rank alone is told."""
     rank = configuration.rank if configuration.mode in ParallelMode.OWN_BATCH else 0
-    return replace(configuration, **_OF_FILES, device_id=0, rank=rank)
+    return replace(configuration, **_OF_FILES, device_id=None, rank=rank)
 
 
 def _as_placed(configuration: ParallelConfiguration) -> ParallelConfiguration:

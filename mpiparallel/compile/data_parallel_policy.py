@@ -11,8 +11,8 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.policy import Policy, operands_of
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.operator_placement import OperatorPlacement
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
-from mpiparallel.parallel.placement import OperatorPlacement
 
 
 class DataParallelPolicy(Policy):

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.graph.cost import ELEMENTWISE
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel, is_computable
 from mpiparallel.graph.expression.term import Term, domain, inner_reductions, operand, widened
@@ -36,6 +38,9 @@ class FusedElementwise(Operator):
     def name(self) -> str:
         """The names of the operators, in order."""
         return self._title
+
+    def kernel_names(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+        return (self.name, ELEMENTWISE)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return expression_kernel(runtime, self._roots, inputs, outputs)

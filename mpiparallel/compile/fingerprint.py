@@ -9,7 +9,7 @@ from mpiparallel.compile.localise import GRADIENT_OF
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.graph.graph import Graph, Node
-from mpiparallel.parallel.collective import Collective
+from mpiparallel.parallel.collective_operators import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.overlap import Start
 from mpiparallel.parallel.redistribution_operators import FusedRedistribution
@@ -20,9 +20,9 @@ _DIGEST_BYTES = 6
 def fingerprint_of(staged: StagedGraph, local: Graph, configuration: ParallelConfiguration) -> str | None:
     """Return words that are equal on all ranks that can run the program together; None where each runs it for itself.
 
-    Networks of global shapes have operators, shapes, dtypes, parameters and layouts in common; what exchanges nothing
-    and updates nothing may be run by some ranks alone. Where each rank has a batch of its own, or even a network of its
-    own, only what all of them exchange is the same, and the gradients of which parameters.
+    Networks of global shapes have operators, shapes, dtypes, parameters and layouts in common. Some ranks may run a
+    network alone if it exchanges nothing and updates nothing. If each rank has a batch or even a network of its own,
+    ranks have in common only what they exchange, and the parameters whose gradients they compute.
     """
     if configuration.mode == ParallelMode.STAND_ALONE:
         return None

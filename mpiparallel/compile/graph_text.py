@@ -17,7 +17,7 @@ from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.parallel.collective import Collective
+from mpiparallel.parallel.collective_operators import Collective
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.overlap import Start
 from mpiparallel.parallel.redistribution import redistribute
@@ -62,7 +62,7 @@ def _lines(kind: str, sharded: ShardedGraph, local: Graph, rank: int) -> Iterabl
 
 
 def _name_of(graph: Graph, text: str) -> str:
-    """Return the name of a network's files: what it does, on which shapes, and a digest that tells it from others."""
+    """Return the name of a network's files: whether it trains, the shapes of its inputs, and a digest."""
     kind = "training" if any(node.operator.updates for node in graph.nodes) else "forward"
     shapes = "_".join("x".join(map(str, value.spec.shape)) or "scalar" for value in graph.inputs[:3])
     return f"{kind}_{shapes}_{blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"

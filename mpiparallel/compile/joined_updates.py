@@ -198,9 +198,16 @@ def _what_it_shares(node: Node) -> object | None:
     operator = node.operator
     if not operator.joins or not node.inputs[0].spec.size or not node.inputs[0].spec.shape:
         return None
-    settings = tuple(item for item in sorted(vars(operator).items()) if item[0] not in _SETTINGS)
     kinds = tuple(value.spec.dtype if value.spec.shape else _scalar(value) for value in node.inputs)
-    return type(operator), settings, kinds, node.notes.guards
+    return _settings(operator), kinds, node.notes.guards
+
+
+def _settings(operator: Operator) -> object:
+    """Return the kind of an operator and how it is configured, by other operators too."""
+    shown = ((name, value) for name, value in sorted(vars(operator).items()) if name not in _SETTINGS)
+    return type(operator), tuple(
+        (name, _settings(value) if isinstance(value, Operator) else value) for name, value in shown
+    )
 
 
 def _scalar(value: Value) -> object:

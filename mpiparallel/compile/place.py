@@ -13,7 +13,7 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.operator_placement import OperatorPlacement
 
 
 def place(
@@ -30,7 +30,7 @@ def place(
     ``strategies`` are those that the program and the loaded strategy file give, unless others are given; ``held`` the
     layouts in which ranks hold parameters already, by name; ``devices`` the ranks, from 0 on where none are given.
     ``arriving`` are nodes whose output comes in a layout that is known; ``leaving`` values are summed at once, so that
-    other ranks get the very sum that is used here. Raises StrategyError where a strategy does not fit.
+    other ranks get the same sum that is used here. Raises StrategyError where a strategy does not fit.
     """
     if strategies is None:
         strategies = Strategies.of(graph, dict(configuration.loaded_strategies))

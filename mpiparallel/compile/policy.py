@@ -10,7 +10,7 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import Operands, OperatorPlacement, ShardingRule
+from mpiparallel.parallel.operator_placement import Operands, OperatorPlacement, ShardingRule
 
 
 class Policy(ABC):

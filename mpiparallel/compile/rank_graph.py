@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mpiparallel.compile.attention_fusion import fuse_attention
+from mpiparallel.compile.channels_last import put_channels_last
+from mpiparallel.compile.conditional_updates import decide_on_device
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
 from mpiparallel.compile.joined_updates import join_updates
 from mpiparallel.compile.localise import localise
-from mpiparallel.compile.schedule import schedule_collectives
+from mpiparallel.compile.product_fusion import fuse_products
+from mpiparallel.compile.schedule_collectives import schedule_collectives
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.parallel.redistribution import Redistribution
@@ -23,25 +27,45 @@ class RankGraph:
 
 
 def rank_graph(
-    sharded: ShardedGraph, rank: int, overlaps: bool = False, fuses: bool = True, on_device: bool = False
+    sharded: ShardedGraph,
+    rank: int,
+    overlaps: bool = False,
+    fuses: bool = True,
+    on_device: bool = False,
+    in_tf32: bool = False,
 ) -> RankGraph:
     """Return the graph that ``rank`` runs, without what nothing needs.
 
     Every rank's has the same collectives in order. With ``overlaps`` they start before their results are
     needed. With ``fuses`` neighbouring element-wise operators become one, and updates of small parameters;
-    ``on_device``, that is on a GPU, those of all.
+    ``on_device``, that is on a GPU, those of all; attention is computed in blocks, what is added to a product comes
+    with it, updates read what they wait for, and images that tensor cores convolve have their channels last in memory:
+    those of 16 bits, and ``in_tf32`` those of float32.
     """
     local = localise(sharded, rank)
+    if fuses and on_device:
+        fuse_attention(local.graph)
     # First when collectives run, then what is fused: only neighbours are, in the order in which they will run.
     done = schedule_collectives(local.graph, local.steps, rank, overlaps)
+    if on_device:
+        decide_on_device(local.graph)
+    if fuses and on_device:
+        fuse_products(local.graph)
     if fuses:
         fuse_elementwise(local.graph)
         join_updates(local.graph, of_any_size=on_device)
+    if on_device:
+        put_channels_last(local.graph, in_tf32)
     return RankGraph(local.graph, {node: tuple((one, local.steps[one]) for one in some) for node, some in done.items()})
 
 
 def local_graph(
-    sharded: ShardedGraph, rank: int, overlaps: bool = False, fuses: bool = True, on_device: bool = False
+    sharded: ShardedGraph,
+    rank: int,
+    overlaps: bool = False,
+    fuses: bool = True,
+    on_device: bool = False,
+    in_tf32: bool = False,
 ) -> Graph:
     """Return the graph of `rank_graph`."""
-    return rank_graph(sharded, rank, overlaps, fuses, on_device).graph
+    return rank_graph(sharded, rank, overlaps, fuses, on_device, in_tf32).graph

@@ -9,16 +9,16 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.operator_placement import OperatorPlacement
 
 
 @dataclass(frozen=True)
 class ShardedGraph:
     """A graph with its layouts over any ranks, those of ``devices``.
 
-    ``placements`` has the layouts in which each node takes its inputs and computes its outputs; ``layouts`` where each
-    value is, to which it is moved at once where that is another; ``used`` the layout in which operators use each
-    parameter, ``stored`` the one in which it is kept. ``strategies`` are those by which nodes were placed, where
+    ``placements`` has the layouts in which each node takes its inputs and computes its outputs; ``layouts`` has the
+    layout of each value; a value that is made in another is moved at once; ``used`` the layout in which operators use
+    each parameter, ``stored`` the one in which it is kept. ``strategies`` are those by which nodes were placed, where
     they had one.
     """
 

@@ -18,8 +18,8 @@ from mpiparallel.pipeline.schedule import Schedule
 class StagedGraph:
     """The graph of each stage, on its own ranks, in the order of ``schedule``; of a network in one piece there is none.
 
-    All ranks know all stages: so they agree, without a word, on what crosses from one to another, and on who holds
-    what. ``held`` are the layouts in which parameters were held when it was made.
+    All ranks know all stages: so they agree, without messages, on which values cross between stages, and on which rank
+    holds what. ``held`` are the layouts in which parameters were held when it was made.
     """
 
     stages: tuple[ShardedGraph, ...]

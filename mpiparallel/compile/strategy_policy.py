@@ -7,12 +7,17 @@ from functools import cached_property
 
 from mpiparallel.compile.policy import Policy, operands_of
 from mpiparallel.errors import StrategyError
-from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.fed_pieces import input_layout
+from mpiparallel.parallel.operator_placement import (
+    OperatorPlacement,
+    place_by_batch,
+    place_by_inputs,
+    place_by_strategy,
+)
 from mpiparallel.parallel.optimizer_shard import place_on_shards, storage_layout
 from mpiparallel.parallel.output_placement import place_outputs
-from mpiparallel.parallel.placement import OperatorPlacement, place_by_batch, place_by_inputs, place_by_strategy
 from mpiparallel.parallel.shared_parameters import ParameterUser, agree_on_parameters
 from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 
@@ -153,12 +158,8 @@ class StrategyPolicy(Policy):
 
     @cached_property
     def takers(self) -> Mapping[Value, Node]:
-        """The first node that takes each value made in a gradient; what leaves the graph has none, for it is whole."""
-        nodes = [node for node in self._sharded.graph.nodes if not node.is_forward]
-        takers = {value: node for node in reversed(nodes) for value in node.inputs}
-        for value in self._sharded.graph.outputs:
-            takers.pop(value, None)
-        return takers
+        """The first node that takes each value made in a gradient."""
+        return takers_of_gradients(self._sharded.graph)
 
     def _as_taken(self, value: Value) -> Layout | None:
         """Return the layout in which a part of a gradient, not yet placed, will be taken; None where nothing tells."""
@@ -282,3 +283,11 @@ class StrategyPolicy(Policy):
         shapes = [value.spec.shape for value in node.inputs]
         taken = {shape: Layout.replicated(shape, layout.devices) for shape in set(shapes)} | {first.spec.shape: layout}
         return OperatorPlacement(tuple(taken[shape] for shape in shapes), ())
+
+
+def takers_of_gradients(graph: Graph) -> dict[Value, Node]:
+    """Return the first node that takes each value made in a gradient; what leaves the graph has none: it is whole."""
+    takers = {value: node for node in reversed(graph.nodes) if not node.is_forward for value in node.inputs}
+    for value in graph.outputs:
+        takers.pop(value, None)
+    return takers

@@ -75,7 +75,6 @@ GENERAL: Final = MappingProxyType(
         "enable_task_sink": Accepted(True, "Model.train has dataset_sink_mode"),
         "env_config_path": Accepted("", _COMPILER),
         "exec_order": Accepted("", _COMPILER),
-        "gpu_config": Accepted(None, _COMPILER),
         "graph_kernel_flags": Accepted("", "element-wise neighbours are fused anyway"),
         "grad_for_scalar": Accepted(False, "gradients are those of tensors"),
         "inter_op_parallel_num": Accepted(0, _THREADS),

@@ -15,7 +15,7 @@ from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.compile.compilation import Compilation, Variant, global_specs
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import Structure, flatten, rebuild
-from mpiparallel.compile.trace import called
+from mpiparallel.compile.trace_function import called
 from mpiparallel.context.default_values import PYNATIVE_MODE
 from mpiparallel.context.settings import current_configuration, get_context, tracing_for
 from mpiparallel.context.simulation import CompiledNetwork, current_simulation, end_simulation
@@ -144,9 +144,10 @@ class CompiledFunction:
         """Return what the function returns, traced whatever the mode."""
         arrays, structure = _take_apart(inputs)
         program = self._program(_specs(arrays), structure)
-        return rebuild(
-            program.traced.structure, [Tensor(array.copy()) for array in program.compiled.run(arrays, profile)]
-        )
+        # Copies: the next run overwrites what this one returns.
+        results = [array.copy() for array in program.compiled.run(arrays, profile)]
+        late = program.compiled.runtime.late
+        return rebuild(program.traced.structure, [Tensor.arriving(one, late.fetched(one)) for one in results])
 
 
 def _take_apart(inputs: Sequence[Any]) -> tuple[Arrays, Structure]:

@@ -44,6 +44,7 @@ CONTEXT_DEFAULTS: Final[dict[str, Any]] = {
     "mode": GRAPH_MODE,
     "device_target": "CPU",
     "device_id": None,
+    "gpu_config": {},
     "save_graphs": False,
     "save_graphs_path": ".",
     **{name: accepted.default for name, accepted in GENERAL.items()},

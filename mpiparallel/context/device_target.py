@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mpiparallel.backend.cupy_backend import gpu_problem
+from mpiparallel.backend.gpu.diagnosis import gpu_problem
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.simulation import current_simulation
 from mpiparallel.errors import ConfigurationError
@@ -38,5 +38,5 @@ def device_of_target(target: Any, where: str) -> str:
 
 
 def remark_eager_mode(where: str) -> None:
-    """Say that a program in PyNative mode leaves the GPU alone where it calls operators one by one."""
+    """Say that in PyNative mode operators that are called one by one do not run on the GPU."""
     remark(f"{where}: in PYNATIVE_MODE operators are computed on the CPU; with GRAPH_MODE networks run on the GPU")

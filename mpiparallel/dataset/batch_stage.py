@@ -36,7 +36,7 @@ class BatchStage:
         while batch := list(islice(rows, self.batch_size)):
             if len(batch) < self.batch_size and self._drop_remainder:
                 return
-            yield Row(batch[0].number, partial(self._stacked, batch))
+            yield Row(batch[0].number, partial(self._stacked, batch), len(batch))
 
     def _stacked(self, batch: list[Row]) -> Columns:
         return Columns(self.columns, partial(_stack, batch))

@@ -15,7 +15,7 @@ from mpiparallel.dataset import config
 from mpiparallel.dataset.cifar10_files import Bytes, Cifar10File, read_cifar10
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
-from mpiparallel.dataset.stand_in import StandIn, is_absent
+from mpiparallel.dataset.synthetic_data import StandIn, is_absent
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 
 _NAME = "Cifar10Dataset"
@@ -33,7 +33,7 @@ class Cifar10Dataset(Dataset):
     ----------
     dataset_dir : str or Path
         It holds data_batch_1.bin to data_batch_5.bin and test_batch.bin (the binary archive), or the same names without
-        ``.bin`` (the Python archive), or a folder cifar-10-batches-bin or else cifar-10-batches-py with them.
+        ``.bin`` (the Python archive). They may lie in a folder cifar-10-batches-bin or else cifar-10-batches-py.
     usage : {"train", "test", "all"}, optional
         The five files, the one, or all six; None reads the half that is there, or both.
     num_samples : int, optional

@@ -26,7 +26,7 @@ class ColumnStage:
     def rows(self, epoch: int, start: int) -> Iterator[Row]:
         """Yield the parent's rows with these columns only."""
         for row in self._parent.rows(epoch, start):
-            yield Row(row.number, partial(self._chosen, row))
+            yield Row(row.number, partial(self._chosen, row), row.stacked)
 
     def _chosen(self, row: Row) -> Columns:
         old = dict(zip(self.columns, self._kept, strict=True))

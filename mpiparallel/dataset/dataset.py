@@ -20,7 +20,7 @@ from mpiparallel.dataset.random_key import RandomKey
 from mpiparallel.dataset.read_ahead import ClosableIterator, ReadAhead
 from mpiparallel.dataset.source import RandomAccessStage, as_names
 from mpiparallel.dataset.stage import Array, Stage, check_count
-from mpiparallel.dataset.stand_in import given_batch
+from mpiparallel.dataset.synthetic_data import given_batch
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 
@@ -74,6 +74,13 @@ class Dataset:
         return (
             ReadAhead(partial(self._read, epoch, skip, columns), ahead) if ahead else self._read(epoch, skip, columns)
         )
+
+    def stacked_rows(self, epoch: int, skip: int) -> Iterator[int | None]:
+        """Yield how many rows each batch of ``epoch`` has, behind the first ``skip``, and read none of them.
+
+        None stands where only the arrays of a batch tell.
+        """
+        return (row.stacked for row in self._stage.rows(epoch, skip))
 
     def _read(
         self, epoch: int, skip: int, columns: Sequence[str] | None = None

@@ -54,8 +54,10 @@ class MapStage:
 
     def rows(self, epoch: int, start: int) -> Iterator[Row]:
         """Yield the parent's rows with the outputs in them."""
+        # Operations may make more or fewer rows of a batch; all columns of it have as many.
+        keeps = not set(self.columns) <= set(self._outputs)
         for row in self._parent.rows(epoch, start):
-            yield Row(row.number, partial(self._mapped, row, epoch))
+            yield Row(row.number, partial(self._mapped, row, epoch), row.stacked if keeps else None)
 
     def _mapped(self, row: Row, epoch: int) -> Columns:
         made: dict[str, Any] = {}

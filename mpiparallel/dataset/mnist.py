@@ -14,7 +14,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.dataset import config
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
-from mpiparallel.dataset.stand_in import StandIn, is_absent
+from mpiparallel.dataset.synthetic_data import StandIn, is_absent
 from mpiparallel.dataset.worker_arguments import remark_on_workers
 from mpiparallel.errors import DatasetError
 

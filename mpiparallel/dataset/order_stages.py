@@ -77,7 +77,7 @@ class RepeatStage:
             empty = offset == 0
             for row in self._parent.rows(parent_epoch, offset):
                 empty = False
-                yield Row(row.number + turn * _PASS, partial(_values, row))
+                yield Row(row.number + turn * _PASS, partial(_values, row), row.stacked)
             if empty:
                 raise DatasetError("repeat: there is no row before it to repeat; check take, skip and drop_remainder")
             offset = 0

@@ -31,9 +31,9 @@ class ClosableIterator(Protocol[Given]):
 class ReadAhead(Generic[Item]):
     """Iterates what ``start()`` returns, of which a thread makes up to ``size`` (1 or more) items ahead.
 
-    The items and their order are the same. What the thread raises is raised where its item would have come. The thread
-    starts with the first item, reads ahead from the second on, for many look at one item only, and ends when the
-    iterator is closed, used up or dropped: no item is made after that.
+    The items and their order are the same. An error of the thread is raised in place of its item. The thread starts
+    with the first item. It reads ahead from the second item on, because many callers look at one item only. It ends
+    when the iterator is closed, used up or dropped: no item is made after that.
 
     >>> list(ReadAhead(lambda: iter(range(3)), size=2))
     [0, 1, 2]

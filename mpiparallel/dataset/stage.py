@@ -38,14 +38,16 @@ class Columns(Mapping[str, Array]):
 class Row:
     """One row: its number, which is the same in every shard of the samples, and the array of each column.
 
-    The arrays are made when they are first asked for: a row that a resume skips costs nothing, nor does a column that
-    nobody wants, but where a source reads all of a row at once.
+    ``stacked`` is how many rows were stacked to it, None where only its arrays tell. The arrays are made when they are
+    first asked for: a row that a resume skips costs nothing, nor does a column that nobody wants, but where a source
+    reads all of a row at once.
     """
 
-    __slots__ = ("_make", "_values", "number")
+    __slots__ = ("_make", "_values", "number", "stacked")
 
-    def __init__(self, number: int, make: Callable[[], Mapping[str, Array]]) -> None:
+    def __init__(self, number: int, make: Callable[[], Mapping[str, Array]], stacked: int | None = None) -> None:
         self.number = number
+        self.stacked = stacked
         self._make: Callable[[], Mapping[str, Array]] | None = make
         self._values: Mapping[str, Array] = {}
 

@@ -8,8 +8,7 @@ from math import prod
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.expression.blocks import block_size as block_size
+from mpiparallel.graph.expression.block_places import block_size as block_size
 from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Operator
 
@@ -45,13 +44,6 @@ def row_blocks(arrays: Sequence[Array], leading: int, size: int) -> list[Block]:
     step = max(size // max(inner, 1), 1)
     starts = range(0, shape[0], step)
     return [tuple(array[start : start + step] for array in arrays) for start in starts]
-
-
-def with_scratch(runtime: Runtime, blocks: Sequence[Block], count: int, dtype: object) -> list[Block]:
-    """Return the blocks, each followed by ``count`` scratch arrays of its first array's shape."""
-    return [
-        (*block, *(runtime.scratch(tuple(block[0].shape), dtype, slot) for slot in range(count))) for block in blocks
-    ]
 
 
 class Blockwise(Operator):

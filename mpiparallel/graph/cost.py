@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.equation import Equation
 
+ELEMENTWISE: Final = "element-wise"
+"""The name of the kernels of all element-wise operators."""
+
 
 @dataclass(frozen=True)
 class Cost:
-    """Floating-point ``operations``, a multiplication and an addition being two, and bytes of memory."""
+    """Floating-point ``operations``, a multiplication and an addition being two, and bytes of memory.
+
+    ``bytes_gathered`` are those of the matrices that a kernel gathers from what it reads before it multiplies them,
+    ``bytes_turned`` of what it transposes.
+    """
 
     operations: int
     bytes_read: int = 0
     bytes_written: int = 0
+    bytes_gathered: int = 0
+    bytes_turned: int = 0
 
 
 def counted_operations(equation: Equation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:

@@ -34,13 +34,13 @@ class Equation:
     strategy_inputs : tuple of tuple of str or None
         The labels that a strategy speaks of, where they are not those of ``inputs``.
     order : tuple of str
-        It begins the order in which cut labels are axes of the device matrix, where it is another than that of the
-        tensor with most labels.
+        The first labels of the order in which cut labels become axes of the device matrix. Without it that is the order
+        of the tensor with most labels.
     repeats_first : frozenset of str
         See above.
     sizes : dict of (int, str) to tuple of int
-        By the place of a tensor among inputs and then outputs and by label, how long the parts are into which that dim
-        of it is cut, where they are not even.
+        The lengths of the parts of a dim that is cut unevenly. The key is the place of its tensor, counted over inputs
+        and then outputs, and its label.
 
     Examples
     --------

@@ -89,7 +89,8 @@ class Graph:
 
     ``cotangents[node]`` are the gradients of the outputs of ``node``, from which its own gradient is made;
     ``gradients[value]`` is the parameter of which ``value`` is the finished gradient. ``actions`` are those of a stage
-    of a pipeline to which its nodes belong.
+    of a pipeline to which its nodes belong. ``channels_last`` are images (n, channels, height, width) whose channels
+    are last in memory.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -99,6 +100,7 @@ class Graph:
     cotangents: dict[Node, tuple[Value | None, ...]] = field(default_factory=dict)
     gradients: dict[Value, Value] = field(default_factory=dict)
     actions: Mapping[Node, Action] = field(default_factory=dict)
+    channels_last: frozenset[Value] = frozenset()
 
     def add_input(self, name: str, spec: TensorSpec) -> Value:
         """Add a value that is given anew at each run."""

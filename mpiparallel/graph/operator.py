@@ -12,7 +12,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.communication import world
 from mpiparallel.errors import GradientError
-from mpiparallel.graph.cost import Cost, counted_operations
+from mpiparallel.graph.cost import ELEMENTWISE, Cost, counted_operations
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.random_stream import next_random_state
 from mpiparallel.graph.execution.runtime import Kernel as Kernel
@@ -70,6 +70,10 @@ class Operator(OperatorSettings):
     keeps_layouts: ClassVar[bool] = False
     """Whether it takes each input where it is, and leaves output ``i`` where input ``i`` is."""
 
+    replays: ClassVar[bool] = True
+    """Whether all that its kernel does in a run is to give work to the device; else it is run anew each time. A kernel
+    that a user has written does where its class says so."""
+
     meets_all: ClassVar[bool] = False
     """Whether all ranks of the job run it together, those of other stages of a pipeline too."""
 
@@ -90,6 +94,12 @@ class Operator(OperatorSettings):
     step_of: Operator | None = None
     """The operator, as it was called, that is recorded as this one among others: they share its strategy."""
     scope: str = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        is_own = cls.__module__.partition(".")[0] != __name__.partition(".")[0]
+        if is_own and "kernel" in vars(cls) and "replays" not in vars(cls):
+            cls.replays = False
 
     def configured(self: Self, **attributes: object) -> Self:
         """Return a copy with other attributes."""
@@ -127,6 +137,7 @@ class Operator(OperatorSettings):
         local = self.local(parts, [Part.whole(spec.shape) for spec in specs])
         outputs = [np.empty(spec.shape, spec.dtype) for spec in specs]
         kernel = local.kernel(runtime, inputs, outputs)
+        runtime.numbers.bring()
         with np.errstate(all="ignore"):
             kernel()
         return tuple(Tensor(output) for output in outputs)
@@ -167,6 +178,10 @@ class Operator(OperatorSettings):
         read = sum(spec.byte_count for index, spec in enumerate(inputs) if index not in self.unread)
         written = sum(spec.byte_count for spec in (*outputs, *(inputs[index] for index in self.updates)))
         return Cost(operations, read, written)
+
+    def kernel_names(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+        """Return the names of kernels that take as long as this one by their costs, the most alike first."""
+        return (self.name, ELEMENTWISE) if type(self).expression is not Operator.expression else (self.name,)
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
         """Return an element of each output, or of what is updated, by elements of the inputs.

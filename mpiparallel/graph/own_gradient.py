@@ -12,7 +12,7 @@ from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]
-WrittenGradient = Callable[[Tensors, Tensors, Tensors], Sequence[Tensor | None]]
+GradientFunction = Callable[[Tensors, Tensors, Tensors], Sequence[Tensor | None]]
 """From the inputs, the outputs and the gradients of these to the gradients of the inputs."""
 
 
@@ -28,7 +28,7 @@ class OwnGradient(Operator):
     keeps_layouts = True
     outputs = 1
 
-    def __init__(self, written: WrittenGradient, inputs: int) -> None:
+    def __init__(self, written: GradientFunction, inputs: int) -> None:
         self.written = written
         self.unread = tuple(range(self.outputs, self.outputs + inputs))
 
@@ -51,7 +51,7 @@ class OwnGradients(OwnGradient):
 
     is_view = False
 
-    def __init__(self, written: WrittenGradient, inputs: int, outputs: int) -> None:
+    def __init__(self, written: GradientFunction, inputs: int, outputs: int) -> None:
         self.outputs = outputs
         super().__init__(written, inputs)
 

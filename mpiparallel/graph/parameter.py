@@ -16,7 +16,7 @@ from mpiparallel.layout.layout import Layout
 
 
 class _Absent:
-    """The values of a parameter that other ranks hold, ``whose`` says which, and how to read it."""
+    """Stands for a parameter's values that only other ranks hold; ``whose`` says which ranks, and how to read it."""
 
     def __init__(self, whose: str) -> None:
         self._whose = whose
@@ -116,7 +116,7 @@ class Parameter(ParameterSettings, Tensor):
             part = self._initial.part(self.name, self.shape, box)
         else:
             part = np.asarray(self.asnumpy())[box.within(Box.whole(self.shape))]
-        self._array = backend.from_host(np.ascontiguousarray(part, self.dtype).reshape(box.shape))
+        self._array = backend.from_host(np.ascontiguousarray(part, self.dtype).reshape(box.shape), self.name)
 
     def move(self, layout: Layout, rank: int, array: Array) -> None:
         """Take over the slice of another layout, as resharding made it."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from mpiparallel.backend.gpu.wait import before_waiting
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compatibility.absent_names import getattr_of_instances
 from mpiparallel.dtype import Type, type_of
 from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.execution.late_values import LateValue
 from mpiparallel.graph.tensor_operations import TensorOperations
 from mpiparallel.graph.user_line import refuse_data_dependence
 from mpiparallel.layout.box import Box
@@ -73,6 +75,8 @@ class Tensor(TensorOperations):
         __getattr__ = getattr_of_instances("Tensor")
 
     name = ""
+
+    _late: LateValue | None = None
 
     def __init__(
         self,
@@ -196,10 +200,28 @@ class Tensor(TensorOperations):
             self._array = np.asarray(part, self.spec.dtype)
         return self
 
+    @classmethod
+    def arriving(cls, array: Array, late: LateValue | None) -> Tensor:
+        """Return the tensor of a result, which may be on its way to the host already."""
+        tensor = cls(array)
+        tensor._late = late
+        return tensor
+
+    @property
+    def comes_late(self) -> bool:
+        """Whether it is a device's result on its way to the host, so that who reads it at once has to wait."""
+        return self._late is not None
+
     def asnumpy(self) -> np.ndarray[Any, Any]:
         """Return the values as a NumPy array: this rank's slice, where the tensor is cut."""
         array = self.array
-        return array if isinstance(array, np.ndarray) else array.get()
+        if isinstance(array, np.ndarray):
+            return array
+        if self._late is not None:
+            return self._late.read()
+        before_waiting()
+        copied: np.ndarray[Any, Any] = array.get()
+        return copied
 
     numpy = asnumpy
 

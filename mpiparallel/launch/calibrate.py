@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from mpiparallel.launch.command_line.parser import Subparsers
 
 NAME = "calibrate"
-_JOB = "mpiparallel.search.machine.measuring_ranks"
+_JOB = "mpiparallel.launch.measuring_ranks"
+_GPU_JOB = "mpiparallel.search.machine.measuring_gpus"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -31,6 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-n", "--ranks", type=rank_count, metavar="N", help="how many ranks (default: one for each core)"
     )
+    parser.add_argument("--gpu", action="store_true", help="measure the ranks' GPUs: one rank for each of them")
     parser.add_argument("--hostfile", type=file_path, metavar="FILE", help="hosts and their slots, in any dialect")
     parser.add_argument("--json", action="store_true", help="print JSON: the machine, as in a cluster file")
 
@@ -44,5 +46,6 @@ def execute(arguments: argparse.Namespace) -> int:
     run.add_parser(parser.add_commands("command", "COMMAND"))
     with TemporaryDirectory(prefix="mpiparallel_calibrate_") as folder:
         told = ["--json"] if arguments.json else []
-        words = [run.NAME, f"--ranks={ranks}", *hosts, f"--log-dir={Path(folder)}", "-m", _JOB, *told]
+        job = _GPU_JOB if arguments.gpu else _JOB
+        words = [run.NAME, f"--ranks={ranks}", *hosts, f"--log-dir={Path(folder)}", "-m", job, *told]
         return run.execute(parser.parse_args(words))

@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from mpiparallel.launch.ckpt.answer import answer
+from mpiparallel.launch.ckpt.output import answer
 from mpiparallel.launch.job.terminal_text import has_colours
 from mpiparallel.launch.shipped import SHIPPED, listing, named, summary
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.ckpt.answer import answer
+from mpiparallel.launch.ckpt.output import answer
 from mpiparallel.launch.command_line.argument_types import file_path
 from mpiparallel.launch.shipped import SHIPPED, entries, listing, named, summary
 from mpiparallel.search.machine.cluster_file import load_machine

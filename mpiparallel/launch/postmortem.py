@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.exit_codes import HUNG
-from mpiparallel.cluster.flight.diagnosis import diagnose
+from mpiparallel.cluster.flight.hang_diagnosis import diagnose
 from mpiparallel.cluster.flight.recorder import spans
 from mpiparallel.cluster.flight.recording import RecordedCall, Recording
 from mpiparallel.errors import LaunchError
@@ -71,7 +71,7 @@ def load_recordings(directory: Path) -> list[Recording]:
 
 
 def _summary(directory: Path, recordings: Sequence[Recording]) -> Iterator[str]:
-    """Yield who waited for whom, in the words of the rank that found out while all lived, and who failed first."""
+    """Yield which rank waited for which, as the first rank that noticed it reported, and which rank failed first."""
     failures = [RankFolder(directory, recording.rank).read_failure() for recording in recordings]
     first = min((one for one in failures if one is not None), key=lambda one: one.time, default=None)
     if first is not None and first.exit_code == HUNG:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import pairwise
 from math import prod
 
 from mpiparallel.errors import LayoutError
@@ -124,9 +124,13 @@ class DeviceMatrix(metaclass=Interned):
         return found
 
     def _group(self, moving: frozenset[int], place: tuple[int, ...]) -> tuple[int, ...]:
-        ranges = [range(n) if axis in moving else (place[axis],) for axis, n in enumerate(self.shape)]
-        group = tuple(self.rank_at(place) for place in product(*ranges))
-        return tuple(sorted(group)) if self.ranks else group
+        places = [sum(map(int.__mul__, place, self.strides))]
+        for axis in sorted(moving):
+            along = range(0, self.shape[axis] * self.strides[axis], self.strides[axis])
+            places = [here + further for here in places for further in along]
+        if self.ranks:
+            return tuple(sorted(map(self.ranks.__getitem__, places)))
+        return tuple(self.first_rank + here for here in places)
 
     @cached_property
     def _groups(self) -> dict[tuple[frozenset[int], tuple[int, ...]], tuple[int, ...]]:

@@ -194,14 +194,14 @@ class Layout(metaclass=Interned):
 
     @cached_property
     def tiles(self) -> bool:
-        """Whether every element is in one part, so that a value can lie so: always, but for bounds that overlap."""
+        """Whether every element is in exactly one part, as a stored value needs it; only ``bounds`` can overlap."""
         for extent, given in zip(self.global_shape, self.bounds, strict=False):
             ends = [0, *(stop for _, stop in given)]
             if given and (ends[-1] != extent or ends != sorted(ends) or [start for start, _ in given] != ends[:-1]):
                 return False
         return True
 
-    @property
+    @cached_property
     def largest_size(self) -> int:
         """How many elements a rank holds at most; even cuts make the first part the largest."""
         bounds = self.bounds or ((),) * len(self.global_shape)

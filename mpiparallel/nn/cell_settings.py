@@ -12,15 +12,15 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.shapes.identity import Identity
 
-Layouts = tuple[tuple[int, ...] | None, ...]
+ShardStrategy = tuple[tuple[int, ...] | None, ...]
 Self = TypeVar("Self", bound="CellSettings")
 
 
 class CellSettings:
     """The settings of a cell; what returns nothing else returns the cell."""
 
-    _in_strategy: Layouts | None = None
-    _out_strategy: Layouts | None = None
+    _in_strategy: ShardStrategy | None = None
+    _out_strategy: ShardStrategy | None = None
     _flags: dict[str, Any]
 
     def cells(self) -> Iterable[Any]:
@@ -32,7 +32,7 @@ class CellSettings:
         raise NotImplementedError(type(self).__name__)
 
     def shard(
-        self: Self, in_strategy: Layouts, out_strategy: Layouts | None = None, parameter_plan: Any = None
+        self: Self, in_strategy: ShardStrategy, out_strategy: ShardStrategy | None = None, parameter_plan: Any = None
     ) -> Self:
         """Lay out the inputs as ``in_strategy`` says, and the outputs as ``out_strategy`` does; returns the cell.
 
@@ -48,7 +48,7 @@ class CellSettings:
         self._in_strategy, self._out_strategy = in_strategy, out_strategy
         return self
 
-    def _laid_out(self, tensors: tuple[Any, ...], strategy: Layouts | None, what: str) -> tuple[Any, ...]:
+    def _laid_out(self, tensors: tuple[Any, ...], strategy: ShardStrategy | None, what: str) -> tuple[Any, ...]:
         if strategy is None:
             return tensors
         if len(strategy) != len(tensors):

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.operator import Kernel, Operator
+from mpiparallel.graph.expression.term import Term, call
+from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 
@@ -43,7 +42,7 @@ class RateOfStep(Operator):
 
     follows = True
 
-    def __init__(self, formula: Callable[[int], float]) -> None:
+    def __init__(self, formula: Callable[[Term], Term]) -> None:
         self.formula = formula
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -52,20 +51,15 @@ class RateOfStep(Operator):
     def equation(self, *inputs: TensorSpec) -> Equation:
         return Equation((tuple(None for _ in inputs[0].shape),), ((),))
 
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        step, target, read = inputs[0].reshape(()), outputs[0], runtime.backend.to_host
-
-        def run() -> None:
-            target.fill(self.formula(int(read(step))))
-
-        return run
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        return (self.formula(inputs[0].reshape(()).astype(np.float64)),)
 
 
 class _Formula(LearningRateSchedule):
     """A schedule that is a function of the number of steps made."""
 
-    def rate(self, step: int) -> float:
-        """Return the learning rate after ``step`` steps."""
+    def rate(self, step: Term) -> Term:
+        """Return the learning rate after ``step`` steps, a term in float64."""
         raise NotImplementedError
 
     def construct(self, global_step: Tensor) -> Tensor:
@@ -92,9 +86,10 @@ class _Decay(_Formula):
         self.decay_steps = self.checked("decay_steps", decay_steps, 1)
         self.is_stair = is_stair
 
-    def decays(self, step: int) -> float:
+    def decays(self, step: Term) -> Term:
         """Return how many times the rate has decayed after ``step`` steps."""
-        return float(step // self.decay_steps) if self.is_stair else step / self.decay_steps
+        count: Term = step / self.decay_steps
+        return call("floor", count) if self.is_stair else count
 
 
 class ExponentialDecayLR(_Decay):
@@ -115,8 +110,9 @@ class ExponentialDecayLR(_Decay):
     0.02500000037252903
     """
 
-    def rate(self, step: int) -> float:
-        return float(self.learning_rate * self.decay_rate ** self.decays(step))
+    def rate(self, step: Term) -> Term:
+        found: Term = self.learning_rate * call("power", self.decay_rate, self.decays(step))
+        return found
 
 
 class NaturalExpDecayLR(_Decay):
@@ -137,9 +133,10 @@ class NaturalExpDecayLR(_Decay):
     0.3679
     """
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: Term) -> Term:
         count = self.decays(step) * self.decay_steps
-        return float(self.learning_rate * math.exp(-self.decay_rate * count))
+        found: Term = self.learning_rate * call("exp", -self.decay_rate * count)
+        return found
 
 
 class InverseDecayLR(_Decay):
@@ -160,8 +157,9 @@ class InverseDecayLR(_Decay):
     0.25
     """
 
-    def rate(self, step: int) -> float:
-        return float(self.learning_rate / (1.0 + self.decay_rate * self.decays(step)))
+    def rate(self, step: Term) -> Term:
+        found: Term = self.learning_rate / (1.0 + self.decay_rate * self.decays(step))
+        return found
 
 
 class CosineDecayLR(_Formula):
@@ -193,9 +191,10 @@ class CosineDecayLR(_Formula):
         if min_lr >= max_lr:
             raise ConfigurationError(f"CosineDecayLR: max_lr {max_lr} must be above min_lr {min_lr}")
 
-    def rate(self, step: int) -> float:
-        angle = math.pi * min(step, self.decay_steps) / self.decay_steps
-        return float(self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1.0 + math.cos(angle)))
+    def rate(self, step: Term) -> Term:
+        angle = math.pi * call("minimum", step, self.decay_steps) / self.decay_steps
+        found: Term = self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1.0 + call("cos", angle))
+        return found
 
 
 class PolynomialDecayLR(_Formula):
@@ -233,12 +232,14 @@ class PolynomialDecayLR(_Formula):
         self.power = self.checked("power", power)
         self.update_decay_steps = update_decay_steps
 
-    def rate(self, step: int) -> float:
-        steps = self.decay_steps
+    def rate(self, step: Term) -> Term:
+        done = call("minimum", step, self.decay_steps) / self.decay_steps
         if self.update_decay_steps:
-            steps *= max(math.ceil(step / steps), 1)
-        left = (1.0 - min(step, steps) / steps) ** self.power
-        return float((self.learning_rate - self.end_learning_rate) * left + self.end_learning_rate)
+            begun = call("maximum", call("ceil", step / self.decay_steps), 1.0)
+            done = step / (self.decay_steps * begun)
+        left = call("power", 1.0 - done, self.power)
+        found: Term = (self.learning_rate - self.end_learning_rate) * left + self.end_learning_rate
+        return found
 
 
 class WarmUpLR(_Formula):
@@ -262,5 +263,6 @@ class WarmUpLR(_Formula):
         self.learning_rate = self.checked("learning_rate", learning_rate)
         self.warmup_steps = self.checked("warmup_steps", warmup_steps, 1)
 
-    def rate(self, step: int) -> float:
-        return float(self.learning_rate * min(step, self.warmup_steps) / self.warmup_steps)
+    def rate(self, step: Term) -> Term:
+        found: Term = self.learning_rate * call("minimum", step, self.warmup_steps) / self.warmup_steps
+        return found

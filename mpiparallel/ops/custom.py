@@ -60,6 +60,8 @@ class Custom(Operator):
     array([2., 4.], dtype=float32)
     """
 
+    replays = False
+
     def __init__(
         self,
         func: Callable[..., Any],

@@ -19,13 +19,13 @@ from mpiparallel.ops.functions import (
     extremes,
     losses,
     operators,
-    pieces,
     products,
     rearrangements,
     reductions,
     regression_losses,
     rows,
     shapes,
+    split_concat,
     statistics,
 )
 from mpiparallel.ops.functions import elementwise as composed_elementwise
@@ -44,7 +44,7 @@ vars().update(
         gradient,
         losses,
         operators,
-        pieces,
+        split_concat,
         products,
         rearrangements,
         reductions,

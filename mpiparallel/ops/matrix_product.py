@@ -11,7 +11,7 @@ from mpiparallel.dtype import common_dtype
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.broadcasting import broadcast_shape, sum_to
 from mpiparallel.graph.equation import Equation, Labels
-from mpiparallel.graph.execution.product import product_kernel
+from mpiparallel.graph.execution.product_kernel import product_kernel
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpiparallel.compatibility.absent_names import getattr_of
+from mpiparallel.graph.attention import blocked_attention  # noqa: F401 - they enter their operators
 from mpiparallel.graph.operator import OPERATORS as _OPERATORS
 from mpiparallel.ops import custom, elementwise, matrix_product  # noqa: F401 - they enter their operators
-from mpiparallel.ops.attention import blocked_attention  # noqa: F401 - they enter their operators
-from mpiparallel.ops.elementwise import choice, power  # noqa: F401 - they enter their operators
+from mpiparallel.ops.elementwise import power, selection  # noqa: F401 - they enter their operators
 from mpiparallel.ops.gradients.gradient import GradOperation as GradOperation
 from mpiparallel.ops.images import adaptive_pooling, edge_padding, pooling  # noqa: F401 - they enter their operators
 from mpiparallel.ops.images.convolution import convolution  # noqa: F401
@@ -27,7 +27,7 @@ from mpiparallel.ops.normalization import (  # noqa: F401 - they enter their ope
 from mpiparallel.ops.normalization.batch_normalization import BatchNorm as BatchNorm
 from mpiparallel.ops.randomness import dropout_mask  # noqa: F401 - they enter their operators
 from mpiparallel.ops.reductions import addition, cumulation, float_status, ranking, reduction, sum_of_squares  # noqa: F401 - they enter their operators
-from mpiparallel.ops.shapes import constant, identity, movement, reshaping, tiling  # noqa: F401 - they enter their operators
+from mpiparallel.ops.shapes import constant, identity, reshaping, split_concat, tiling  # noqa: F401 - they enter their operators
 from mpiparallel.ops.shapes.constant import Ones as Ones
 from mpiparallel.ops.shapes.constant import Range as Range
 from mpiparallel.ops.shapes.constant import Zeros as Zeros
@@ -36,7 +36,7 @@ from mpiparallel.ops.shapes.inspection import Rank as Rank
 from mpiparallel.ops.shapes.inspection import Shape as Shape
 from mpiparallel.ops.shapes.inspection import Size as Size
 from mpiparallel.ops.variables import assignment, optimizer_update  # noqa: F401 - they enter their operators
-from mpiparallel.parallel.collective import ReduceOp as ReduceOp
+from mpiparallel.parallel.collective_operators import ReduceOp as ReduceOp
 
 __path__: list[str] = []
 """No folder: what MindSpore has in files inside ``operations`` is in ``mindspore_paths``."""

@@ -34,7 +34,7 @@ class Border:
 
 
 class BorderOperator(Operator):
-    """One of the three parts of a crossing; which ranks it joins is known when both ends are laid out."""
+    """One of the four parts of a crossing; which ranks it joins is known when both ends are laid out."""
 
     kind = "communication"
     follows = True
@@ -57,7 +57,7 @@ class BorderOperator(Operator):
 
 
 class Send(BorderOperator):
-    """Starts to send a value. What it sends are copies, so that its input may be overwritten at once."""
+    """Starts to send a value, which must be left alone until ``EndSend`` has run."""
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         return ()
@@ -65,31 +65,44 @@ class Send(BorderOperator):
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         communicator, border = _world(runtime).labelled(runtime.label), self.border
         held = border.source.box(communicator.rank)
-        boxes = [(one.target, _part(inputs[0], one, held)) for one in border.plan(communicator.rank).sends]
-        sends = [partial(runtime.outbox.send, communicator, runtime.backend, box, to, border.tag) for to, box in boxes]
+        pieces = []
+        for one in border.plan(communicator.rank).sends:
+            box = _part(inputs[0], one, held)
+            host = box if _is_one_piece_of_host(box) else _slot(runtime, box)
+            pieces.append(_Piece(communicator.message_to(host, one.target, border.tag), host, box))
+        departure = runtime.departures[border.tag] = Departure(pieces)
+        return partial(departure.start, runtime) if pieces else do_nothing
 
-        def run() -> None:
-            for send in sends:
-                send()
 
-        return run if sends else do_nothing
+class EndSend(BorderOperator):
+    """Waits until a value has been received that was sent; from there on its memory is used for others."""
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return ()
+
+    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
+        """Return no cost of its own: it waits."""
+        return Cost(0)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        departure: Departure = runtime.departures[self.border.tag]
+        for slot in departure.slots:
+            runtime.copies.setdefault(slot.size, []).append(slot)
+        return departure.end if departure.pieces else do_nothing
 
 
 class Receive(BorderOperator):
     """Starts to receive a value; its output must be left alone until ``Arrive`` has run."""
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        communicator, border, array = _world(runtime).labelled(runtime.label), self.border, outputs[0]
-        pieces = [
-            (one.source, _landing(runtime, array, one, border.target.box(communicator.rank)))
-            for one in border.plan(communicator.rank).receives
-        ]
-        arrival = runtime.arrivals[border.tag] = Arrival([piece for _, piece in pieces])
-
-        def run() -> None:
-            arrival.messages = [communicator.start_receive(piece.host, source, border.tag) for source, piece in pieces]
-
-        return run
+        communicator, border = _world(runtime).labelled(runtime.label), self.border
+        pieces = []
+        for one in border.plan(communicator.rank).receives:
+            box = _part(outputs[0], one, border.target.box(communicator.rank))
+            host = box if _is_one_piece_of_host(box) else runtime.backend.host_array(box.shape, box.dtype)
+            pieces.append(_Piece(communicator.message_from(host, one.source, border.tag), host, box))
+        arrival = runtime.arrivals[border.tag] = Arrival(pieces)
+        return arrival.start
 
 
 class Arrive(BorderOperator):
@@ -111,27 +124,59 @@ class Arrive(BorderOperator):
 
 
 @dataclass(frozen=True)
-class Landing:
-    """A box of an array that is received: ``host`` is what the message fills, the box itself where it can be."""
+class _Piece:
+    """A ``box`` of an array that a message carries; the message sends or fills ``host``, the box itself if it can."""
 
+    message: Message
     host: np.ndarray[Any, Any]
-    box: Array | None
+    box: Array
+
+    @property
+    def is_copied(self) -> bool:
+        return self.host is not self.box
+
+
+class Departure:
+    """The messages that carry a value to other ranks, from where they are started to where its memory is used again."""
+
+    def __init__(self, pieces: Sequence[_Piece]) -> None:
+        self.pieces = pieces
+
+    @property
+    def slots(self) -> list[np.ndarray[Any, Any]]:
+        """The memory that copies of boxes are sent from."""
+        return [piece.host.reshape(-1).view(np.uint8) for piece in self.pieces if piece.is_copied]
+
+    def start(self, runtime: Runtime) -> None:
+        """Send what the array shows now."""
+        for piece in self.pieces:
+            if piece.is_copied:
+                runtime.backend.copy_to_host(piece.box, piece.host)
+            piece.message.start()
+
+    def end(self) -> None:
+        """Wait until all has been received."""
+        for piece in self.pieces:
+            piece.message.end()
 
 
 class Arrival:
-    """The messages of a value, from where they are started to where it is needed."""
+    """The messages that bring a value, from where they are started to where it is needed."""
 
-    def __init__(self, pieces: Sequence[Landing]) -> None:
+    def __init__(self, pieces: Sequence[_Piece]) -> None:
         self._pieces = pieces
-        self.messages: list[Message] = []
+
+    def start(self) -> None:
+        """Begin to receive."""
+        for piece in self._pieces:
+            piece.message.start()
 
     def end(self, runtime: Runtime) -> None:
         """Wait for all, and put what they have brought where it belongs."""
-        for message, piece in zip(self.messages, self._pieces, strict=True):
-            message.end()
-            if piece.box is not None:
+        for piece in self._pieces:
+            piece.message.end()
+            if piece.is_copied:
                 runtime.backend.copy_from_host(piece.host, piece.box)
-        self.messages = []
 
 
 def _part(array: Array, transfer: Transfer, whole: Box) -> Array:
@@ -140,12 +185,16 @@ def _part(array: Array, transfer: Transfer, whole: Box) -> Array:
     return array[place]
 
 
-def _landing(runtime: Runtime, array: Array, transfer: Transfer, whole: Box) -> Landing:
-    """Return where a box of an array is received: in the array, if that is one piece of the host's memory."""
-    box = _part(array, transfer, whole)
-    if isinstance(box, np.ndarray) and box.flags.c_contiguous:
-        return Landing(box, None)
-    return Landing(runtime.backend.host_array(box.shape, box.dtype), box)
+def _is_one_piece_of_host(box: Array) -> bool:
+    return isinstance(box, np.ndarray) and box.flags.c_contiguous
+
+
+def _slot(runtime: Runtime, box: Array) -> np.ndarray[Any, Any]:
+    """Return memory of the host for a copy of a box: some that nothing uses at this point of the program, or new."""
+    free = runtime.copies.get(box.nbytes)
+    memory: np.ndarray[Any, Any] = free.pop() if free else runtime.backend.host_array((box.nbytes,), np.uint8)
+    copied: np.ndarray[Any, Any] = memory.view(box.dtype).reshape(box.shape)
+    return copied
 
 
 def _world(runtime: Runtime) -> Communicator:
@@ -153,21 +202,3 @@ def _world(runtime: Runtime) -> Communicator:
     if runtime.communicator is None:
         raise ValueError("a pipeline runs in a world")
     return runtime.communicator
-
-
-class EndSends(Operator):
-    """Waits until all that was sent has been received."""
-
-    kind = "communication"
-    follows = True
-    keeps_layouts = True
-
-    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        return ()
-
-    def cost(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Cost:
-        """Return no cost of its own: it waits."""
-        return Cost(0)
-
-    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        return runtime.outbox.end

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-import numpy as np
-
-from mpiparallel.backend.protocol import Array, Backend
-from mpiparallel.communication.protocol import Communicator
+from mpiparallel.backend.protocol import Array
+from mpiparallel.communication.transport.protocol import Passage
 from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.operator import Kernel
 
 
 @dataclass(frozen=True)
 class BoundCollective:
-    """A call of a communicator on host arrays, what brings them up to date before, and what takes the result after."""
+    """What moves arrays, what brings them up to date before, and what takes the result after."""
 
-    communicator: Communicator
-    method: str
-    arguments: tuple[Any, ...]
+    passage: Passage
     before: Kernel = do_nothing
     after: Kernel = do_nothing
 
     def run(self) -> None:
         """Do it all."""
         self.before()
-        getattr(self.communicator, self.method)(*self.arguments)
+        self.passage.run()
         self.after()
 
     def start(self) -> Callable[[], None]:
         """Begin; the outputs are there when what is returned has been called. Until then inputs must not change."""
         self.before()
-        end = getattr(self.communicator, f"start_{self.method}")(*self.arguments)
+        end = self.passage.start()
 
         def finish() -> None:
             end()
@@ -42,33 +37,21 @@ class BoundCollective:
         return finish
 
 
-class Startable(Protocol):
-    """An operator whose collective can be started before its result is needed."""
+class OnePiece:
+    """An array as transports take it, in C order: itself, or a ``whole`` beside it."""
 
-    def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
-        """Return the collective on these arrays."""
-
-
-class HostStaging:
-    """A device array's copy in host memory, for MPI; the array itself when it is in host memory already."""
-
-    def __init__(self, backend: Backend, array: Array) -> None:
-        self._backend = backend
+    def __init__(self, runtime: Runtime, array: Array) -> None:
+        self._copy = runtime.array_module.copyto
         self._array = array
-        self.in_place = self.serves(array)
-        self.host: np.ndarray[Any, Any] = array if self.in_place else backend.host_array(array.shape, array.dtype)
-
-    @staticmethod
-    def serves(array: Array) -> bool:
-        """Return whether MPI can use an array as it is."""
-        return isinstance(array, np.ndarray) and bool(array.flags.c_contiguous)
+        self.in_place = bool(array.flags.c_contiguous)
+        self.whole: Array = array if self.in_place else runtime.memory(array.shape, array.dtype)
 
     def load(self) -> None:
-        """Bring the host copy up to date."""
+        """Bring the whole up to date."""
         if not self.in_place:
-            self._backend.copy_to_host(self._array, self.host)
+            self._copy(self.whole, self._array)
 
     def store(self) -> None:
-        """Bring the array up to date with the host copy."""
+        """Bring the array up to date with the whole."""
         if not self.in_place:
-            self._backend.copy_from_host(self.host, self._array)
+            self._copy(self._array, self.whole)

@@ -61,7 +61,8 @@ class ParallelConfiguration:
     ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
     are found in auto parallel, ``search_timeout`` in how many seconds at most; ``search_machine`` is the
     cluster file of a machine to price steps for, where it is not the measured one, and ``search_memory`` the bytes
-    that a rank may need. ``pipeline_stages`` work by
+    that a rank may need. ``allows_tf32`` says that a GPU may round the factors of products of float32 to 10 bits of
+    fraction, ``convolves_in_tf32`` those of convolutions. ``pipeline_stages`` work by
     ``pipeline_schedule``, a name of ``pipeline.SCHEDULES`` or a list of the user's own, or where it is empty by the
     one that suits them;
     ``stage_ranks`` are the ranks of each, where these are not equally many consecutive ones. ``ranks_in_common`` says
@@ -87,7 +88,9 @@ class ParallelConfiguration:
     save_graphs_path: str = "."
     seed: int = 0
     device_target: str = "CPU"
-    device_id: int = 0
+    device_id: int | None = None
+    allows_tf32: bool = False
+    convolves_in_tf32: bool = False
     laid_out_anew: bool = False
     search_mode: str = "recursive_programming"
     search_timeout: float = inf

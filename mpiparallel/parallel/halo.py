@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.layout import Bounds, Layout
-from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.operator_placement import OperatorPlacement
 
 
 def read_layouts(operator: Operator, placement: OperatorPlacement) -> tuple[Layout, ...]:

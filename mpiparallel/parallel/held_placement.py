@@ -9,7 +9,7 @@ from math import prod
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement, refined_axes
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.placement import (
+from mpiparallel.parallel.operator_placement import (
     Operands,
     OperatorPlacement,
     axis_extents,
@@ -19,7 +19,7 @@ from mpiparallel.parallel.placement import (
     read_strategy,
 )
 
-Axes = dict[str, tuple[int, ...]]
+AxesByLabel = dict[str, tuple[int, ...]]
 
 
 def place_beside(operands: Operands, strategy: Strategy, held: Mapping[int, Layout]) -> OperatorPlacement | None:
@@ -51,9 +51,9 @@ def place_beside(operands: Operands, strategy: Strategy, held: Mapping[int, Layo
     return replace(lay_out(operands.rule, found, matrix), strategy=strategy)
 
 
-def _held_axes(operands: Operands, cuts: Mapping[str, int], held: Mapping[int, Layout]) -> Axes | None:
+def _held_axes(operands: Operands, cuts: Mapping[str, int], held: Mapping[int, Layout]) -> AxesByLabel | None:
     """Return the axes that cut the labels of the held inputs; None where a strategy cuts these otherwise."""
-    axes: Axes = {}
+    axes: AxesByLabel = {}
     for position, layout in held.items():
         for label, cutting, parts in zip(
             operands.equation.inputs[position], layout.tensor_map, layout.cuts, strict=True

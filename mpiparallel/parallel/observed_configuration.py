@@ -1,4 +1,6 @@
-"""A configuration that knows what has been read of it, so that what was made by it can be used again."""
+"""A configuration that records which of its settings are read, so that a result can be used again where these are the
+same.
+"""
 
 from __future__ import annotations
 

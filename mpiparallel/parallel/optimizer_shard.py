@@ -11,7 +11,7 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import common_refinement
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import Operands, OperatorPlacement, place_by_inputs
+from mpiparallel.parallel.operator_placement import Operands, OperatorPlacement, place_by_inputs
 
 _KIB = 1024
 

@@ -8,6 +8,7 @@ from typing import Any
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Completion
+from mpiparallel.communication.transport.protocol import Transport
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
 
@@ -31,7 +32,7 @@ class Start(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         bound = self.operator.bound(runtime, inputs, outputs)
-        begun = runtime.begun[self] = Begun()
+        begun = runtime.begun[self] = Begun(tuple(runtime.opened))
 
         def run() -> None:
             begun.completion = bound.start()
@@ -57,13 +58,15 @@ class Wait(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         begun: Begun = runtime.begun[self.start]
+        runtime.opened.extend(begun.transports)
         return begun.end
 
 
 class Begun:
-    """A collective of one program, from where it is started to where its outputs are needed."""
+    """A collective of one program by ``transports``, from where it is started to where its outputs are needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, transports: tuple[Transport, ...]) -> None:
+        self.transports = transports
         self.completion: Completion | None = None
 
     def end(self) -> None:

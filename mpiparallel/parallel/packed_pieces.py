@@ -1,9 +1,8 @@
-"""Pieces of arrays that one message carries: packed on the device, where it can, for one copy to MPI's memory."""
+"""Pieces of arrays that one message carries: packed where they are, by one kernel where that can be."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,37 +12,33 @@ from mpiparallel.graph.written_kernels.box_packing import BoxPacking
 
 
 class PackedPieces:
-    """Views of arrays, and ``packed``, host memory in C order in which their elements lie one after another."""
+    """Views of arrays, and ``packed``, memory in C order in which their elements lie one after another."""
 
-    def __init__(self, runtime: Runtime, pieces: Sequence[Array], packed: np.ndarray[Any, Any]) -> None:
-        self._backend = runtime.backend
-        self._packed = packed
+    def __init__(self, runtime: Runtime, pieces: Sequence[Array], packed: Array) -> None:
+        self._copy = runtime.array_module.copyto
         self._pieces = list(zip(pieces, pieces_of(packed, [piece.shape for piece in pieces]), strict=True))
         self._boxes: BoxPacking | None = None
         if runtime.backend.kernels is not None and packed.size:
-            self._device = runtime.backend.empty(packed.nbytes).view(packed.dtype)
-            self._boxes = BoxPacking(runtime, pieces, self._device)
+            self._boxes = BoxPacking(runtime, pieces, packed.reshape(-1))
 
     def load(self) -> None:
-        """Bring the host's memory up to date."""
+        """Bring the memory up to date."""
         if self._boxes is not None:
             self._boxes.pack()
-            self._backend.copy_to_host(self._device, self._packed.reshape(-1))
             return
         for piece, slot in self._pieces:
-            self._backend.copy_to_host(piece, slot)
+            self._copy(slot, piece)
 
     def store(self) -> None:
         """Bring the arrays up to date."""
         if self._boxes is not None:
-            self._backend.copy_from_host(self._packed.reshape(-1), self._device)
             self._boxes.unpack()
             return
         for piece, slot in self._pieces:
-            self._backend.copy_from_host(slot, piece)
+            self._copy(piece, slot)
 
 
-def pieces_of(packed: np.ndarray[Any, Any], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+def pieces_of(packed: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """Return views of an array in C order, in which arrays of these shapes lie one after another.
 
     >>> [piece.tolist() for piece in pieces_of(np.arange(6).reshape(2, 3), [(2, 2), (1,), (1,)])]

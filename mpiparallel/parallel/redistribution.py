@@ -41,7 +41,8 @@ class Redistribution:
 def redistribute(source: Layout, target: Layout) -> tuple[Redistribution, ...]:
     """Return the steps from ``source``, which may be partial, to ``target``, which may not; none when nothing moves.
 
-    The parts of ``target`` may overlap: then each rank gets what it lacks from those that hold it, in one exchange.
+    The parts of ``target`` may overlap: then, in one exchange, each rank gets the elements that it lacks from ranks
+    that hold them.
     """
     if source.canonical == target.canonical:
         return ()

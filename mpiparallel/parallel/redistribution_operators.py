@@ -11,13 +11,16 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.communication.transport.protocol import Transport
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, Operator
 from mpiparallel.layout.box import Box
-from mpiparallel.parallel.bound_collective import BoundCollective, HostStaging
-from mpiparallel.parallel.collective import AllReduce
+from mpiparallel.parallel.bound_collective import BoundCollective
+from mpiparallel.parallel.collective_operators import AllReduce
+from mpiparallel.parallel.device_exchange import DeviceExchange
 from mpiparallel.parallel.packed_pieces import PackedPieces
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
+from mpiparallel.reshard.bound_plan import bind
 from mpiparallel.reshard.exchange import Exchange as LiveExchange
 from mpiparallel.reshard.planning.plan import plan_reshard
 
@@ -65,10 +68,9 @@ class FusedAllReduce(AllReduce):
         return inputs
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
-        backend = runtime.backend
-        packed = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
+        packed = runtime.memory((sum(array.size for array in inputs),), inputs[0].dtype)
         load, store = PackedPieces(runtime, inputs, packed).load, PackedPieces(runtime, outputs, packed).store
-        return BoundCollective(self.communicator(runtime), "all_reduce", (packed, self.op), load, store)
+        return BoundCollective(self.transport(runtime).all_reduce(packed, self.op), load, store)
 
 
 class FusedRedistribution(Operator):
@@ -84,6 +86,10 @@ class FusedRedistribution(Operator):
             TensorSpec(step.target.local_shape(self.rank), spec.dtype)
             for step, spec in zip(self.steps, inputs, strict=True)
         )
+
+    def transport(self, runtime: Runtime) -> Transport:
+        """Return how the ranks that exchange move arrays."""
+        return runtime.transport(self.steps[0].ranks(self.rank))
 
     def communicator(self, runtime: Runtime) -> Communicator:
         """Return the communicator of the ranks that exchange."""
@@ -103,7 +109,7 @@ class _Blocked(FusedRedistribution):
     def is_contiguous(self, arrays: Sequence[Array]) -> bool:
         """Return whether the blocks lie one after another in memory as they are."""
         one = len(arrays) == 1 and prod(arrays[0].shape[: self.steps[0].blocked_dim]) == 1
-        return one and HostStaging.serves(arrays[0])
+        return one and bool(arrays[0].flags.c_contiguous)
 
     def blocks(self, wholes: Sequence[Array], members: int) -> list[Array]:
         """Return each member's block of each tensor, those of one member beside each other."""
@@ -115,61 +121,51 @@ class ReduceScatterBlocks(_Blocked):
     """The sums of the group's arrays, of which each rank keeps its block of one dim."""
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
-        communicator, backend = self.communicator(runtime), runtime.backend
-        if self.is_contiguous(inputs) and HostStaging.serves(outputs[0]):
-            return BoundCollective(communicator, "reduce_scatter", (inputs[0], outputs[0]))
-        packed = backend.host_array((communicator.size, sum(array.size for array in outputs)), outputs[0].dtype)
-        result = backend.host_array((packed.shape[1],), packed.dtype)
-        load = PackedPieces(runtime, self.blocks(inputs, communicator.size), packed).load
+        transport, members = self.transport(runtime), self.communicator(runtime).size
+        if self.is_contiguous(inputs) and outputs[0].flags.c_contiguous:
+            return BoundCollective(transport.reduce_scatter(inputs[0], outputs[0]))
+        packed = runtime.memory((members, sum(array.size for array in outputs)), outputs[0].dtype)
+        result = runtime.memory((packed.shape[1],), packed.dtype)
+        load = PackedPieces(runtime, self.blocks(inputs, members), packed).load
         store = PackedPieces(runtime, outputs, result).store
-        return BoundCollective(communicator, "reduce_scatter", (packed, result), load, store)
+        return BoundCollective(transport.reduce_scatter(packed, result), load, store)
 
 
 class GatherBlocks(_Blocked):
     """The wholes of tensors of which each rank of the group has a block of one dim."""
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
-        communicator, backend = self.communicator(runtime), runtime.backend
-        if self.is_contiguous(outputs) and HostStaging.serves(inputs[0]):
-            return BoundCollective(communicator, "all_gather", (inputs[0], outputs[0]))
-        own = backend.host_array((sum(array.size for array in inputs),), inputs[0].dtype)
-        packed = backend.host_array((communicator.size, own.size), own.dtype)
+        transport, members = self.transport(runtime), self.communicator(runtime).size
+        if self.is_contiguous(outputs) and inputs[0].flags.c_contiguous:
+            return BoundCollective(transport.all_gather(inputs[0], outputs[0]))
+        own = runtime.memory((sum(array.size for array in inputs),), inputs[0].dtype)
+        packed = runtime.memory((members, own.size), own.dtype)
         load = PackedPieces(runtime, inputs, own).load
-        store = PackedPieces(runtime, self.blocks(outputs, communicator.size), packed).store
-        return BoundCollective(communicator, "all_gather", (own, packed), load, store)
+        store = PackedPieces(runtime, self.blocks(outputs, members), packed).store
+        return BoundCollective(transport.all_gather(own, packed), load, store)
 
 
 class ExchangeBoxes(FusedRedistribution):
     """Each rank of the group sends the others the boxes that they need, by the planner of resharding."""
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
-        communicator = self.communicator(runtime)
+        communicator, xp = self.communicator(runtime), runtime.array_module
         names = [str(index) for index in range(len(self.steps))]
         pairs = {name: group_layouts(step, self.rank) for name, step in zip(names, self.steps, strict=True)}
-        sent = [_OnHost(runtime.backend, array) for array in inputs]
-        received = [_OnHost(runtime.backend, array) for array in outputs]
-        sources = {name: one.host for name, one in zip(names, sent, strict=True)}
-        targets = {name: one.host for name, one in zip(names, received, strict=True)}
-        plan = plan_reshard(pairs, communicator.rank)
-        exchange = LiveExchange(plan, pairs, sources, targets, communicator, ranks=range(communicator.size))
+        sources, targets = dict(zip(names, inputs, strict=True)), dict(zip(names, outputs, strict=True))
+        plan, members = plan_reshard(pairs, communicator.rank), range(communicator.size)
+        exchange: LiveExchange | DeviceExchange
+        if runtime.backend.links is None:
+            exchange = LiveExchange(plan, pairs, sources, targets, communicator, ranks=members)
+        else:
+            bound = bind(plan, pairs, sources, targets, communicator, members)
+            exchange = DeviceExchange(runtime, bound, self.transport(runtime))
         # This rank's box stays as it is there, but its peers may need parts of it.
         staying = [(targets[name], sources[name]) for name in plan.kept]
 
         def run() -> None:
-            for one in sent:
-                one.load()
             exchange.run()
             for target, source in staying:
-                np.copyto(target, source)
-            for one in received:
-                one.store()
+                xp.copyto(target, source)
 
         return run
-
-
-class _OnHost(HostStaging):
-    """An array for those who pick boxes out of it on the host: in any order of memory."""
-
-    @staticmethod
-    def serves(array: Array) -> bool:
-        return isinstance(array, np.ndarray)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Sequence
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.placement import Operands, OperatorPlacement, place_by_batch, place_by_inputs
+from mpiparallel.parallel.operator_placement import Operands, OperatorPlacement, place_by_batch, place_by_inputs
 
 
 def values_of_weights(graph: Graph, placed: Container[Node]) -> frozenset[Value]:

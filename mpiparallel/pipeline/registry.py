@@ -10,6 +10,7 @@ from typing import Final
 from mpiparallel.errors import ScheduleError
 from mpiparallel.pipeline.messages import Orders, with_messages
 from mpiparallel.pipeline.orders.interleaved import interleaved
+from mpiparallel.pipeline.orders.lean_v import zero_bubble_v_lean
 from mpiparallel.pipeline.orders.one_chunk import gpipe, one_forward_one_backward, zero_bubble_h1
 from mpiparallel.pipeline.orders.v_shape import v_half, zero_bubble_v
 from mpiparallel.pipeline.placement import Placement
@@ -62,6 +63,9 @@ SCHEDULES: Final = MappingProxyType(
         "interleaved_1f1b": Family("interleaved 1F1B", interleaved, Placement.loops, None, _indivisible),
         "zb_h1": Family("ZB-H1", lambda stages, count, _: zero_bubble_h1(stages, count), Placement.loops),
         "zb_v": Family("ZB-V", lambda stages, count, _: zero_bubble_v(stages, count), _v_placement, 2, _too_few),
+        "zb_v_lean": Family(
+            "ZB-V, lean", lambda stages, count, _: zero_bubble_v_lean(stages, count), _v_placement, 2, _too_few
+        ),
         "v_half": Family("V-half", lambda stages, count, _: v_half(stages, count), _v_placement, 2),
     }
 )

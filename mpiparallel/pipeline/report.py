@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mpiparallel.pipeline.blocking import stuck_if_blocking
 from mpiparallel.pipeline.costs import Costs
-from mpiparallel.pipeline.rules import check_lists, held_activations
+from mpiparallel.pipeline.rules import check_lists, held_activations, held_with_gradients
 from mpiparallel.pipeline.schedule import Schedule
 from mpiparallel.pipeline.timing import end_times
 
@@ -25,6 +25,10 @@ class Report:
         How long each stage does nothing.
     peaks : tuple of float
         The most activations that each stage holds at once, where 1 is those of one micro-batch through all its chunks.
+    with_gradients : tuple of float
+        The most activations, and gradients that wait for a weight gradient, where these are as large as those: so it is
+        in layers of products. Where a layer lets go of most of its activations before, as one with attention does, it
+        is less.
     messages : int
         Those between stages.
     stuck_if_blocking : str
@@ -41,16 +45,18 @@ class Report:
     bubble: float
     idle: tuple[float, ...]
     peaks: tuple[float, ...]
+    with_gradients: tuple[float, ...]
     messages: int
     stuck_if_blocking: str
 
     def __str__(self) -> str:
         share = self.bubble / self.step if self.step else 0.0
-        peaks = " ".join(f"{peak:g}" for peak in self.peaks)
+        peaks, most = (" ".join(f"{peak:g}" for peak in each) for each in (self.peaks, self.with_gradients))
         return "\n".join(
             [
                 f"step {self.step:g}, bubble {self.bubble:g} ({share:.0%} of the step)",
                 f"activations held by each stage, at most: {peaks} micro-batches",
+                f"of layers of products, with the gradients that wait for a weight gradient: {most}",
                 f"{self.messages} messages between stages",
                 f"if sends blocked: {self.stuck_if_blocking or 'it would end, too'}",
             ]
@@ -96,6 +102,7 @@ def check(schedule: Schedule, costs: Costs | None = None) -> Report:
         bubble=step - max(work),
         idle=tuple(step - own for own in work),
         peaks=tuple(held_activations(schedule, stage) for stage in range(schedule.stages)),
+        with_gradients=tuple(held_with_gradients(schedule, stage) for stage in range(schedule.stages)),
         messages=sum(action.peer is not None for actions in schedule.actions for action in actions) // 2,
         stuck_if_blocking=stuck_if_blocking(schedule),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from mpiparallel.errors import ScheduleError
@@ -11,6 +12,7 @@ from mpiparallel.pipeline.placement import Placement
 from mpiparallel.pipeline.schedule import Schedule
 
 _BITS: Final = tuple(1 << kind for kind in Kind)
+_RECEIVES: Final = (Kind.RECEIVE_ACTIVATIONS, Kind.RECEIVE_GRADIENTS)
 
 
 class Rule(NamedTuple):
@@ -164,3 +166,41 @@ def held_activations(schedule: Schedule, stage: int) -> float:
         elif kind is weight_gradient:
             live -= 1
     return most / len(schedule.placement.parts[stage])
+
+
+def computed_together(schedule: Schedule, stage: int) -> frozenset[Action]:
+    """Return the weight gradients that a stage computes layer by layer with their input gradient.
+
+    Each follows it at once, and nobody waits for that: it is sent to no other stage before. Then the gradients of one
+    layer at a time are held for them. The first part of the network has weight gradients alone.
+    """
+    parts = schedule.placement.parts[stage]
+    done = [one for one in schedule.actions[stage] if one.kind not in _RECEIVES]
+    return frozenset(
+        later
+        for earlier, later in pairwise(done)
+        if later.kind is Kind.WEIGHT_GRADIENT
+        and earlier == later._replace(kind=Kind.INPUT_GRADIENT)
+        and parts[later.chunk] > 0
+    )
+
+
+def held_with_gradients(schedule: Schedule, stage: int) -> float:
+    """Return the most activations and gradients that a stage holds, where both of a chunk are equally many.
+
+    Gradients are held from the input gradient to the end of the weight gradient, which reads both; not where these are
+    computed together. The first part of the network has no input gradient: there weights take the gradients of one
+    layer after the other.
+    """
+    parts, together = schedule.placement.parts[stage], computed_together(schedule, stage)
+    live = most = 0
+    for action in schedule.actions[stage]:
+        kind, _, chunk, _ = action
+        if kind is Kind.FORWARD:
+            live += 1
+        elif parts[chunk] > 0 and action._replace(kind=Kind.WEIGHT_GRADIENT) not in together:
+            live += {Kind.INPUT_GRADIENT: 1, Kind.WEIGHT_GRADIENT: -2}.get(kind, 0)
+        elif kind is Kind.WEIGHT_GRADIENT:
+            live -= 1
+        most = max(most, live)
+    return most / len(parts)

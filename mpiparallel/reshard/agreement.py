@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -65,8 +65,16 @@ def _check_parts(layouts: Mapping[str, LayoutPair]) -> None:
             )
 
 
-def misfit(arrays: Mapping[str, NDArray[Any]], layouts: Mapping[str, LayoutPair], rank: int) -> str | None:
-    """Return what is wrong with the first array that does not fit its source layout, None if all do."""
+def misfit(
+    arrays: Mapping[str, NDArray[Any]],
+    layouts: Mapping[str, LayoutPair],
+    rank: int,
+    problem: Callable[[Any], str | None],
+) -> str | None:
+    """Return what is wrong with the first array that does not fit its source layout, None if all do.
+
+    ``problem`` says what is wrong with its kind.
+    """
     if not isinstance(arrays, Mapping):
         return (
             f"arrays is a {type(arrays).__name__}; give a mapping of tensor names to arrays, empty where none is held"
@@ -74,8 +82,9 @@ def misfit(arrays: Mapping[str, NDArray[Any]], layouts: Mapping[str, LayoutPair]
     for tensor in sorted({*arrays, *layouts}, key=str):
         array, source = arrays.get(tensor), layouts[tensor][0] if tensor in layouts else None
         expected = source.local_shape(rank) if source and rank in source.devices else None
-        if array is not None and not isinstance(array, np.ndarray):
-            return f"{tensor}: got a {type(array).__name__}, not a NumPy array; use numpy.asarray(...)"
+        odd = None if array is None else problem(array)
+        if odd is not None:
+            return f"{tensor}: {odd}"
         found = None if array is None else array.shape
         if found != expected:
             wanted, given = shape_text(expected), shape_text(found)

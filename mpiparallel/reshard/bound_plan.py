@@ -21,7 +21,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Stream:
+class PeerPieces:
     """What goes to one member, or comes from it: views of arrays, in the order that both ends know."""
 
     member: int
@@ -38,8 +38,8 @@ class Stream:
 class BoundPlan:
     """The streams of one rank, ascending by member, and what it copies from its own sources to its own targets."""
 
-    outgoing: tuple[Stream, ...]
-    incoming: tuple[Stream, ...]
+    outgoing: tuple[PeerPieces, ...]
+    incoming: tuple[PeerPieces, ...]
     copies: tuple[tuple[Piece, Piece], ...]
 
     @property
@@ -66,7 +66,7 @@ class BoundPlan:
     def only(self, members: frozenset[int]) -> BoundPlan:
         """Return the streams to and from ``members``, without copies."""
 
-        def chosen(streams: Sequence[Stream]) -> tuple[Stream, ...]:
+        def chosen(streams: Sequence[PeerPieces]) -> tuple[PeerPieces, ...]:
             return tuple(stream for stream in streams if stream.member in members)
 
         return BoundPlan(chosen(self.outgoing), chosen(self.incoming), ())
@@ -97,12 +97,12 @@ def bind(
         after.place(tensor, layouts[tensor][1].box(plan.rank), plan.rank)
         _check_dtypes(tensor, sources, targets, plan.rank)
 
-    def streams(transfers: Sequence[Transfer], peer: str, held: _Holdings) -> tuple[Stream, ...]:
+    def streams(transfers: Sequence[Transfer], peer: str, held: _Holdings) -> tuple[PeerPieces, ...]:
         found = []
         for rank, group in groupby(transfers, key=attrgetter(peer)):
             own = tuple(group)
             pieces = tuple(held.part(transfer.tensor, transfer.box) for transfer in own)
-            found.append(Stream(members[rank], tuple(transfer.tensor for transfer in own), pieces))
+            found.append(PeerPieces(members[rank], tuple(transfer.tensor for transfer in own), pieces))
         return tuple(sorted(found, key=attrgetter("member")))
 
     return BoundPlan(

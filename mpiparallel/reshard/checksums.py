@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from mpiparallel.reshard import memory
-from mpiparallel.reshard.bound_plan import Stream
+from mpiparallel.reshard.bound_plan import PeerPieces
 from mpiparallel.reshard.pieces import Piece, byte_view, run_length, runs
 
 # One checksum for many small pieces, one for each large one.
@@ -18,7 +18,7 @@ _WINDOW_BYTES: Final = 1 << 20
 PORTION_BYTES: Final = 1 << 18
 
 
-class Step(NamedTuple):
+class ChecksumStep(NamedTuple):
     """A copy to a target from a source, and the bytes that the checksum goes on with after it."""
 
     copy: tuple[Piece, Piece] | None
@@ -35,28 +35,28 @@ class Checksummer:
     def __init__(self, scratch_bytes: int) -> None:
         self._portion = memory.allocate((min(PORTION_BYTES, scratch_bytes),), np.dtype(np.uint8))
 
-    def reading(self, pieces: Iterable[Piece]) -> Iterator[Step]:
+    def reading(self, pieces: Iterable[Piece]) -> Iterator[ChecksumStep]:
         """Yield the steps to the checksum of all pieces, one after the other."""
         for piece in pieces:
             if piece.flags.c_contiguous:
-                yield Step(None, byte_view(piece).data)
+                yield ChecksumStep(None, byte_view(piece).data)
                 continue
             for (run,) in self._runs(piece):
                 yield self._into_a_row(run)
 
-    def moving(self, pairs: Iterable[tuple[Piece, Piece]]) -> Iterator[Step]:
+    def moving(self, pairs: Iterable[tuple[Piece, Piece]]) -> Iterator[ChecksumStep]:
         """Yield the steps that copy the second piece of each pair into the first, and to the checksum of all."""
         for target, source in pairs:
             for into, run in self._runs(target, source):
                 if into.flags.c_contiguous:
                     # Just written, so it is read from the cache; a detour of the source is half as slow again.
-                    yield Step((into, run), byte_view(into).data)
+                    yield ChecksumStep((into, run), byte_view(into).data)
                 elif run.flags.c_contiguous:
-                    yield Step((into, run), byte_view(run).data)
+                    yield ChecksumStep((into, run), byte_view(run).data)
                 else:
                     step = self._into_a_row(run)
                     yield step
-                    yield Step((into, step.copy[0] if step.copy else run), None)
+                    yield ChecksumStep((into, step.copy[0] if step.copy else run), None)
 
     def of(self, pieces: Iterable[Piece]) -> int:
         """Return the checksum of all pieces, one after the other."""
@@ -72,16 +72,16 @@ class Checksummer:
         for start in range(0, first.size, step):
             yield from zip(*(runs(piece, start, min(start + step, first.size)) for piece in pieces), strict=True)
 
-    def _into_a_row(self, run: Piece) -> Step:
+    def _into_a_row(self, run: Piece) -> ChecksumStep:
         if run.flags.c_contiguous:
-            return Step(None, byte_view(run).data)
+            return ChecksumStep(None, byte_view(run).data)
         fits = run.nbytes <= self._portion.nbytes
         # One element alone can be larger than the portion.
         row = self._portion[: run.nbytes].view(run.dtype).reshape(run.shape) if fits else np.empty_like(run, order="C")
-        return Step((row, run), byte_view(row).data)
+        return ChecksumStep((row, run), byte_view(row).data)
 
 
-def carry_out(steps: Iterable[Step]) -> int:
+def carry_out(steps: Iterable[ChecksumStep]) -> int:
     """Make the copies and return the checksum."""
     checksum = xxhash.xxh3_64()
     for copy, content in steps:
@@ -92,7 +92,7 @@ def carry_out(steps: Iterable[Step]) -> int:
     return checksum.intdigest()
 
 
-def windows(stream: Stream) -> list[slice]:
+def windows(stream: PeerPieces) -> list[slice]:
     """Return which pieces of a stream have a checksum together, the same at both ends."""
     found, first, length = [], 0, 0
     for index, piece in enumerate(stream.pieces, 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,10 +32,16 @@ class Targets:
     block_of: dict[str, int] = field(default_factory=dict)
 
 
-def private_targets(layouts: Mapping[str, Layout], dtypes: Mapping[str, np.dtype[Any]], rank: int) -> Targets:
-    """Return new arrays for what ``rank`` holds by ``layouts``."""
+def private_targets(
+    layouts: Mapping[str, Layout],
+    dtypes: Mapping[str, np.dtype[Any]],
+    rank: int,
+    new: Callable[[tuple[int, ...], np.dtype[Any]], Any] | None = None,
+) -> Targets:
+    """Return arrays for what ``rank`` holds by ``layouts``, made by ``new``; without it the host's."""
+    make = new or allocate
     held = {tensor: layout for tensor, layout in layouts.items() if rank in layout.devices}
-    return Targets({tensor: allocate(layout.local_shape(rank), dtypes[tensor]) for tensor, layout in held.items()})
+    return Targets({tensor: make(layout.local_shape(rank), dtypes[tensor]) for tensor, layout in held.items()})
 
 
 def shared_targets(

@@ -15,14 +15,10 @@ from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard import memory
 from mpiparallel.reshard.agreement import agree_on_dtypes, agree_on_layouts, misfit
+from mpiparallel.reshard.array_space import ArraySpace, HostSpace
 from mpiparallel.reshard.bound_plan import Arrays, BoundPlan, bind
-from mpiparallel.reshard.checksums import PORTION_BYTES, Checksummer
-from mpiparallel.reshard.executors.choice import ExecutorChoice
-from mpiparallel.reshard.executors.executor import EXECUTORS, Executor
-from mpiparallel.reshard.executors.packed import PackedExecutor
-from mpiparallel.reshard.executors.shared import SharedExecutor
+from mpiparallel.reshard.executors.executor import Executor
 from mpiparallel.reshard.executors.traffic_shape import PieceBytes, agree_on_shape
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.planning.plan import LayoutPair, ReshardPlan
@@ -32,7 +28,7 @@ from mpiparallel.reshard.tensor_digest import changed, digests
 from mpiparallel.reshard.verification import verify
 from mpiparallel.reshard.waves import waves
 
-State = MutableMapping[str, NDArray[Any]]
+LiveArrays = MutableMapping[str, NDArray[Any]]
 
 
 class Movement:
@@ -57,6 +53,8 @@ class Movement:
         Plans are taken from there, and kept there.
     absent : sequence of int
         Ranks of the source that have died: who holds the same gives it, and there is no way back.
+    space : ArraySpace, optional
+        Where the arrays are, on every rank; by default in the host's memory.
 
     Raises
     ------
@@ -81,13 +79,14 @@ class Movement:
 
     def __init__(
         self,
-        arrays: State,
+        arrays: LiveArrays,
         source: Mapping[str, Layout],
         target: Mapping[str, Layout],
         communicator: Communicator,
         options: ReshardOptions | None = None,
         plans: PlanCache | None = None,
         absent: Collection[int] = (),
+        space: ArraySpace | None = None,
     ) -> None:
         self._communicator = communicator
         self._absent = frozenset(absent)
@@ -97,15 +96,15 @@ class Movement:
         raise_together(_unlike_names(source, target), communicator, ReshardError)
         pairs = {tensor: (layout, target[tensor]) for tensor, layout in source.items()}
         agree_on_layouts(pairs, self._options, communicator, self._absent)
-        problem = _unchangeable(arrays, self._options) or misfit(arrays, pairs, self._rank)
+        self._space: ArraySpace = space or HostSpace(self._options, communicator)
+        problem = _unchangeable(arrays, self._options) or misfit(arrays, pairs, self._rank, self._space.problem)
         raise_together(problem, communicator, ReshardError)
         self._dtypes = agree_on_dtypes(arrays, sorted(pairs), communicator)
         self._itemsizes = {tensor: dtype.itemsize for tensor, dtype in self._dtypes.items()}
         self._hosts = _hosts(communicator)
-        self._executors = ExecutorChoice(self._options.executor, communicator)
         self._source, self._target = dict(source), dict(target)
         self.layouts = dict(source)
-        self.arrays: State = arrays if self._options.mode == "bounded" else dict(arrays)
+        self.arrays: LiveArrays = arrays if self._options.mode == "bounded" else dict(arrays)
 
     def forward(self) -> ReshardReport:
         """Move every tensor that is not there yet to its target layout.
@@ -122,7 +121,7 @@ class Movement:
         pairs = {tensor: (layout, goal[tensor]) for tensor, layout in self.layouts.items() if layout != goal[tensor]}
         if pairs:
             # Once for an MPI library, so it is no part of what this move takes.
-            self._executors.calibrate()
+            self._space.get_ready()
         started = time.perf_counter()
         done = _Totals()
         for wave in self._waves(pairs):
@@ -166,20 +165,20 @@ class Movement:
             sizes = {tensor: self._itemsizes[tensor] for tensor in pairs}
             plan = self._plans.plan(pairs, self._rank, sizes, self._hosts, absent=self._absent)
         # What checksums need is taken from the windows.
-        for_checksums = min(PORTION_BYTES, options.scratch_bytes // 4) if options.verify else 0
-        for_windows = options.scratch_bytes - for_checksums
+        for_windows = options.scratch_bytes - self._space.checksum_bytes
         shape = agree_on_shape(_piece_bytes(plan, self._itemsizes), communicator, for_windows)
-        name, targets = self._allocate(self._executors.choose(shape), pairs, plan)
+        kept = set(plan.kept)
+        name, targets = self._space.targets(self._space.choose(shape), _side(pairs, 1), self._dtypes, kept)
+        targets.arrays.update({tensor: self.arrays[tensor] for tensor in kept})
         with failing_together(communicator, ReshardError):
             bound = bind(plan, pairs, self.arrays, targets.arrays, communicator)
-            checksummer = Checksummer(for_checksums) if options.verify else None
-            executor = EXECUTORS[name](bound, communicator, shape, targets, checksummer)
+            executor = self._space.executor(name, bound, shape, targets)
         return _Prepared(name, executor, bound, targets.arrays)
 
     def _digests(self, arrays: Arrays, pairs: Mapping[str, LayoutPair], side: int) -> dict[str, int]:
         if not self._options.digest:
             return {}
-        return digests(arrays, _side(pairs, side), self._communicator, self._options.scratch_bytes)
+        return digests(arrays, _side(pairs, side), self._communicator, self._space.digest)
 
     def _compare(self, before: Mapping[str, int], targets: Arrays, pairs: Mapping[str, LayoutPair]) -> None:
         """Raise ReshardError on every rank if a digest has changed."""
@@ -189,31 +188,6 @@ class Movement:
             raise ReshardError(f"what has arrived differs from rank to rank: {error}") from error
         for tensor in changed(before, after)[:1]:
             raise ReshardError(f"{tensor}: its digest is another after it was moved")
-
-    def _allocate(
-        self, executor: str, pairs: Mapping[str, LayoutPair], plan: ReshardPlan
-    ) -> tuple[str, memory.Targets]:
-        """Return the arrays to be filled, with those that the plan keeps among them; on every rank or on none.
-
-        Where shared memory was not asked for by name and cannot be had, they are private, for the executor returned.
-        """
-        kept = set(plan.kept)
-        targets: memory.Targets | None = None
-        if executor == SharedExecutor.NAME:
-            try:
-                targets = memory.shared_targets(_side(pairs, 1), self._dtypes, kept, self._communicator)
-            except MemoryError as error:
-                if self._options.executor == SharedExecutor.NAME:
-                    raise ReshardError(
-                        f"not enough memory to share on a host: {error}; take executor='auto', or mode='bounded'"
-                    ) from error
-                executor = PackedExecutor.NAME
-        if targets is None:
-            layouts = {tensor: target for tensor, (_, target) in pairs.items() if tensor not in kept}
-            with failing_together(self._communicator, ReshardError):
-                targets = memory.private_targets(layouts, self._dtypes, self._rank)
-        targets.arrays.update({tensor: self.arrays[tensor] for tensor in kept})
-        return executor, targets
 
     def _carry_out(self, executor: Executor) -> None:
         try:
@@ -273,7 +247,7 @@ def _unlike_names(source: Mapping[str, Layout], target: Mapping[str, Layout]) ->
     return f"{unlike[0]}: give every tensor a source layout and a target layout; {len(unlike)} have only one"
 
 
-def _unchangeable(arrays: State, options: ReshardOptions) -> str | None:
+def _unchangeable(arrays: LiveArrays, options: ReshardOptions) -> str | None:
     if options.mode == "safe" or isinstance(arrays, MutableMapping):
         return None
     return f"bounded mode keeps the given arrays up to date, a {type(arrays).__name__} cannot be changed; give a dict"

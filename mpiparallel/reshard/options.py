@@ -32,6 +32,7 @@ class ReshardOptions:
         Whether one of each whole tensor, that does not depend on its layout, is compared before and after.
     executor : {"auto", "packed", "datatypes", "shared"}
         "auto" takes the one that was the quickest in a short calibration for this MPI library. All give the same bytes.
+        Where all ranks have GPUs, "auto" and "packed" pack and send on these; the others go through the hosts.
 
     Raises
     ------

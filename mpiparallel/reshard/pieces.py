@@ -88,11 +88,14 @@ def aligned(length: int, alignment: int = ALIGNMENT) -> int:
     return -(-length // alignment) * alignment
 
 
-def offsets(views: Sequence[Piece]) -> list[int]:
-    """Return where each view starts when they are packed one after the other, and last where all of them end."""
+def offsets(views: Sequence[Piece], alignment: int | None = None) -> list[int]:
+    """Return where each view starts when all are packed one after the other, and last the end of all.
+
+    Each starts at a multiple of ``alignment``, by default that of its dtype.
+    """
     found, end = [], 0
     for piece in views:
-        start = aligned(end, piece.dtype.alignment)
+        start = aligned(end, alignment or piece.dtype.alignment)
         found.append(start)
         end = start + piece.nbytes
     return [*found, end]

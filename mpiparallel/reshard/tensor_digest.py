@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -21,27 +21,31 @@ _CHUNK: Final = 1 << 15
 _BYTES_A_PLACE: Final = 256
 _WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
+PartDigest = Callable[[Any, Box, tuple[int, ...]], int]
+"""What makes the digest of a part, an array, of the box that it is of the whole tensor, which has a shape."""
+
 
 def digests(
     arrays: Mapping[str, NDArray[Any]],
     layouts: Mapping[str, Layout],
     communicator: Communicator,
-    scratch_bytes: int = 64 << 20,
+    part_digest: PartDigest | None = None,
 ) -> dict[str, int]:
     """Return a 64-bit digest of each tensor of ``layouts``, the same on every rank and for every layout.
 
     It is the sum over all elements of their bits, times an odd random weight that depends on the element's place in the
     global tensor, modulo 2^64: a changed, lost, doubled or misplaced element changes it. All ranks call it together.
-    Raises ReshardError on every rank where the replicas of a tensor are not equal.
+    ``part_digest`` makes that of a part, by default of one in the host's memory. Raises ReshardError on every rank
+    where the replicas of a tensor are not equal.
     """
+    digest_of = part_digest or host_digest
     names = sorted(layouts)
     rank = communicator.ranks[communicator.rank]
     own, first = np.zeros((2, len(names)), np.uint64)
-    chunk = max(1, min(_CHUNK, scratch_bytes // _BYTES_A_PLACE))
     with failing_together(communicator, ReshardError):
         for index, name in enumerate(names):
             if rank in layouts[name].devices:
-                own[index] = _digest(arrays[name], layouts[name], rank, chunk)
+                own[index] = digest_of(arrays[name], layouts[name].box(rank), layouts[name].global_shape)
                 first[index] = own[index] if layouts[name].replica(rank) == 0 else 0
     # Each rank's own digest is mixed before it is compared with its replicas', so that differences cannot cancel.
     held = np.array([rank in layouts[name].devices for name in names])
@@ -62,13 +66,14 @@ def changed(before: Mapping[str, int], after: Mapping[str, int]) -> Sequence[str
     return [name for name, digest in sorted(before.items()) if after[name] != digest]
 
 
-def _digest(array: NDArray[Any], layout: Layout, rank: int, chunk: int) -> int:
-    box = layout.box(rank)
+def host_digest(array: Any, box: Box, global_shape: tuple[int, ...], scratch_bytes: int = 64 << 20) -> int:
+    """Return what a part in the host's memory, which is ``box`` of a tensor, adds to its digest."""
+    chunk = max(1, min(_CHUNK, scratch_bytes // _BYTES_A_PLACE))
     total, start = 0, 0
     for first in range(0, array.size, chunk):
         for run in runs(array, first, min(first + chunk, array.size)):
             words = _as_words(run)
-            elements = _places(start, run.size, box, layout.global_shape)
+            elements = _places(start, run.size, box, global_shape)
             count = words.shape[1]
             places = np.add.outer(elements * np.uint64(count), np.arange(count, dtype=np.uint64))
             total += int((words * _mixed(places, odd=True)).sum(dtype=np.uint64))

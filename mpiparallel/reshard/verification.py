@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import ReshardError
-from mpiparallel.reshard.bound_plan import Stream
+from mpiparallel.reshard.bound_plan import PeerPieces
 from mpiparallel.reshard.checksums import Checksummer, windows
 from mpiparallel.reshard.pieces import byte_view
 
@@ -36,11 +36,11 @@ class Checked:
         self.arrived.update(other.arrived)
         self.tensors.update(other.tensors)
 
-    def add_sent(self, stream: Stream, checksummer: Checksummer) -> None:
+    def add_sent(self, stream: PeerPieces, checksummer: Checksummer) -> None:
         """Add what is in the sources of a stream."""
         self.sent[stream.member] = [checksummer.of(stream.pieces[part]) for part in windows(stream)]
 
-    def add_arrived(self, stream: Stream, checksummer: Checksummer) -> None:
+    def add_arrived(self, stream: PeerPieces, checksummer: Checksummer) -> None:
         """Add what is found in the targets of a stream."""
         parts = windows(stream)
         self.arrived[stream.member] = [checksummer.of(stream.pieces[part]) for part in parts]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
+from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Strategy
@@ -23,13 +24,15 @@ from mpiparallel.search.problem.choices import Choice, choices_of
 from mpiparallel.search.problem.clock import Clock, TimeOverError
 from mpiparallel.search.problem.folding import folding_of, tied
 from mpiparallel.search.problem.likeness import likeness
-from mpiparallel.search.problem.problem import Problem, problem_of
+from mpiparallel.search.problem.outline import outline_of
+from mpiparallel.search.problem.problem import NARROW, WIDE, Problem, pricing_of, problem_of
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.task import Task
 
 _LARGE: Final = 1 << 25
 _SMALL: Final = 1 << 13
 _ROUNDING: Final = 1e-12
+_PLANS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class _Search:
         return Answer(strategies, cost.seconds, min(bound, cost.seconds), bytes_kept(sharded))
 
 
+@collector_paused()
 def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> Answer:
     """Return strategies for the operators of a graph that have none; those that are given stay.
 
@@ -68,6 +72,7 @@ def search(task: Task, mode: str, timeout: float = inf, memory: float = inf) -> 
                 break
     except TimeOverError:
         stopped = True
+    stopped |= found[-1].gap > _ROUNDING and not started.clock.has_time()
     fitting = [one for one in found if one.memory <= memory]
     if not fitting:
         least = min(found, key=lambda one: one.memory)
@@ -98,13 +103,14 @@ def _recursive(search: _Search, floor: float) -> Answer:
     alike = likeness(task.graph, task.given, task.held)
     folding = folding_of(live_nodes(task.graph), alike)
     all_choices = tied(search.choices, folding)
+    outline = outline_of(task, all_choices, alike, folding)
 
     def solve(price: float) -> Priced:
         strategies = tuple(uncut(choice) for choice in all_choices)
         for factor in rounds(all_choices, task.configuration.device_num):
             if (factor, strategies) not in known:
                 choices = narrowed(all_choices, strategies, factor)
-                known[factor, strategies] = problem_of(task, choices, search.clock, alike, folding)
+                known[factor, strategies] = problem_of(task, choices, search.clock, outline)
             problem = known[factor, strategies]
             options = eliminate(priced_tables(problem, price), problem.counts, _SMALL, Repeats()).options
             strategies = tuple(choice.options[one] for choice, one in zip(problem.choices, options, strict=True))
@@ -117,18 +123,65 @@ def _recursive(search: _Search, floor: float) -> Answer:
 
 def _programming(search: _Search, floor: float) -> Answer:
     """Eliminate with small tables; where these do not suffice, guess."""
-    return _eliminated(search, _SMALL)
+    problem = problem_of(search.task, search.choices, search.clock)
+    return _eliminated(search, problem, _SMALL, floor, Repeats())[0]
 
 
 def _optimal(search: _Search, floor: float) -> Answer:
-    """Eliminate with tables as large as they must be."""
-    return _eliminated(search, _LARGE)
+    """Eliminate with tables as large as they must be.
+
+    Where a problem only bounds what runs, the next comes nearer at the plans that have been found, until the best of
+    them costs no more than the bound; if that does not come about, tables are made as wide as they can be.
+    """
+    answers: list[Answer] = []
+    is_free = search.memory == inf
+    # Where memory is what keeps the best from the bound, many rounds would not help.
+    for most_cells in (NARROW, WIDE) if is_free else (NARROW,):
+        try:
+            for answer, is_final in _nearer_and_nearer(search, most_cells, floor, _PLANS if is_free else 2):
+                answers.append(answer)
+                if is_final or _best(answers, search.memory).gap <= _ROUNDING:
+                    return _best(answers, search.memory)
+        except TimeOverError:
+            if not answers:
+                raise
+            break
+    return _best(answers, search.memory)
 
 
-def _eliminated(search: _Search, most_cells: int) -> Answer:
-    problem = problem_of(search.task, search.choices, search.clock)
-    found, bound = solve_by_elimination(problem, most_cells, search.memory, search.clock)
-    return search.answer(_strategies(search.choices, found.options), bound)
+def _nearer_and_nearer(search: _Search, most_cells: int, floor: float, count: int) -> Iterator[tuple[Answer, bool]]:
+    """Yield answers to problems that come nearer to what runs at the plans of the answers before.
+
+    With each goes whether no other is better: its problem is what runs, or is too large to be solved exactly.
+    """
+    pricing = pricing_of(search.task, search.choices, search.clock, most_cells=most_cells)
+    plans, repeats = list[tuple[int, ...]](), Repeats()
+    while len(plans) < count:
+        problem = pricing.problem(plans)
+        answer, options, is_solved = _eliminated(search, problem, _LARGE, floor, repeats)
+        yield answer, problem.exact or (search.memory == inf and not is_solved)
+        if options in plans:
+            break
+        search.clock.check()
+        plans.append(options)
+
+
+def _best(answers: Sequence[Answer], memory: float) -> Answer:
+    """Return the quickest answer that fits, or what needs the least memory, with the highest bound of all."""
+    fitting = [one for one in answers if one.memory <= memory]
+    if not fitting:
+        return min(answers, key=lambda one: one.memory)
+    best = min(fitting, key=lambda one: one.seconds)
+    return replace(best, bound=min(best.seconds, max(one.bound for one in fitting)))
+
+
+def _eliminated(
+    search: _Search, problem: Problem, most_cells: int, floor: float, repeats: Repeats
+) -> tuple[Answer, tuple[int, ...], bool]:
+    """Return the answer to a problem, its options, and whether nothing is better by the problem's own count."""
+    found, bound = solve_by_elimination(problem, most_cells, search.memory, search.clock, repeats)
+    answer = search.answer(_strategies(search.choices, found.options), bound if problem.bounds else floor)
+    return answer, found.options, found.seconds <= bound * (1 + _ROUNDING)
 
 
 def _propagated(search: _Search, floor: float) -> Answer:

@@ -31,7 +31,7 @@ from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.box import Box
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.parallel.legal_strategies import legal_strategies
-from mpiparallel.parallel.placement import read_strategy
+from mpiparallel.parallel.operator_placement import read_strategy
 from mpiparallel.testing.operator_case import OperatorCase
 
 RANK_COUNTS = (1, 2, 3, 4, 6, 8)

@@ -14,7 +14,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
 
-Batch = tuple[Tensor, ...]
+TensorBatch = tuple[Tensor, ...]
 
 
 class DatasetHelper:
@@ -62,7 +62,7 @@ class DatasetHelper:
         self._epoch = 0
         self._sunk = self._all_batches()
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[TensorBatch]:
         if self.dataset_sink_mode:
             return iter([()] * self.sink_size())
         self._epoch += 1
@@ -77,7 +77,7 @@ class DatasetHelper:
         """Return dtype and shape of each column of a batch."""
         return self.dataset.output_types(), self.dataset.output_shapes()
 
-    def take(self) -> Batch:
+    def take(self) -> TensorBatch:
         """Return the next batch for a connected network."""
         return next(self._sunk)
 
@@ -92,11 +92,11 @@ class DatasetHelper:
         """Let go of what was read ahead."""
         self.stop_send()
 
-    def _all_batches(self) -> Iterator[Batch]:
+    def _all_batches(self) -> Iterator[TensorBatch]:
         for epoch in count():
             yield from self._batches(epoch)
 
-    def _batches(self, epoch: int) -> Iterator[Batch]:
+    def _batches(self, epoch: int) -> Iterator[TensorBatch]:
         for row in self.dataset.iterate(epoch):
             yield tuple(Tensor(column) for column in row.values())
 

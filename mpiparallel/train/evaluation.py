@@ -53,8 +53,8 @@ def make_metrics(given: Any) -> dict[str, Metric]:
 class Evaluation:
     """The metrics of a network that returns its loss or, where ``indexes`` are given, loss, outputs and labels there.
 
-    In data and hybrid parallel mode each rank evaluates batches of its own, as many as it has, and the metrics are
-    those of all of them; elsewhere all ranks are fed the same batches.
+    In data and hybrid parallel mode each rank evaluates batches of its own, as many as it has. The metrics are those of
+    all of them. Elsewhere all ranks are fed the same batches.
     """
 
     def __init__(self, network: Cell, metrics: dict[str, Metric], indexes: Sequence[int] | None) -> None:
@@ -97,8 +97,8 @@ class Evaluation:
     def run(self, dataset: Dataset) -> dict[str, Any]:
         """Return each metric by its name.
 
-        Raises, on all ranks alike, DatasetError where there is no batch or the ranks cannot go together through theirs,
-        and ConfigurationError for a metric that cannot be added up over ranks.
+        Raises on all ranks alike DatasetError if a rank has no batch, or if the mode needs equally many batches on all
+        ranks and they differ. Raises ConfigurationError for a metric that cannot be added up over ranks.
         """
         check_dataset("Model.eval", dataset)
         ranks = _Ranks.of_configuration()

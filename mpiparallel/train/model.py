@@ -24,6 +24,7 @@ from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.feeding.dataset_check import check_dataset
 from mpiparallel.train.feeding.feeding_arguments import check_counts, remark_on_feeding
 from mpiparallel.train.feeding.read_columns import first_batch
+from mpiparallel.train.full_search.decision import loaded_plan, micro_batched, pipeline_of
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.persistence.rank_folders import saved_folder
@@ -33,7 +34,6 @@ from mpiparallel.train.strategies.inferred_layouts import ParameterLayout, param
 from mpiparallel.train.strategies.strategy_files import write_strategy_file
 from mpiparallel.train.training_run import TrainingRun
 from mpiparallel.train.training_session import Batch, TrainingSession, world_fits
-from mpiparallel.train.whole_choice.decision import loaded_plan, micro_batched, pipeline_of
 
 
 class Model:
@@ -196,12 +196,14 @@ class Model:
         ``train``, which goes on with the next batch on the ranks that then train.
 
         ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began; its order
-        is that of their new ranks. ``relabel`` chooses and orders them so that most bytes stay in place; ``spawn`` lets
-        a launcher that can start those that are missing: they run the same program, and join in ``train``.
-        ``strategy`` is a strategy file; or strategies by the names that such files give operators or by the operators'
-        places in the network; or a network like the model's but for its cuts. Without one, operators keep theirs, and
-        those that have none are cut by the batch. ``stages``, as ``nn.PipelineCell`` takes lists of them, say in which
-        stages of a pipeline the cells then are; without them, where there are to be fewer, neighbours come together.
+        is that of their new ranks. ``relabel`` chooses and orders them so that most bytes stay in place. With ``spawn``
+        a launcher that can starts those that are missing. They run the same program, and join in ``train``.
+
+        ``strategy`` is a strategy file, or strategies by the names that such files give operators, or by the operators'
+        places in the network. It may also be a network like the model's but for its cuts. Without one, operators keep
+        theirs, and those that have none are cut by the batch. ``stages``, as ``nn.PipelineCell`` takes lists of them,
+        say in which stages of a pipeline the cells then are. Without them, where there are to be fewer, neighbours come
+        together.
         ``options`` are settings of ``set_auto_parallel_context`` and options of ``mpiparallel.reshard.ReshardOptions``.
 
         Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends; out
@@ -252,10 +254,13 @@ class Model:
         ``epoch`` is the last one, as in MindSpore: train(3, initial_epoch=1) trains two.
 
         In sink mode ``step_end`` comes after ``sink_size`` steps, -1 meaning all of an epoch. Where ``reshard`` has
-        left this rank out, it waits here, asleep, until it is called or the training ends; an error that ends it on the
-        ranks that train is raised here too. A signal of preemption, SIGUSR1 unless MPIPARALLEL_PREEMPTION_SIGNAL names
-        others, lets the step end and the ModelCheckpoint save it, on all ranks, and raises ``Preempted``, a SystemExit
-        with code 85: see ``train.preemption``. Raises ConfigurationError for a wrong count, DatasetError without batch.
+        left this rank out, it waits here, asleep, until it is called or the training ends. An error that ends the
+        training on the ranks that train is raised here too. The signal of preemption is SIGUSR1 unless
+        MPIPARALLEL_PREEMPTION_SIGNAL names others. It lets the step end and the ModelCheckpoint save it, on all ranks,
+        and raises ``Preempted``, a SystemExit with code 85: see ``train.preemption``.
+
+        Raises ConfigurationError for a wrong count, and DatasetError without a batch, or for columns that the network
+        does not take.
         """
         check_counts(epoch, initial_epoch, sink_size)
         sunk = (None if sink_size == -1 else sink_size) if dataset_sink_mode else 1
@@ -271,16 +276,16 @@ class Model:
     ) -> Resumption | None:
         """Go on from the newest checkpoint in ``directory``, whoever saved it by whatever cut; None where none is.
 
-        The network is compiled for the dataset; weights, optimizer states, counters and the scale of the loss are
-        loaded, and ``step`` is set, so that ``train`` with the same number of epochs goes on to the same end: bit for
-        bit on as many ranks with the same cuts, also in the middle of an epoch. What the checkpoint has replaces what
-        the program has set, the learning rate too. All ranks call it together.
+        The network is compiled for the dataset. Weights, optimizer states, counters and the scale of the loss are
+        loaded, and ``step`` is set. So ``train`` with the same number of epochs goes on to the same end, also in the
+        middle of an epoch: bit for bit on as many ranks with the same cuts. What the checkpoint has replaces what the
+        program has set, the learning rate too. All ranks call it together.
 
-        Where a file is lost or damaged, another rank's with the same slices stands in; where there is none, an older
-        checkpoint, and what is returned says so, as does rank 0. With ``prefix`` only checkpoints of that one count.
-        Raises CheckpointError on all ranks, before anything is changed, where the checkpoint is of another network or
-        none can be read; also, unless ``strict`` is False, where the training would go on otherwise: with another
-        seed, dataset, batch, optimizer or schedule. See ``train.resume``.
+        Where a file is lost or damaged, another rank's with the same slices stands in. Where there is none, an older
+        checkpoint does, and what is returned says so, as does rank 0. With ``prefix`` only checkpoints of that one
+        count. Raises CheckpointError on all ranks, before anything is changed, where the checkpoint is of another
+        network or none can be read. Unless ``strict`` is False, it is also raised where the training would go on
+        otherwise: with another seed, dataset, batch, optimizer or schedule. See ``train.resume``.
         """
         self._session.check_active("resume")
         staged = self.build(train_dataset)

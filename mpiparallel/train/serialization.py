@@ -33,7 +33,7 @@ from mpiparallel.train.persistence.background_write import BackgroundWrite
 
 _DEFAULT_FORMAT: Final = "ckpt"
 
-Choice = Callable[[str], bool]
+NameFilter = Callable[[str], bool]
 Appended = Mapping[str, Any]
 
 
@@ -45,7 +45,7 @@ def save_checkpoint(
     append_dict: Appended | None = None,
     enc_key: Any = None,
     enc_mode: str = "AES-GCM",
-    choice_func: Choice | None = None,
+    choice_func: NameFilter | None = None,
     crc_check: bool = False,
     format: str | None = None,
 ) -> BackgroundWrite | None:
@@ -134,15 +134,15 @@ def load_checkpoint(
     dec_key: Any = None,
     dec_mode: str = "AES-GCM",
     specify_prefix: str | Sequence[str] | None = None,
-    choice_func: Choice | None = None,
+    choice_func: NameFilter | None = None,
     crc_check: bool = False,
     remove_redundancy: bool = False,
     format: str | None = None,
 ) -> dict[str, Any]:
     """Return the parameters in one file by name; with ``net`` they are loaded into it, as ``load_param_into_net`` does.
 
-    Of a rank's shard they are the slices that the rank held; loaded into a network that is cut otherwise, or not yet,
-    each rank takes its part of the whole from the shards. What was saved by ``append_dict`` comes too: numbers as
+    Of a rank's shard they are the slices that the rank held. If the network is cut otherwise, or not yet, each rank
+    takes its part of the whole from the shards. What was saved by ``append_dict`` comes too: numbers as
     parameters of no dim, texts as they are. Checksums are always looked at.
 
     Parameters
@@ -294,7 +294,7 @@ def _appended(file: ArrayFile) -> dict[str, Any]:
 
 
 def _is_wanted(
-    filtered: str | Sequence[str] | None, specified: str | Sequence[str] | None, choice: Choice | None, name: str
+    filtered: str | Sequence[str] | None, specified: str | Sequence[str] | None, choice: NameFilter | None, name: str
 ) -> bool:
     if filtered is not None and name.startswith(_prefixes(filtered)):
         return False

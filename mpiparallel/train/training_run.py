@@ -28,9 +28,9 @@ from mpiparallel.train.elastic.leader_message import (
 )
 from mpiparallel.train.elastic.membership import is_awaited
 from mpiparallel.train.elastic.proposal import TrainingProgress
-from mpiparallel.train.elastic.waiting import interrupts_held
+from mpiparallel.train.elastic.spare_interrupts import interrupts_held
 from mpiparallel.train.feeding.batch_agreement import check_batches, check_callbacks
-from mpiparallel.train.feeding.dataset_check import check_dataset
+from mpiparallel.train.feeding.dataset_check import check_columns, check_dataset
 from mpiparallel.train.feeding.read_columns import ReadColumns, first_batch
 from mpiparallel.train.preemption import Preempted, Preemption
 from mpiparallel.train.recovery import Recovery
@@ -256,6 +256,7 @@ class TrainingRun:
         specs = [TensorSpec(column.shape, column.dtype) for column in batch]
         check_batches(batch_num, specs, self._batches_a_step)
         check_callbacks(self._callbacks.callbacks)
+        check_columns("Model.train", session.training, columns)
         parameters.parallel_mode, parameters.device_number = configuration.mode, configuration.device_num
         parameters.rank = configuration.rank
         parameters.batch_num, parameters.batch_size = batch_num, dataset.get_batch_size() * self._batches_a_step

@@ -23,12 +23,12 @@ from mpiparallel.train.elastic.membership import Membership
 from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
+from mpiparallel.train.full_search.decision import decided
+from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.persistence.resume import Resumption
 from mpiparallel.train.strategies.loaded_strategies import check_loaded_strategies
 from mpiparallel.train.strategies.strategy_files import group_file_of_rank, write_group_file, write_strategy_file
-from mpiparallel.train.whole_choice.decision import decided
-from mpiparallel.train.whole_choice.plan import Plan
 
 Batch = list[np.ndarray[Any, Any]]
 
@@ -116,7 +116,7 @@ class TrainingSession:
         return report
 
     def follow(self, command: ReshardCommand) -> None:
-        """Take part, as a rank that waits, in a reshard that those who train have ordered."""
+        """As a waiting rank, take part in a reshard that the training ranks have ordered."""
         self.resharding.carry_out(command)
         self._take_step()
 

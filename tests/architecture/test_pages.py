@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,18 +11,40 @@ import pytest
 from tests.conformance.documents.command_line_page import PAGE as COMMAND_LINE
 from tests.conformance.documents.command_line_page import page
 from tests.conformance.documents.public_stubs import PACKAGE, stubs
+from tests.conformance.package_trees import trees
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = {
+    getattr(node, "name", None) or getattr(node, "id", None)
+    for tree in trees().values()
+    for node in ast.walk(tree)
+    if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+}
 
 
 def test_each_file_that_the_page_names_is_there() -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", ARCHITECTURE.read_text(encoding="utf-8")))
     files = [
-        f"/{path.relative_to(ROOT)}" for place in ("mpiparallel", "tests") for path in (ROOT / place).rglob("*.py")
+        f"/{path.relative_to(ROOT)}"
+        for place in ("mpiparallel", "tests", "docs")
+        for path in (ROOT / place).rglob("*.py")
     ]
     files += [f"/{path.name}" for path in ROOT.glob("*.py")]
     assert sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files)) == []
+
+
+def test_each_noun_that_the_page_explains_is_a_name_of_the_package() -> None:
+    (nouns,) = re.findall(r"^## Nouns$(.*?)^## ", ARCHITECTURE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    explained = {name for names in re.findall(r"\*\*(.+?)\*\*", nouns) for name in names.split(", ")}
+    assert sorted(explained - NAMES) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_holds_the_marks_of_a_merge(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}) .*", page.read_text(encoding="utf-8"), re.MULTILINE) == []
 
 
 def test_the_picture_of_the_passes_is_the_folder_listing() -> None:

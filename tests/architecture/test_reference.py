@@ -21,7 +21,7 @@ from docs.reference_pages import FRONTS, names_of
 from mpiparallel import ops
 from mpiparallel.graph.elementwise import Elementwise
 from mpiparallel.graph.operator import Operator
-from mpiparallel.parallel.collective import Collective
+from mpiparallel.parallel.collective_operators import Collective
 
 NOT_YET: Final[tuple[str, ...]] = ()
 """What lacks sections; it may only become less."""

@@ -29,6 +29,21 @@ data = NumpySlicesDataset((np.zeros((128, 64), np.float32),) * 2, ["x", "y"], sh
 Model(network, nn.MSELoss(), nn.Adam(network.trainable_params(), 0.1)).train(1, data)
 """
 
+STAGES = """
+import numpy as np
+from mpiparallel import Model, context, nn
+from mpiparallel.dataset import NumpySlicesDataset
+context.set_auto_parallel_context(
+    parallel_mode="semi_auto_parallel", full_batch=True, pipeline_stages=2,
+    pipeline_config={"pipeline_scheduler": "gpipe"})
+network = nn.SequentialCell(*(nn.Dense(64, 64, activation="relu") for _ in range(4)))
+for place, layer in enumerate(network):
+    layer.pipeline_stage = place // 2
+data = NumpySlicesDataset((np.zeros((128, 64), np.float32),) * 2, ["x", "y"], shuffle=False).batch(128)
+whole = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 4)
+Model(whole, optimizer=nn.Adam(network.trainable_params(), 0.1)).train(1, data)
+"""
+
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(problem()), reason=problem())]
 
@@ -36,8 +51,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(problem()), reason=pr
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the script on 8 ranks."""
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+    return _written(tmp_path_factory.mktemp("page"), SCRIPT)
+
+
+def _written(folder: Path, script: str) -> Path:
+    (folder / "train.py").write_text(script, encoding="utf-8")
     assert main(["show", str(folder / "train.py"), "-n", "8", "--html", str(folder / "network.html")]) == 0
     return folder / "network.html"
 
@@ -96,3 +114,34 @@ def test_communication_memory_and_parameters_have_pages_of_their_own(page: Any) 
     page.fill("#search", "moment1")
     page.click("[data-tab=parameters]")
     assert "moment1." in page.inner_text("#panel h3 >> nth=0")
+
+
+def test_without_stages_there_is_no_picture_of_them(page: Any) -> None:
+    assert not page.is_visible("#lines")
+
+
+def test_stages_are_drawn_with_what_each_does_when_large_enough_to_be_read(tmp_path: Path) -> None:
+    found = _written(tmp_path, STAGES).as_uri()
+    with opened(found, lambda url: url == found) as page:
+        drawn = page.locator("#lines svg")
+        words = drawn.text_content()
+        assert all(
+            one in words for one in ("GPipe", "stage 0", "stage 1", "forward", "weight gradient", "update", "idle")
+        )
+        # Each micro-batch goes forward in both stages; the second gives the first the gradient of its input.
+        numbers = drawn.locator("g text")
+        shown = [numbers.nth(place).text_content() for place in range(numbers.count())]
+        assert [shown.count(str(micro_batch)) for micro_batch in range(5)] == [5, 5, 5, 5, 0]
+        boxes = [numbers.nth(place).bounding_box() for place in range(numbers.count())]
+        assert min(box["height"] for box in boxes) > 10
+        width = page.viewport_size["width"]
+        assert all(box["x"] > 0 and box["x"] + box["width"] < width for box in boxes)
+        # The second stage waits until the first has its first micro-batch done.
+        rows = sorted({round(box["y"]) for box in boxes})
+        firsts = [min(box["x"] for box in boxes if round(box["y"]) == row) for row in rows]
+        assert len(rows) == 2
+        assert firsts[0] < firsts[1]
+        page.click("[data-tab=memory]")
+        assert page.inner_text("#panel").count(" % of a step.") == 2
+        page.click("#lines summary")
+        assert not page.is_visible("#times")

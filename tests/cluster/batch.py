@@ -33,7 +33,7 @@ def losses(log: str) -> dict[int, float]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     """A training on all three nodes, ``tasks`` ranks on each, that ``launcher`` starts: run, pmix or pmi2."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.batch import PMI, Batch, losses
-from tests.cluster.hosts import Hosts
+from tests.cluster.hosts import Ended, Hosts
 from tests.conformance.mpi_launcher import interpreters, library
 
 pytestmark = pytest.mark.cluster
@@ -30,6 +31,19 @@ if get_rank() == 1:
     raise ArithmeticError("no sum")
 world.current().all_reduce(np.zeros(1), "sum")
 """
+# Python runs it as it starts: the memory of the process is then full of text, also where MPI takes some later.
+_FULL_MEMORY = """
+import ctypes, itertools
+memory = ctypes.CDLL(None)
+memory.malloc.restype = ctypes.c_void_p
+memory.free.argtypes = [ctypes.c_void_p]
+sizes = itertools.islice(itertools.cycle((104, 200, 296, 392, 504, 744, 1000, 2040)), 50000)
+blocks = [(memory.malloc(size), size) for size in sizes]
+for block, size in blocks:
+    ctypes.memset(block, ord("A"), size)
+for block, _ in blocks[::3]:
+    memory.free(block)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +57,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     return found
 
 
-def _srun(cluster: Hosts, interpreter: Path, folder: Path, pmi: str, program: str, *options: str):
+def _srun(
+    cluster: Hosts, interpreter: Path, folder: Path, pmi: str, program: str, *options: str, environment=None
+) -> Ended:
     (folder / "script.py").write_text(program)
     launcher = ["srun", "--kill-on-bad-exit=1", f"--mpi={pmi}", "--nodes=3", "--ntasks-per-node=2"]
     words = [*launcher, interpreter, "-m", "mpiparallel", "run", *options, "script.py"]
-    return cluster.run(words, folder=folder)
+    return cluster.run(words, folder=folder, environment=environment)
 
 
 def test_batch_scripts_train_with_the_losses_of_one_host(
@@ -87,6 +103,17 @@ def test_srun_that_would_start_as_many_jobs_as_tasks_is_refused(
         assert f"srun --mpi={pmi} started 6 ranks, but" in said[0]
         assert f"start them by srun --mpi={fitting}, or by" in said[0]
         assert not list(tmp_path.glob("device*"))
+
+
+def test_ranks_start_whatever_the_memory_holds_in_which_their_library_keeps_its_address(
+    slurm_cluster: Hosts, interpreter: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_FULL_MEMORY)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    pmi = PMI[library(interpreter)]
+    ended = _srun(slurm_cluster, interpreter, tmp_path, pmi, _HELLO, environment={"PYTHONPATH": path})
+    assert ended.code == 0, ended.errors
+    assert ended.output.strip() == "0 n1 0"
 
 
 def test_tasks_are_the_ranks_of_their_servers_in_a_rank_table(

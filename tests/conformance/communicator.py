@@ -241,36 +241,73 @@ def messages_arrive_by_tag_and_in_order(run: Run) -> None:
         run(size, check)
 
 
-def started_messages_fill_in_the_order_in_which_they_were_wanted(run: Run) -> None:
-    _messages_cross(run, (5, 3))
+def messages_fill_in_the_order_in_which_they_were_wanted(run: Run) -> None:
+    _messages_cross(run, (5, 3), 3)
 
 
-def started_messages_of_any_length_cross_without_waiting(run: Run) -> None:
-    _messages_cross(run, (300, 300))
+def messages_of_any_length_cross_without_waiting(run: Run) -> None:
+    _messages_cross(run, (300, 300), 1)
 
 
-def _messages_cross(run: Run, shape: tuple[int, ...]) -> None:
+def _messages_cross(run: Run, shape: tuple[int, ...], times: int) -> None:
     def check(communicator: Communicator) -> None:
         peers = [peer for peer in range(communicator.size) if peer != communicator.rank]
         # All send first, and receive under the tags in another order: with calls that wait, nobody would come on.
-        sends = [
-            communicator.start_send(made(communicator.rank + tag + number, "f8", shape), peer, tag)
-            for peer in peers
-            for tag in (0, 5)
-            for number in (0, 1)
-        ]
+        keys = [(peer, tag, number) for peer in peers for tag in (0, 5) for number in (0, 1)]
+        sent = {key: np.empty(shape) for key in keys}
+        sends = [communicator.message_to(array, peer, tag) for (peer, tag, _), array in sent.items()]
         arrays = {(peer, tag, number): np.empty(shape) for peer in peers for tag in (5, 0) for number in (0, 1)}
-        receives = [communicator.start_receive(array, peer, tag) for (peer, tag, _), array in arrays.items()]
-        for message in reversed(receives):
-            message.end()
-        for (peer, tag, number), array in arrays.items():
-            assert_array_equal(array, made(peer + tag + number, "f8", shape), strict=True)
-        for message in sends:
-            message.end()
-        assert all(message.has_ended() for message in (*sends, *receives))
+        receives = [communicator.message_from(array, peer, tag) for (peer, tag, _), array in arrays.items()]
+        for time in range(times):
+            for (_, tag, number), array in sent.items():
+                array[...] = made(communicator.rank + tag + number + time, "f8", shape)
+            for message in (*sends, *receives):
+                message.start()
+            for message in (*reversed(receives), *sends):
+                message.end()
+            for (peer, tag, number), array in arrays.items():
+                assert_array_equal(array, made(peer + tag + number + time, "f8", shape), strict=True)
 
     for size in SIZES:
         run(size, check)
+
+
+def message_cannot_be_started_before_it_has_ended(run: Run) -> None:
+    def check(communicator: Communicator) -> None:
+        if communicator.size == 1:
+            return
+        if communicator.rank == 0:
+            message = communicator.message_from(np.empty(3), 1, 3)
+            message.start()
+            with pytest.raises(CommunicationError, match="start"):
+                message.start()
+            communicator.barrier()
+            message.end()
+        else:
+            communicator.barrier()
+            communicator.send(np.empty(3), 0, 3)
+
+    run(2, check)
+
+
+def message_that_was_let_go_of_takes_nothing_that_is_sent_later(run: Run) -> None:
+    def check(communicator: Communicator) -> None:
+        first, second = np.full(3, np.nan), np.empty(3)
+        if communicator.size == 1:
+            return
+        if communicator.rank == 0:
+            message = communicator.message_from(first, 1, 4)
+            message.start()
+            del message
+            communicator.barrier()
+            communicator.receive(second, 1, 4)
+            assert_array_equal(second, np.arange(3.0))
+            assert np.isnan(first).all()
+        else:
+            communicator.barrier()
+            communicator.send(np.arange(3.0), 0, 4)
+
+    run(2, check)
 
 
 def moved_bits_are_kept(run: Run) -> None:
@@ -446,8 +483,10 @@ CLAIMS: tuple[Claim, ...] = (
     broadcast_copies_the_root,
     reduce_changes_only_the_root,
     messages_arrive_by_tag_and_in_order,
-    started_messages_fill_in_the_order_in_which_they_were_wanted,
-    started_messages_of_any_length_cross_without_waiting,
+    messages_fill_in_the_order_in_which_they_were_wanted,
+    messages_of_any_length_cross_without_waiting,
+    message_cannot_be_started_before_it_has_ended,
+    message_that_was_let_go_of_takes_nothing_that_is_sent_later,
     moved_bits_are_kept,
     collectives_have_their_adjoints,
     groups_are_made_once_from_world_ranks,

@@ -15,10 +15,10 @@ from mpiparallel.parallel.configuration import EVERYTHING, ParallelConfiguration
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.problem.clock import Clock
-from mpiparallel.train.whole_choice.candidates import Openness, candidates
-from mpiparallel.train.whole_choice.finding import Best, best_of
-from mpiparallel.train.whole_choice.plan import Plan
-from mpiparallel.train.whole_choice.trials import BATCH, Trials, Tried
+from mpiparallel.train.full_search.candidates import Openness, candidates
+from mpiparallel.train.full_search.plan_search import Best, best_of
+from mpiparallel.train.full_search.training_plan import Plan
+from mpiparallel.train.full_search.trials import BATCH, PricedPlan, Trials
 from tests.conformance.hand_plans import cut_by_hand, degrees
 from tests.conformance.mixed_networks import Mixer, Recommender
 from tests.conformance.searched_networks import Transformer
@@ -88,7 +88,7 @@ def resnet(blocks: tuple[int, ...] = (3, 4, 6, 3), batch: int = 1024, size: int 
     return Compared(make, cut, inputs, batch, 8)
 
 
-def by_hand(case: Compared, ranks: int, machine: Machine = HOSTS) -> Iterator[tuple[str, Tried]]:
+def by_hand(case: Compared, ranks: int, machine: Machine = HOSTS) -> Iterator[tuple[str, PricedPlan]]:
     """Yield the plans that people make: data parallel, ZeRO, Megatron's cuts, both kinds of cuts, these with shards."""
     plans: list[tuple[str, int, int]] = [("data parallel", 0, 0)]
     for data, model in degrees(ranks, case.batch, case.most):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,16 +25,35 @@ _PUNCTUATION = set("()[]{},.:=;") | {"->", "..."}
 _IDLE_DECORATORS = {"abstractmethod", "final", "overload", "override", "runtime_checkable"}
 
 
-def drawn(paths: Sequence[Path], seed: int) -> list[MutationSpec]:
+def drawn(paths: Sequence[Path], seed: int, kept: Path) -> list[MutationSpec]:
     """Return one change of each place, in the order in which they are drawn.
 
-    Places are drawn alike, whatever the number of changes that one allows.
+    Places are drawn alike, whatever the number of changes that one allows. ``kept`` is a file that keeps the places of
+    every file until that is another: to find them takes a minute.
     """
-    numbered = [
-        (_number(seed, *named), changes) for path in paths for named, changes in _changes_by_place(path).items()
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    now = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    others = {name: one for name, one in now.items() if name not in known or known[name][0] != one}
+    if others:
+        known.update({name: (one, _places(Path(name))) for name, one in others.items()})
+        kept.write_text(json.dumps(known))
+    numbered = []
+    for name in now:
+        for text, before, changes in known[name][1]:
+            number = _number(seed, name, text, before)
+            numbered.append((number, name, changes[number % len(changes)]))
+    numbered.sort(key=lambda one: one[0])
+    return [
+        MutationSpec(Path(name), operator, occurrence, tuple(start), tuple(end))
+        for _, name, (operator, occurrence, start, end) in numbered
     ]
-    numbered.sort(key=lambda pair: pair[0])
-    return [changes[number % len(changes)] for number, changes in numbered]
+
+
+def _places(path: Path) -> list[tuple[str, int, list[tuple[str, int, Place, Place]]]]:
+    return [
+        (text, before, [(one.operator_name, one.occurrence, one.start_pos, one.end_pos) for one in changes])
+        for (_, text, before), changes in _changes_by_place(path).items()
+    ]
 
 
 def _number(*words: object) -> int:

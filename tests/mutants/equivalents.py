@@ -19,6 +19,46 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "left = np.where(scattered > 0, 0, changed)",
         "left = np.where(scattered > 0, -1, changed)",
     ): "it is asked only whether it is 1, and whether it is above 0",
+    (
+        "backend/products/bfloat16_tiles.py",
+        "for part in range(0, self.panels * LINES * 2, _LINE):",
+        "for part in []:",
+    ): "memory is fetched ahead or not, for the same numbers",
+    (
+        "nn/optimizer/adam.py",
+        "use_locking: bool = False,",
+        "use_locking: bool = True,",
+    ): "it has no effect on any device here",
+    (
+        "graph/expression/cuda/rows.py",
+        'text.unravel(0, "rest", plan.kept)',
+        'text.unravel( 1, "rest", plan.kept)',
+    ): "the line of the kernel's text is indented by four more spaces",
+    (
+        "communication/mpi/collective_monitor.py",
+        "words = NO_STAGE, 0, 0",
+        "words = NO_STAGE, 0, -1",
+    ): "the micro-batch is read only of who is in a stage",
+    (
+        "communication/mpi/collective_monitor.py",
+        "words = NO_STAGE, 0, 0",
+        "words = NO_STAGE, 1, 0",
+    ): "the text is read only of who is in a stage",
+    (
+        "reshard/executors/calibration.py",
+        "_SMALL_TENSORS: Final = 200",
+        "_SMALL_TENSORS: Final = 201",
+    ): "the quickest of several ways is measured on one small tensor more",
+    (
+        "launch/watching/abort.py",
+        "return cls(outside[0] if len(outside) == 1 else None, result.code)",
+        "return cls(outside[ -1] if len(outside) == 1 else None, result.code)",
+    ): "the list has one item",
+    (
+        "reshard/forecast/pair_bytes.py",
+        "_ENTRIES = 1 << 24",
+        "_ENTRIES = 2 << 24",
+    ): "entries are merged later, to the same sums",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

@@ -1,4 +1,4 @@
-"""Which tests reach a line of the package, and how long they take: from one run of them under coverage.py."""
+"""Which tests reach a statement of the package, and how long they take: from one run of them on a copy with probes."""
 
 from __future__ import annotations
 
@@ -7,80 +7,169 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from coverage import CoverageData
+from tests.mutants import ends
+from tests.mutants.descendants import end_descendants
+from tests.mutants.probes import label, write_probes
+from tests.mutants.results import digest, test_key
 
-from tests.mutants import contexts
-from tests.mutants.results import digest
-
+_SURVEYS = ("tests/architecture/", "tests/unit/compatibility/", "tests/unit/documents/")
+"""What looks at files, names and signatures, and runs no statement for that."""
 _PHASE = re.compile(r" \((setup|call|teardown)\)$")
 
 
-class Reach:
-    """The tests that pass, by the lines that they reach."""
+@dataclass(frozen=True)
+class Chosen:
+    """The tests that try a change, in their order, with the seconds of each.
 
-    def __init__(self, tree: Path, data: Path, seconds: dict[str, float]) -> None:
-        self._tree = tree
-        self._data = CoverageData(str(data))
-        self._data.read()
-        self._seconds = seconds
-
-    def tests_of(self, path: Path, lines: range) -> list[str]:
-        """Return the tests that reach one of the lines; those of the folder that mirrors the file's come first.
-
-        Of a line that runs while the file is imported they are those that reach any line of the file.
-        """
-        by_line = self._data.contexts_by_lineno(str(self._tree / path))
-        found = {_PHASE.sub("", context) for line in lines for context in by_line.get(line, ())} & self._seconds.keys()
-        if not found:
-            every = {_PHASE.sub("", context) for names in by_line.values() for context in names}
-            found = every & self._seconds.keys()
-        inner = path.relative_to("mpiparallel")
-        unit = f"tests/unit/{inner.parent}"
-        mirrors = (f"mpiparallel/{inner}::", f"{unit}/test_{inner.stem}", f"{unit}/")
-
-        def order(test: str) -> tuple[int, float]:
-            near = next((place for place, start in enumerate(mirrors) if test.startswith(start)), len(mirrors))
-            return near, self._seconds[test]
-
-        return sorted(found, key=order)
-
-    def seconds_of(self, tests: Sequence[str]) -> float:
-        """Return how long tests took, one after the other, under coverage.py."""
-        return sum(self._seconds[test] for test in tests)
-
-
-def measure(tree: Path, marked: str, paths: Sequence[str], files: Sequence[str]) -> Reach:
-    """Run the tests under ``paths``, of the markers ``marked``, on all cores, and find which reach ``files``.
-
-    Those that fail do not count. What the last call has found is used again where it is still true.
+    ``reaching`` is the number of those that reach it, ``before`` of those that tried it in vain. ``in_function`` says
+    that what is changed runs when a test does, ``by_import`` that it runs while its file is imported, too.
     """
-    data, ends, asked = (tree.parent / name for name in ("coverage", "tests.json", "asked.json"))
-    package = digest(path for folder in ("mpiparallel", "tests/unit") for path in Path(folder).rglob("*.py"))
+
+    tests: tuple[tuple[str, float], ...]
+    reaching: int
+    before: int
+    in_function: bool
+    by_import: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long they take on the unchanged package, one after the other."""
+        return sum(seconds for _, seconds in self.tests)
+
+    @property
+    def counted(self) -> str:
+        """How many of the tests that reach the change have tried it, once these have."""
+        return f"{self.before + len(self.tests)} of {self.reaching} tests"
+
+
+class Reach:
+    """The tests that pass, by the statements that they reach."""
+
+    def __init__(self, told: Path, seconds: Mapping[str, float], files: Mapping[str, str]) -> None:
+        self._seconds, self._files = seconds, files
+        self._tests: defaultdict[str, set[str]] = defaultdict(set)
+        for line in told.read_text().splitlines() if told.exists() else ():
+            one, _, test = line.partition("\t")
+            self._tests[one].add(_PHASE.sub("", test))
+
+    def chosen(self, path: Path, line: int, seconds: float, tried: set[str]) -> Chosen:
+        """Return the tests that reach a line's statement, as many as run in so many seconds, without those ``tried``.
+
+        Those of the folder that mirrors the file's come first, and of each file the first cases of each test.
+        """
+        name, in_function = label(path, line)
+        found = self._tests[name] & self._seconds.keys()
+        by_import = not in_function or "" in self._tests[name]
+        if not in_function:
+            found |= {test for test in self._seconds if self._distance(path, test) < 2}
+        tests: list[tuple[str, float]] = []
+        total, before = 0.0, 0
+        for test in self._ordered(path, found):
+            total += self._seconds[test]
+            if total > seconds and (tests or before):
+                break
+            if self.key(test) in tried:
+                before += 1
+            else:
+                tests.append((test, self._seconds[test]))
+        return Chosen(tuple(tests), len(found), before, in_function, by_import)
+
+    def key(self, test: str) -> str:
+        """Return what a test is called as long as it, and all that it is made of, stays the same."""
+        file = test.split("::")[0]
+        return test_key(test, self._files.get(file, self._files["mpiparallel"]))
+
+    def _distance(self, path: Path, test: str) -> int:
+        """Return 0 for a test of the file itself, 1 for one of its folder or of all files as such, 2 for others."""
+        inner = path.relative_to("mpiparallel")
+        unit = f"tests/unit/{inner.parent}/"
+        if test.startswith((f"{path}::", f"{unit}test_{inner.stem}")):
+            return 0
+        if test.startswith(_SURVEYS):
+            return 1
+        return 1 if test.startswith(unit) and "/" not in test.split("::")[0].removeprefix(unit) else 2
+
+    def _ordered(self, path: Path, tests: Iterable[str]) -> list[str]:
+        """Return tests in the order in which they are likely to notice a change soon.
+
+        Cases of one test are much alike: after the first of each come two more, then four, and so on. Tests of a file
+        stay together, which share what they need.
+        """
+        sought = sorted(tests, key=lambda test: (self._seconds[test], test))
+        costs: defaultdict[str, float] = defaultdict(float)
+        for test in sought:
+            costs[test.split("::")[0]] += self._seconds[test]
+        before: Counter[str] = Counter()
+        keys = {}
+        for test in sought:
+            file, function = test.split("::")[0], test.split("[")[0]
+            keys[test] = self._distance(path, test), (before[function] + 1).bit_length(), costs[file], file
+            before[function] += 1
+        return sorted(sought, key=keys.__getitem__)
+
+
+def measure(tree: Path, marked: str, paths: Sequence[str], places: Iterable[tuple[Path, int]], minutes: float) -> Reach:
+    """Run the tests under ``paths``, of the markers ``marked``, on all cores, and find which reach ``places``.
+
+    They run in ``tree``, a copy of the repository of its own, for so many minutes. Those that fail do not count. A call
+    goes on where the last one ended: while the package is the same, tests of files that are as they were do not run
+    again. What no test at all reaches is listed in ``unreached.txt`` beside the tree.
+    """
+    told, ended, blocks, known = (tree.parent / name for name in ("reached.txt", "ends.jsonl", "blocks", "reach.json"))
+    names = [path for path in sorted(Path("tests").rglob("*.py")) if path.parts[1] != "mutants"]
+    support = [path for path in names if not path.name.startswith("test_")]
+    tests = {str(path): digest([path]) for path in names if path not in support}
+    package = digest([*Path("mpiparallel").rglob("*.py"), *support])
+    tests["mpiparallel"] = package
+    labels = sorted({label(path, line)[0] for path, line in places})
     question = {"marked": marked, "paths": list(paths), "package": package}
-    known = json.loads(asked.read_text()) if asked.exists() else {}
-    if question.items() <= known.items() and set(files) <= set(known["files"]):
-        return _reach(tree, data, ends)
-    for path in (*tree.parent.glob("coverage*"), ends, asked):
-        path.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "coverage", "run", "--include", ",".join(str(tree / file) for file in files)]
-    words += ["-m", "pytest", "-p", contexts.__name__, "-p", "no:cacheprovider"]
-    words += ["-q", "-n", "auto", "--dist", "worksteal", "-m", marked, *paths]
-    variables = {"COVERAGE_FILE": str(data), contexts.VARIABLE: str(ends), "PYTHONPATH": str(tree)}
-    subprocess.run(words, cwd=tree, env={**os.environ, **variables}, check=False)
-    if not ends.exists():
-        raise SystemExit("make mutants: the tests did not run to their end")
-    combine = [sys.executable, "-m", "coverage", "combine", "-q"]
-    subprocess.run(combine, cwd=tree, env={**os.environ, **variables}, check=True)
-    asked.write_text(json.dumps({**question, "files": list(files)}))
-    return _reach(tree, data, ends)
-
-
-def _reach(tree: Path, data: Path, ends: Path) -> Reach:
-    seconds = json.loads(ends.read_text())
+    last = json.loads(known.read_text()) if known.exists() else {}
+    if question.items() <= last.items() and set(labels) <= set(last["labels"]):
+        changed = [name for name, one in tests.items() if last["tests"].get(name) != one]
+        _forget(ended, changed)
+        labels, is_whole = last["labels"], last["is_whole"]
+    else:
+        changed, is_whole = [], False
+        for path in (told, ended, blocks):
+            path.unlink(missing_ok=True)
+    now = {**question, "labels": labels, "tests": tests}
+    if changed or not is_whole:
+        known.write_text(json.dumps({**now, "is_whole": False}))
+        names = write_probes(tree / "mpiparallel", labels, told, blocks)
+        until = time.time() + 60 * minutes
+        _run(tree, ended, marked, paths or (changed if is_whole else ()), until)
+        known.write_text(json.dumps({**now, "is_whole": time.time() < until}))
+        unreached = [name for name, one in zip(names, blocks.read_bytes(), strict=True) if not one]
+        blocks.with_name("unreached.txt").write_text("".join(f"{name}\n" for name in unreached))
+    seconds = {test: one for test, one in map(json.loads, ended.read_text().splitlines())}
     failed = [test for test, one in seconds.items() if one is None]
     if failed:
         sys.stdout.write(f"{len(failed)} tests fail as it is, and do not count: {', '.join(failed[:5])} ...\n")
-    return Reach(tree, data, {test: one for test, one in seconds.items() if one is not None})
+    files = {name: f"{one} {digest(support)}" for name, one in tests.items()}
+    return Reach(told, {test: one for test, one in seconds.items() if one is not None}, files)
+
+
+def _forget(ended: Path, changed: Iterable[str]) -> None:
+    """Take the tests of some files, or folders, out of those that have ended."""
+    if not ended.exists():
+        return
+    beginnings = tuple(f"{name}{sign}" for name in changed for sign in ("::", "/"))
+    lines = ended.read_text().splitlines(keepends=True)
+    ended.write_text("".join(line for line in lines if not json.loads(line)[0].startswith(beginnings)))
+
+
+def _run(tree: Path, ended: Path, marked: str, paths: Sequence[str], until: float) -> None:
+    """Run the tests that are not known to have ended, until a time in seconds since 1970."""
+    words = [sys.executable, "-m", "pytest", "-p", ends.__name__, "-p", "no:cacheprovider", "-q", "--tb=line"]
+    words += ["-n", "auto", "--dist", "worksteal", "-m", marked, *paths]
+    variables = {ends.VARIABLE: str(ended), ends.UNTIL: str(until), "PYTHONPATH": str(tree)}
+    code = subprocess.run(words, cwd=tree, env={**os.environ, **variables}, check=False).returncode
+    end_descendants()
+    if code not in (0, 1, 5):
+        raise SystemExit(f"make mutants: the tests did not run to their end: pytest returned {code}")

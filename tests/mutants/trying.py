@@ -8,9 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -22,7 +20,6 @@ from cosmic_ray.mutating import MutationVisitor
 from cosmic_ray.work_item import MutationSpec
 
 _TOLD = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
-_WORKERS = ("-n", "auto", "--dist", "worksteal")
 
 
 @dataclass(frozen=True)
@@ -64,22 +61,7 @@ def _steps(code: CodeType) -> object:
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
-@contextmanager
-def made(change: Change) -> Iterator[None]:
-    path = Path(change.path)
-    old, times = path.read_bytes(), path.stat()
-    path.write_text(change.source)
-    # A time of its own: what Python has compiled of another change of this file is out of date.
-    seconds = zlib.crc32(change.source.encode())
-    os.utime(path, (seconds, seconds))
-    try:
-        yield
-    finally:
-        path.write_bytes(old)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def noticed_by(tests: Sequence[str], marked: str, seconds: float, *, on_all_cores: bool = False) -> str | None:
+def noticed_by(tests: Sequence[str], marked: str, seconds: float) -> str | None:
     """Run tests until one fails, and return which; "" where none does, None where the time is up before.
 
     The seconds are those of a processor; what waits gets ten times as many. Tests that are there no more, because a
@@ -88,9 +70,8 @@ def noticed_by(tests: Sequence[str], marked: str, seconds: float, *, on_all_core
     chosen = Path.cwd().parent / "chosen.txt"
     chosen.write_text("\n".join(tests))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-m", marked]
-    command += [*(_WORKERS if on_all_cores else ()), f"@{chosen}"]
     with subprocess.Popen(
-        ["prlimit", f"--cpu={int(seconds)}", *command],
+        ["prlimit", f"--cpu={int(seconds)}", *command, f"@{chosen}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -108,6 +89,6 @@ def noticed_by(tests: Sequence[str], marked: str, seconds: float, *, on_all_core
         return ""
     files = list(dict.fromkeys(test.split("::")[0] for test in tests))
     if running.returncode == 4 and files != list(tests):
-        return noticed_by(files, marked, seconds, on_all_cores=on_all_cores)
+        return noticed_by(files, marked, seconds)
     told = _TOLD.search(output)
     return told[1] if told else f"pytest, which ends with {running.returncode}"

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import gc
 import json
+import mmap
 import os
-import resource
-import signal
 import sys
 import time
-from collections import deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
 
+from tests.mutants.changed_file import changed_file
+from tests.mutants.descendants import adopt, cpu_seconds, end_descendants
+
 VARIABLE = "MPIPARALLEL_MUTANTS_WARM"
-"""A file: for each change its name, its file with the old and the new source, and the files of tests to try it by."""
-CPU_SECONDS = 10
-SLICE = 2.0
-"""So many seconds of a processor each file of tests gets before the next one has its turn."""
-WALL_SECONDS = 100.0
+"""A file: for each change its name, its file with the old and the new source, and the tests to try it by."""
+SECONDS, LONGER = 5.0, 4.0
+"""A test may take so long, and so many times as long as on the unchanged package: more counts as noticed."""
+WAITING = 10.0
+"""So many times as long it may take by the clock."""
+_COMPILED = "from mpiparallel.backend.compiled import"
 _FAILED, _PASSED, _UNFIT = 11, 12, 13
 
 
@@ -37,106 +39,104 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Warm:
     def __init__(self, asked: Path) -> None:
         self._changes = json.loads(asked.read_text())
-        self._note = asked.with_suffix(".note")
         self._told = asked.with_suffix(".told")
+        self._place = mmap.mmap(-1, 8)
+        self._functions: dict[tuple[str, CodeType], list[FunctionType]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Write down for each change which test notices it: "" for none, null where that cannot be told so."""
-        gc.unfreeze()
-        of_file: dict[str, list[pytest.Item]] = {}
-        for item in session.items:
-            of_file.setdefault(item.nodeid.split("::")[0], []).append(item)
+        adopt()
+        self._functions = _functions_below(Path("mpiparallel").absolute())
+        items = {item.nodeid: item for item in session.items}
         for change in self._changes:
-            items = [item for file in change["tests"] for item in of_file.get(file, ())]
+            tests = [(items[test], seconds) for test, seconds in change["tests"] if test in items]
             began = time.monotonic()
-            by = self._noticed_by(change, items, session)
+            with changed_file(Path(change["path"]), change["new"]):
+                by = self._noticed_by(change, tests, session)
             with self._told.open("a") as told:
                 told.write(json.dumps({"change": change["change"], "by": by}) + "\n")
             sys.stderr.write(f"{change['told']}: {by!r} after {time.monotonic() - began:.0f} s\n")
         return True
 
-    def _noticed_by(self, change: dict[str, str], items: Sequence[pytest.Item], session: pytest.Session) -> str | None:
-        path = Path(change["path"])
-        old, times = path.read_bytes(), path.stat()
-        path.write_text(change["new"])
-        self._note.write_text("")
-        try:
-            child = os.fork()
-            if not child:
-                self._try(change, items, session)
-            status = _status(child)
-        finally:
-            path.write_bytes(old)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        if status == _PASSED:
-            return ""
-        return self._note.read_text() if status == _FAILED else None
+    def _noticed_by(
+        self, change: dict[str, str], tests: Sequence[tuple[pytest.Item, float]], session: pytest.Session
+    ) -> str | None:
+        self._place[:] = bytes(8)
+        child = os.fork()
+        if not child:
+            self._try(change, [item for item, _ in tests], session)
+        status = self._status(child, [seconds for _, seconds in tests])
+        end_descendants()
+        if status == _UNFIT:
+            return None
+        return "" if status == _PASSED else str(tests[self._now()][0].nodeid)
+
+    def _now(self) -> int:
+        return int.from_bytes(self._place[:], sys.byteorder)
 
     def _try(self, change: dict[str, str], items: Sequence[pytest.Item], session: pytest.Session) -> None:
         end = _UNFIT
         try:
             os.setsid()
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
             quiet = os.open(os.devnull, os.O_RDWR)
             for one in (0, 1, 2):
                 os.dup2(quiet, one)
-            if _changed(change):
-                end = _PASSED
-                turn = _in_turn(items)
-                item = next(turn, None)
-                while item is not None and end == _PASSED:
-                    following = next(turn, None)
-                    self._note.write_text(item.nodeid)
+            if self._change(change):
+                end = _FAILED
+                for number, item in enumerate(items):
+                    self._place[:] = number.to_bytes(8, sys.byteorder)
+                    following = items[number + 1] if number + 1 < len(items) else None
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                    end = _FAILED if session.testsfailed else _PASSED
-                    item = following
+                    if session.testsfailed:
+                        break
+                else:
+                    end = _PASSED
         finally:
             os._exit(end)
 
+    def _status(self, child: int, seconds: Sequence[float]) -> int:
+        """Return how a process ends; -1 where one of its tests, of which ``seconds`` are known, takes too long."""
+        now, cpu, clock = -1, 0.0, 0.0
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+            if self._now() != now:
+                now, cpu, clock = self._now(), cpu_seconds(child), time.monotonic()
+            limit = SECONDS + LONGER * (seconds[now] if seconds else 0.0)
+            if cpu_seconds(child) - cpu > limit or time.monotonic() - clock > WAITING * limit:
+                return -1
+            time.sleep(0.01)
 
-def _in_turn(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the tests of one file after the other, each for a slice of time, until none is left."""
-    files = [deque(group) for _, group in groupby(items, key=lambda item: item.nodeid.split("::")[0])]
-    while files := [waiting for waiting in files if waiting]:
-        for waiting in files:
-            end = sum(os.times()[:4]) + SLICE
-            while waiting and sum(os.times()[:4]) < end:
-                yield waiting.popleft()
+    def _change(self, change: dict[str, str]) -> bool:
+        """Give the functions of a file their new code; False where the change is not in one that Python runs.
 
-
-def _status(child: int) -> int:
-    """Return how a process ends, -1 where it did not end by itself."""
-    last = time.monotonic() + WALL_SECONDS
-    while time.monotonic() < last:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            _end_group(child)
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    _end_group(child)
-    os.waitpid(child, 0)
-    return -1
-
-
-def _end_group(child: int) -> None:
-    try:
-        os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+        What numba compiles is kept on disk under what its file was when it was imported.
+        """
+        if _COMPILED in change["old"]:
+            return False
+        path = str(Path(change["path"]).absolute())
+        old, new = (compile(change[source], path, "exec", dont_inherit=True) for source in ("old", "new"))
+        codes = dict(_pairs(old, new))
+        for before, after in codes.items():
+            for function in self._functions.get((path, before), ()):
+                function.__code__ = after
+        return old not in codes
 
 
-def _changed(change: dict[str, str]) -> bool:
-    """Give the functions of a file their new code; False where the change is not in a function."""
-    path = str(Path(change["path"]).absolute())
-    old, new = (compile(change[source], path, "exec", dont_inherit=True) for source in ("old", "new"))
-    codes = dict(_pairs(old, new))
-    if old in codes:
-        return False
+def _functions_below(folder: Path) -> dict[tuple[str, CodeType], list[FunctionType]]:
+    """Return the functions that there are of the files below a folder, by file and code.
+
+    They are sought once, before there is a process for a change: to look at all objects copies them there.
+    """
+    gc.unfreeze()
+    found = defaultdict(list)
     for one in gc.get_objects():
-        if type(one) is FunctionType and one.__code__ in codes and one.__code__.co_filename == path:
-            one.__code__ = codes[one.__code__]
-    return True
+        if type(one) is FunctionType and one.__code__.co_filename.startswith(str(folder)):
+            found[one.__code__.co_filename, one.__code__].append(one)
+    gc.freeze()
+    return found
 
 
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:

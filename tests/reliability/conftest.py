@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.memory_folder import memory_folder
 from tests.conformance.mpi_launcher import interpreters, library
 
 
@@ -22,11 +20,6 @@ def interpreter(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def quick_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder for checkpoints, in memory where there is a file system for that: a sync there takes no time."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path / "checkpoints"
-        return
-    folder = Path(tempfile.mkdtemp(prefix="mpiparallel-reliability-", dir=memory))
-    yield folder / "checkpoints"
-    shutil.rmtree(folder)
+    """A folder for checkpoints, in memory where there is room."""
+    with memory_folder() as memory:
+        yield (memory or tmp_path) / "checkpoints"

@@ -1,4 +1,4 @@
-"""Random layouts for property tests; settings that last for one test."""
+"""Random layouts for property tests; settings that last for one test, and its folder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mpiparallel.context import settings
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from tests.conformance.memory_folder import tmp_path as tmp_path
 
 DEVICE_SHAPES = [shape for length in range(4) for shape in product(range(1, 9), repeat=length)]
 

@@ -46,7 +46,7 @@ class Holder:
 
     @classmethod
     def decoded(cls, content: bytes) -> Holder | None:
-        """Return what is said, None where that cannot be what a process has said."""
+        """Return the holder that a mark names; None where no process can have written it."""
         try:
             fields = json.loads(content)
             found = cls(**{**fields, "start": JobStart(**fields["start"])})

@@ -70,7 +70,7 @@ def existing_file(path: str | Path) -> Path:
         for beside in (wanted.with_suffix(suffix) for suffix in suffixes):
             if beside.is_file():
                 # One line for all files of a job.
-                remark(f"{wanted.suffix} files that are not there are read from {beside.suffix} files of their names")
+                remark(f"missing {wanted.suffix} files are replaced by {beside.suffix} files of the same names")
                 return beside
     return wanted
 

@@ -14,7 +14,7 @@ from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box, part_bounds
 from mpiparallel.layout.layout import Layout
 
-Index = tuple[slice | EllipsisType, ...]
+ArrayIndex = tuple[slice | EllipsisType, ...]
 
 # A slice that many ranks want is read by several of them where it is worth a message of its own.
 _LEAST_BYTES: Final = 4 << 20
@@ -33,8 +33,8 @@ class ReadPiece:
     first: int
     takers: tuple[int, ...]
     own: Box | None
-    target: Index = ()
-    place: Index = ()
+    target: ArrayIndex = ()
+    place: ArrayIndex = ()
 
 
 class Reading(NamedTuple):
@@ -138,7 +138,7 @@ class ReadingPlan:
                 yield piece
 
 
-def index_of(box: Box, outer: Box) -> Index:
+def index_of(box: Box, outer: Box) -> ArrayIndex:
     """Return what selects the view of ``box`` of an array that holds ``outer``."""
     return (*box.within(outer), ...)
 

@@ -19,19 +19,19 @@ from mpiparallel.checkpoint.stored_state import StoredTensor
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 
-Verdict = Literal["equal", "differs", "only in first", "only in second", "other shape", "unreadable"]
+Comparison = Literal["equal", "differs", "only in first", "only in second", "other shape", "unreadable"]
 
 _BLOCK_FOR_EACH_CUT: Final = 2 << 20
 _MOST_PORTION: Final = 64 << 20
 _WORD: Final = 8
 
 
-class Values(NamedTuple):
+class ValueDifference(NamedTuple):
     """How the values of a tensor differ: ``differing`` of ``size`` elements, by ``largest`` at most.
 
     Elements of one dtype are equal when their bits are, so -0.0 differs from 0.0, by 0; those of two dtypes when their
-    values are. ``largest`` is over those that are finite on both sides, ``not_finite`` counts the others that differ.
-    ``first`` is where the first one is.
+    values are. ``largest`` is over values that are finite on both sides; ``not_finite`` counts all other values that
+    differ. ``first`` is where the first one is.
     """
 
     size: int
@@ -49,10 +49,10 @@ class TensorDifference:
     """
 
     name: str
-    verdict: Verdict
+    verdict: Comparison
     first: StoredTensor | None
     second: StoredTensor | None
-    values: Values | None = None
+    values: ValueDifference | None = None
     problem: str = ""
     by_digest: bool = False
 
@@ -162,9 +162,9 @@ class _Comparison:
         self._not_finite += count - int(np.count_nonzero(finite))
         self._largest = max(self._largest, _largest(one[finite], other[finite]))
 
-    def result(self) -> Values:
+    def result(self) -> ValueDifference:
         """Return what was counted."""
-        return Values(self._size, self._differing, self._largest, self._not_finite, self._first)
+        return ValueDifference(self._size, self._differing, self._largest, self._not_finite, self._first)
 
 
 def _unlike_elements(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:

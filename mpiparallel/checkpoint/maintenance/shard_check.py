@@ -21,7 +21,7 @@ from mpiparallel.checkpoint.shard.block_digest import BLOCK
 from mpiparallel.checkpoint.shard.reader import ShardFile
 from mpiparallel.errors import CheckpointError
 
-Kind = Literal["missing", "damaged", "rewritten", "unequal", "companion"]
+ShardDamage = Literal["missing", "damaged", "rewritten", "unequal", "companion"]
 
 _ADVICE: Final = "; restore the file"
 
@@ -35,7 +35,7 @@ class ShardProblem:
     that is no shard, whose ``rank`` is None. ``file`` is its path in the folder.
     """
 
-    kind: Kind
+    kind: ShardDamage
     file: str
     text: str
     rank: int | None = None

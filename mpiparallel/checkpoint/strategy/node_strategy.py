@@ -1,8 +1,8 @@
 """The protobuf messages of MindSpore's strategy and group files.
 
-The classes are made from the schema below when the first is asked for, so that no generated file ties mpiparallel to
-one release of protobuf, and a rank that needs no such file does not load it. They live in a pool of their own, so that
-MindSpore can be imported in the same process.
+The classes are made from the schema below when the first one is needed. So no generated file ties mpiparallel to one
+release of protobuf, and a rank that needs no such file does not load protobuf. The classes live in a pool of their own,
+so that MindSpore can be imported in the same process.
 Source: ``node_strategy.proto`` of MindSpore, package ``mindspore.straspb``, proto2, repeated numbers not packed.
 """
 

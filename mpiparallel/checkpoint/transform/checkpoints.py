@@ -37,12 +37,13 @@ def transform_checkpoints(
 ) -> TransformReport:
     """Convert the files ``rank_<r>/*`` of all source ranks to ``rank_<r>/<ckpt_prefix><r>.*`` of all target ranks.
 
-    As MindSpore's function of that name, from any number of ranks to any other, cut evenly or not; shards of the
+    As MindSpore's function of that name, from any number of ranks to any other, cut evenly or not. Shards of the
     parallel optimizer are merged and cut like all else. The newest checkpoint is taken, that of the highest epoch and
     step in the file's name; ranks whose newest differ are refused. Where the file of a rank is missing or damaged a
-    replica stands in. A parameter that no source strategy names must be the same in all files; one that no target
-    strategy names goes to every rank if it is not cut or has one element. Each process needs memory for one slice. A
-    target file is there whole or not at all.
+    replica stands in. Each process needs memory for one slice. A target file is there whole or not at all.
+
+    A parameter that no source strategy names must be the same in all files. One that no target strategy names goes to
+    every rank if it is not cut or has one element.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mpiparallel.checkpoint.formats.registry import FORMATS, write_file
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
-from mpiparallel.checkpoint.transform.copies import check_copies, check_unnamed
 from mpiparallel.checkpoint.transform.file_owner import FileOwner
+from mpiparallel.checkpoint.transform.replica_comparison import check_copies, check_unnamed
 from mpiparallel.checkpoint.transform.report import TransformReport
 from mpiparallel.checkpoint.transform.source_state import SourceState, open_source
 from mpiparallel.checkpoint.transform.target_slices import (

@@ -12,7 +12,7 @@ from pathlib import Path
 class TransformReport:
     """The files that this process wrote, by target rank, and what was done for want of something better.
 
-    ``replaced`` says, for each source rank whose file is missing or damaged, why and who stood in for it;
+    ``replaced`` says, for each source rank whose file is missing or damaged, why and who stood in for it.
     ``replicated`` are the parameters that no source strategy names, ``omitted`` those that no target rank has.
     """
 

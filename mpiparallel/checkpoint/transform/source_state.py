@@ -34,7 +34,7 @@ from mpiparallel.layout.copies import includes
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
-Slices = Mapping[int, TensorSpec]
+SlicesByRank = Mapping[int, TensorSpec]
 
 _PROBLEMS_SHOWN: Final = 4
 
@@ -186,7 +186,7 @@ def _committed(folder: Path, manifest: Manifest, stages: Sequence[StageParameter
     return SourceState(state, headers, openers, suffix, manifest.rank_count, own=_own(manifest), problems=problems)
 
 
-def _dtype(infos: Slices) -> np.dtype[Any]:
+def _dtype(infos: SlicesByRank) -> np.dtype[Any]:
     (first_rank, first), *rest = infos.items()
     for rank, info in rest:
         if info.dtype != first.dtype:
@@ -196,7 +196,7 @@ def _dtype(infos: Slices) -> np.dtype[Any]:
     return first.dtype
 
 
-def _replicated(infos: Slices) -> Layout:
+def _replicated(infos: SlicesByRank) -> Layout:
     (first_rank, first), *rest = infos.items()
     for rank, info in rest:
         if info.shape != first.shape:
@@ -208,7 +208,11 @@ def _replicated(infos: Slices) -> Layout:
 
 
 def _layouts(
-    name: str, infos: Slices, known: Slices, stages: Sequence[StageParameters], shape: tuple[int, ...] | None
+    name: str,
+    infos: SlicesByRank,
+    known: SlicesByRank,
+    stages: Sequence[StageParameters],
+    shape: tuple[int, ...] | None,
 ) -> list[Layout]:
     """Return the layouts of a parameter on its stages, that of which the most is there first.
 

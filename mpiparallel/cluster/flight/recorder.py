@@ -60,7 +60,7 @@ class FlightRecorder:
 
     @classmethod
     def of_process(cls, variables: Mapping[str, str], rank: int, size: int) -> FlightRecorder:
-        """Return the recorder whose file ``variables`` name, where there is one, or else one without a file."""
+        """Return the recorder of the file that ``variables`` name; without such a name, a recorder without a file."""
         path = variables.get(FILE_VARIABLE)
         with suppress(OSError, ValueError):
             if path:

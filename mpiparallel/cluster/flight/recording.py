@@ -65,7 +65,7 @@ class Recording:
     ``process`` is the number of its process in the namespace ``process_space`` of its ``host``.
 
     ``inside`` is the call in which the process is blocked. ``calls`` are the last ones, in their order. ``stage`` is
-    that of a pipeline in which it is, None where it is in none, and ``action`` what it does there.
+    its stage of a pipeline, or None, and ``action`` what it does there.
     """
 
     rank: int

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mpiparallel.cluster.flight.diagnosis import Diagnosis, diagnose
-from mpiparallel.cluster.flight.places import place_of_main_thread
+from mpiparallel.cluster.flight.call_sites import place_of_main_thread
+from mpiparallel.cluster.flight.hang_diagnosis import Diagnosis, diagnose
 from mpiparallel.cluster.flight.process_state import process_state
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.cluster.flight.recording import Recording

@@ -1,4 +1,4 @@
-"""How processes that a shell has started one by one become the ranks of one job, each in its place.
+"""How processes that a shell has started one by one become the ranks of one job.
 
 Rank 0 starts mpirun. What that starts are stand-ins: each hands its place in the job over to the process that waits as
 its rank, and stays until that ends.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import HandStarted
+from mpiparallel.communication.gathering.mpirun_starter import MpirunStarter
 from mpiparallel.communication.gathering.origin import Origin
-from mpiparallel.communication.gathering.starter import MpirunStarter
 from mpiparallel.communication.gathering.tie import Tie
 from mpiparallel.communication.gathering.waiting import Waiting
 from mpiparallel.errors import LaunchError

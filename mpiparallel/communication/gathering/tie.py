@@ -14,7 +14,7 @@ from typing import NoReturn
 from mpiparallel.cluster.exit_codes import FAILED as FAILED_CODE
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.meeting_point import ENDED, FAILED
-from mpiparallel.communication.gathering.starter import MpirunStarter
+from mpiparallel.communication.gathering.mpirun_starter import MpirunStarter
 from mpiparallel.errors import LaunchError
 
 _END_SECONDS = 10.0

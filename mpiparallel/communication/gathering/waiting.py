@@ -13,8 +13,8 @@ from types import TracebackType
 from mpiparallel.cluster.gathering import meeting_point
 from mpiparallel.cluster.gathering.hand_started import SECONDS_VARIABLE, HandStarted
 from mpiparallel.cluster.gathering.meeting_point import CONFLICT, REFUSAL, STAND_IN, GatheringMessage
+from mpiparallel.communication.gathering.mpirun_starter import MpirunStarter
 from mpiparallel.communication.gathering.origin import Origin
-from mpiparallel.communication.gathering.starter import MpirunStarter
 from mpiparallel.errors import LaunchError
 
 _LOOK_SECONDS = 0.1

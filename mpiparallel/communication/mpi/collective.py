@@ -8,8 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mpiparallel.communication.mpi.waiting import already_ended
-from mpiparallel.communication.protocol import Completion
+from mpiparallel.communication import arguments
+from mpiparallel.communication.mpi import large_messages
+from mpiparallel.communication.mpi.library import MPI, OPERATIONS
+from mpiparallel.communication.mpi.mpi_world import MpiWorld
+from mpiparallel.communication.mpi.request_waiting import already_ended
+from mpiparallel.communication.protocol import Completion, Reduction
+from mpiparallel.communication.wire_dtypes import decode, encode, wire_of
 
 
 @dataclass(frozen=True)
@@ -29,3 +34,20 @@ class MpiCollective:
     sent: NDArray[Any]
     landed: Completion = already_ended
     in_pieces: Callable[[], None] | None = None
+
+
+def all_reduce(world: MpiWorld, name: str, array: NDArray[Any], operation: Reduction) -> MpiCollective:
+    """Return an Allreduce in place of ``array``."""
+    view = arguments.writable(name, array)
+    wire = wire_of(view.dtype, operation)
+    travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
+    pieces = large_messages.pieces(world, travelling)
+    return MpiCollective(
+        name,
+        (view.dtype.str, operation),
+        view.size,
+        "Allreduce",
+        [(MPI.IN_PLACE, piece, reduction) for piece in pieces],
+        travelling,
+        lambda: decode(travelling, view, wire),
+    )

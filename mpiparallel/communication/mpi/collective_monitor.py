@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.cluster.flight.call_sites import place_of
 from mpiparallel.cluster.flight.format import NO_STAGE
-from mpiparallel.cluster.flight.places import place_of
 from mpiparallel.cluster.flight.recorder import FlightRecorder, spans
-from mpiparallel.communication.fault_injection.schedule import FaultSchedule
+from mpiparallel.communication.fault_injection.fault_schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI, reporting
 from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.protocol import Communicator, Completion

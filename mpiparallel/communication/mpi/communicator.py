@@ -7,32 +7,41 @@ import copy
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
+from mpiparallel.communication.attributes import free_all
 from mpiparallel.communication.mpi import large_messages, shared_memory
-from mpiparallel.communication.mpi.collective import MpiCollective
+from mpiparallel.communication.mpi.collective import MpiCollective, all_reduce
 from mpiparallel.communication.mpi.collective_monitor import CollectiveMonitor
-from mpiparallel.communication.mpi.library import MPI, OPERATIONS, reporting
-from mpiparallel.communication.mpi.messages import exchange
+from mpiparallel.communication.mpi.library import MPI, OPERATIONS, check_members, reporting
 from mpiparallel.communication.mpi.mpi_world import MpiWorld
-from mpiparallel.communication.mpi.started_message import StartedMessage
+from mpiparallel.communication.mpi.persistent_message import PersistentMessage
+from mpiparallel.communication.mpi.point_to_point import check_count, exchange
+from mpiparallel.communication.mpi.request_waiting import NAP, already_ended, completion, wait_napping
 from mpiparallel.communication.mpi.strided_exchange import MpiExchange, agree_on_views
-from mpiparallel.communication.mpi.waiting import NAP, already_ended, completion, wait_napping
-from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StepFlag, StridedExchange
+from mpiparallel.communication.protocol import (
+    Communicator,
+    Completion,
+    Message,
+    NotedCall,
+    Reduction,
+    StepFlag,
+    StridedExchange,
+)
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.wire_dtypes import decode, encode, landing, wire_of
-from mpiparallel.errors import CommunicationError
 from mpiparallel.pipeline.action import Action
 
 
 class MpiCommunicator:
     """MPI ranks. Reductions of floats are summed in an order that the MPI library chooses, equal on all ranks.
 
-    A call that does not match that of the other members is an error of the program that MPI does not promise to notice.
+    MPI does not promise to notice a call that does not match that of the other members.
     """
 
     def __init__(self, comm: MPI.Intracomm, ranks: tuple[int, ...], world: MpiWorld) -> None:
@@ -40,6 +49,7 @@ class MpiCommunicator:
         self._ranks = ranks
         self._world = world
         self._rank = comm.Get_rank()
+        self._kept: dict[str, Any] = {}
         self._hosts = tuple(world.hosts[rank] for rank in ranks)
         numbers = [world.numbers[rank] for rank in ranks]
         self._monitor = CollectiveMonitor(self, comm, self._call, numbers, world)
@@ -89,6 +99,18 @@ class MpiCommunicator:
     def beginning(self, stage: int, action: Action | None) -> Completion:
         return self._monitor.beginning(stage, action)
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        return self._kept
+
+    @reporting
+    def noted(self, operation: str, *details: Any, count: int = 0) -> NotedCall:
+        return self._monitor.compared(operation, *details, count=count)
+
+    @reporting
+    def check_members(self) -> None:
+        check_members(self.comm, self._ranks)
+
     @reporting
     def start_step_check(self, fingerprint: str) -> Completion:
         return self._monitor.start_step_check(fingerprint)
@@ -109,11 +131,11 @@ class MpiCommunicator:
 
     @reporting
     def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
-        self._run(self._all_reduce("all_reduce", array, operation))
+        self._run(all_reduce(self._world, "all_reduce", array, operation))
 
     @reporting
     def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Completion:
-        return self._start(self._all_reduce("start_all_reduce", array, operation))
+        return self._start(all_reduce(self._world, "start_all_reduce", array, operation))
 
     @reporting
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -222,26 +244,24 @@ class MpiCommunicator:
                 self._receive_piece(piece, source, tag)
 
     @reporting
-    def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
-        view = arguments.flat("start_send", array)
-        arguments.refuse(arguments.peer_problem("start_send", target, self._rank, self.size, tag))
-        call = self._monitor.message("start_send", target, view.size)
+    def message_to(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
+        view = arguments.flat("message_to", array)
+        arguments.refuse(arguments.peer_problem("message_to", target, self._rank, self.size, tag))
         pieces = large_messages.pieces(self._world, arguments.as_bytes(view))
-        requests = [self.comm.Isend([piece, MPI.BYTE], target, tag) for piece in pieces]
-        return StartedMessage(view, call, requests, self._world.wait, lambda index, status: None)
+        requests = [self.comm.Send_init([piece, MPI.BYTE], target, tag) for piece in pieces]
+        enter = partial(self._monitor.message, "start_send", target, view.size)
+        return PersistentMessage(view, enter, requests, self._world)
 
     @reporting
-    def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
-        view = arguments.writable("start_receive", array)
-        arguments.refuse(arguments.peer_problem("start_receive", source, self._rank, self.size, tag))
-        call = self._monitor.message("start_receive", source, view.size)
+    def message_from(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
+        view = arguments.writable("message_from", array)
+        arguments.refuse(arguments.peer_problem("message_from", source, self._rank, self.size, tag))
         pieces = list(large_messages.pieces(self._world, arguments.as_bytes(view)))
-        requests = [self.comm.Irecv([piece, MPI.BYTE], source, tag) for piece in pieces]
-
-        def check(index: int, status: MPI.Status) -> None:
-            self._check_count(pieces[index], source, status)
-
-        return StartedMessage(view, call, requests, self._world.wait, check)
+        requests = [self.comm.Recv_init([piece, MPI.BYTE], source, tag) for piece in pieces]
+        enter = partial(self._monitor.message, "start_receive", source, view.size)
+        return PersistentMessage(
+            view, enter, requests, self._world, lambda at, told: check_count(told, pieces[at].size, source, self._rank)
+        )
 
     @reporting
     def group(self, ranks: Sequence[int]) -> Communicator:
@@ -267,6 +287,7 @@ class MpiCommunicator:
     @reporting
     def free(self) -> None:
         atexit.unregister(self.free)
+        free_all(self._kept)
         groups = self._world.groups
         if self.comm == self._world.comm:
             # In one order on all ranks, because freeing a communicator may wait for its members.
@@ -285,21 +306,6 @@ class MpiCommunicator:
         created = self._world.comm.Create_group(chosen, tag)
         chosen.Free()
         return self._world.keep(created)
-
-    def _all_reduce(self, name: str, array: NDArray[Any], operation: Reduction) -> MpiCollective:
-        view = arguments.writable(name, array)
-        wire = wire_of(view.dtype, operation)
-        travelling, reduction = encode(view, wire), OPERATIONS[wire.operation]
-        pieces = large_messages.pieces(self._world, travelling)
-        return MpiCollective(
-            name,
-            (view.dtype.str, operation),
-            view.size,
-            "Allreduce",
-            [(MPI.IN_PLACE, piece, reduction) for piece in pieces],
-            travelling,
-            lambda: decode(travelling, view, wire),
-        )
 
     def _all_gather(self, name: str, source: NDArray[Any], target: NDArray[Any]) -> MpiCollective:
         block, whole = arguments.flat(name, source), arguments.writable(name, target)
@@ -372,14 +378,7 @@ class MpiCommunicator:
     def _receive_piece(self, piece: NDArray[np.uint8], source: int, tag: int) -> None:
         status = MPI.Status()
         self.comm.Recv([piece, MPI.BYTE], source, tag, status)
-        self._check_count(piece, source, status)
-
-    def _check_count(self, piece: NDArray[np.uint8], source: int, status: MPI.Status) -> None:
-        if status.Get_count(MPI.BYTE) != piece.size:
-            raise CommunicationError(
-                f"receive: member {source} sent {status.Get_count(MPI.BYTE)} bytes where member {self._rank} "
-                f"receives {piece.size}"
-            )
+        check_count(status, piece.size, source, self._rank)
 
     def _exchange_views(self, collective: str, *buffers: Any) -> None:
         with self._monitor.entered("strided_exchange"):

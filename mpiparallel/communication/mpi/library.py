@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
-from mpiparallel.communication.mpi.recording import starting_mpi
+from mpiparallel.communication.mpi.pmi_relay import relay_pmi2
+from mpiparallel.communication.mpi.process_recorder import starting_mpi
 from mpiparallel.communication.protocol import Reduction
 from mpiparallel.errors import CommunicationError, RankFailureError
 
@@ -19,6 +20,7 @@ if SURVIVES:
     # MPI_Finalize would let all ranks wait for each other, and Open MPI 5.0 at times for those that have died.
     os.environ.setdefault("OMPI_MCA_async_mpi_finalize", "1")
 
+relay_pmi2(os.environ)
 try:
     with starting_mpi():
         from mpi4py import MPI as MPI
@@ -43,6 +45,21 @@ def is_death(error: MPI.Exception) -> bool:
     """Return whether an error of MPI says that a rank has died, or that another rank has found out."""
     found = error.Get_error_class()
     return found in _DEATHS or (SURVIVES and found in _UNNAMED)
+
+
+def check_members(comm: MPI.Intracomm, ranks: Sequence[int]) -> None:
+    """Raise RankFailureError where one of the world ``ranks`` of ``comm`` is known to have died.
+
+    Where ranks do not go on after a death, nothing is to be found out: MPI ends the job, or the launcher does.
+    """
+    if not SURVIVES:
+        return
+    # Only within a call does MPI find out who has died.
+    comm.Iprobe()
+    dead = comm.Get_failed()
+    if dead.Get_size():
+        places = MPI.Group.Translate_ranks(dead, range(dead.Get_size()), comm.Get_group())
+        raise RankFailureError(f"a rank that takes part has died: {[ranks[place] for place in places]}")
 
 
 def abort_job(code: int = 1) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from mpiparallel.cluster.flight.recorder import FlightRecorder
-from mpiparallel.communication.fault_injection.schedule import FaultSchedule
+from mpiparallel.communication.fault_injection.fault_schedule import FaultSchedule
 from mpiparallel.communication.mpi.library import MPI
-from mpiparallel.communication.mpi.waiting import RequestWait, wait_napping, wait_spinning
+from mpiparallel.communication.mpi.request_waiting import RequestWait, wait_napping, wait_spinning
 from mpiparallel.communication.protocol import Communicator, Completion, StepFlag
 
 
@@ -39,7 +42,8 @@ class MpiWorld:
     ``numbers`` are the ranks by the numbers of the job, under which the ``recorder`` knows them. ``faults`` are those
     that are to strike this rank on purpose.
     ``members`` are the world ranks in the order of ``comm`` where ranks have died and left gaps. ``made`` has what was
-    made from ``comm``: groups, and worlds with what was made from those.
+    made from ``comm``: groups, and worlds with what was made from those. ``unended`` are arrays of messages that were
+    let go of while they were under way: MPI may still touch them.
     """
 
     comm: MPI.Intracomm
@@ -58,6 +62,7 @@ class MpiWorld:
     datatypes: dict[int, MPI.Datatype] = field(default_factory=lambda: {1: MPI.BYTE})
     members: tuple[int, ...] = ()
     made: list[MPI.Intracomm] = field(default_factory=list)
+    unended: list[NDArray[Any]] = field(default_factory=list)
 
     @property
     def wait(self) -> RequestWait:

@@ -16,7 +16,7 @@ from mpiparallel.communication.mpi.collective_monitor import fingerprints
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, abort_job, reporting
 from mpiparallel.communication.mpi.mpi_world import MpiWorld, StepCheck
-from mpiparallel.communication.mpi.recording import own_number, process_faults, process_recorder
+from mpiparallel.communication.mpi.process_recorder import own_number, process_faults, process_recorder
 from mpiparallel.communication.mpi.start_barrier import wait_for_all_starts
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError

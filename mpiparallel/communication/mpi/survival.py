@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from mpiparallel.communication.abort_hook import let_last_words_through
+from mpiparallel.communication.attributes import abandon_all
 from mpiparallel.communication.mpi.communicator import MpiCommunicator
 from mpiparallel.communication.mpi.library import MPI, SURVIVES, abort_job, is_death, reporting
 from mpiparallel.communication.protocol import Communicator
@@ -49,6 +50,8 @@ def survivors(communicator: Communicator) -> Communicator:
     """
     old = _of_mpi(communicator)
     revoke(old)
+    for one in (old, *old._world.groups.values()):
+        abandon_all(one.kept)
     shrunk = _shrunk()
     # A revocation that comes before a communicator is there is lost, so nobody goes on before all have it.
     while not agreed(old, True, all_live=False):

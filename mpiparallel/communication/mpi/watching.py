@@ -6,11 +6,11 @@ import os
 import sys
 
 from mpiparallel.cluster.exit_codes import HUNG
-from mpiparallel.cluster.flight.diagnosis import Diagnosis
+from mpiparallel.cluster.flight.hang_diagnosis import Diagnosis
 from mpiparallel.cluster.flight.recorder import FILE_VARIABLE
 from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.communication.abort_hook import let_last_words_through
-from mpiparallel.communication.mpi.recording import process_recorder
+from mpiparallel.communication.mpi.process_recorder import process_recorder
 
 
 def watch_this_rank() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,17 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication import arguments
 from mpiparallel.communication.agreement import failing_together
-from mpiparallel.communication.protocol import Communicator, Completion, Message, Reduction, StepFlag, StridedExchange
+from mpiparallel.communication.attributes import free_all
+from mpiparallel.communication.protocol import (
+    Communicator,
+    Completion,
+    Message,
+    NotedCall,
+    Reduction,
+    StepFlag,
+    StridedExchange,
+    UnwrittenCall,
+)
 from mpiparallel.communication.shared_memory import SharedMemory
 from mpiparallel.communication.threads.exchange import ThreadExchange, unmatched_bytes, unmatched_views
 from mpiparallel.communication.threads.rendezvous import Letter, MemberCall, ThreadWorld
@@ -59,6 +70,7 @@ class ThreadCommunicator:
         self._rendezvous = world.rendezvous(ranks)
         self._groups: dict[tuple[int, ...], ThreadCommunicator] = {}
         self._step_flag = StepFlag() if step_flag is None else step_flag
+        self._kept: dict[str, Any] = {}
 
     @property
     def rank(self) -> int:
@@ -102,6 +114,16 @@ class ThreadCommunicator:
 
     def beginning(self, stage: int, action: Action | None) -> Completion:
         return lambda: None
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        return self._kept
+
+    def noted(self, operation: str, *details: Any, count: int = 0) -> NotedCall:
+        return UnwrittenCall()
+
+    def check_members(self) -> None:
+        self._world.check(self._world_rank, self._ranks)
 
     def start_step_check(self, fingerprint: str) -> Completion:
         flag = self._step_flag
@@ -236,28 +258,32 @@ class ThreadCommunicator:
             decode(result, view, wire)
 
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
-        self._sent("send", array, target, tag).end()
+        message = self._sent("send", array, target, tag)
+        message.start()
+        message.end()
 
     def receive(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
-        self._wanted("receive", array, source, tag).end()
+        message = self._wanted("receive", array, source, tag)
+        message.start()
+        message.end()
 
-    def start_send(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
-        return self._sent("start_send", array, target, tag)
+    def message_to(self, array: NDArray[Any], target: int, tag: int = 0) -> Message:
+        return self._sent("message_to", array, target, tag)
 
-    def start_receive(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
-        return self._wanted("start_receive", array, source, tag)
+    def message_from(self, array: NDArray[Any], source: int, tag: int = 0) -> Message:
+        return self._wanted("message_from", array, source, tag)
 
     def _sent(self, call: str, array: NDArray[Any], target: int, tag: int) -> Message:
         view = arguments.flat(call, array)
         arguments.refuse(arguments.peer_problem(call, target, self._rank, self.size, tag))
         mailbox = self._world.mailbox(self._world_rank, self._ranks[target], self._ranks, tag)
-        return ThreadMessage(mailbox.send(view), mailbox.wait_sent)
+        return ThreadMessage(partial(mailbox.send, view), mailbox.wait_sent, mailbox.take_back)
 
     def _wanted(self, call: str, array: NDArray[Any], source: int, tag: int) -> Message:
         view = arguments.writable(call, array)
         arguments.refuse(arguments.peer_problem(call, source, self._rank, self.size, tag))
         mailbox = self._world.mailbox(self._ranks[source], self._world_rank, self._ranks, tag)
-        return ThreadMessage(mailbox.want(view), mailbox.wait_received)
+        return ThreadMessage(partial(mailbox.want, view), mailbox.wait_received, mailbox.take_back)
 
     def group(self, ranks: Sequence[int]) -> Communicator:
         members = arguments.group_members(ranks, self._ranks, self._world_rank)
@@ -273,6 +299,7 @@ class ThreadCommunicator:
         return bool(array[0])
 
     def free(self) -> None:
+        free_all(self._kept)
         self._groups.clear()
         if self.size == self._world.size:
             self._world.leave(self._world_rank)
@@ -313,17 +340,26 @@ class ThreadCommunicator:
 class ThreadMessage:
     """A message between two threads, seen from one of its ends."""
 
-    def __init__(self, letter: Letter, wait: Callable[[Letter], str | None]) -> None:
-        self._letter = letter
+    def __init__(
+        self, put: Callable[[], Letter], wait: Callable[[Letter], str | None], take_back: Callable[[Letter], None]
+    ) -> None:
+        self._put = put
         self._wait = wait
+        self._take_back = take_back
+        self._letter: Letter | None = None
 
-    def has_ended(self) -> bool:
-        if self._letter.has_ended:
-            self.end()
-        return self._letter.has_ended
+    def __del__(self) -> None:
+        if self._letter is not None:
+            self._take_back(self._letter)
+
+    def start(self) -> None:
+        arguments.refuse(None if self._letter is None else "a message was started again before it has ended")
+        self._letter = self._put()
 
     def end(self) -> None:
-        arguments.refuse(self._wait(self._letter))
+        if self._letter is not None:
+            letter, self._letter = self._letter, None
+            arguments.refuse(self._wait(letter))
 
 
 def _arrive(result: NDArray[Any], array: NDArray[Any]) -> None:

@@ -48,7 +48,7 @@ def unmatched_views(payloads: Sequence[Any]) -> str | None:
 
 
 def _pairs(payloads: Sequence[Any]) -> Iterator[tuple[int, int, Any, Any]]:
-    """Yield source and target, what the one sends and what the other receives, where either names the other."""
+    """Yield source and target where one names the other, what the source sends and what the target receives."""
     for member, (sends, receives) in enumerate(payloads):
         for target, sent in sends.items():
             yield member, target, sent, payloads[target][1].get(member)

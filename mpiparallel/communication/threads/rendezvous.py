@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
 from mpiparallel.errors import CommunicationError
+
+FINISHED: Final = "has already ended"
+"""How a rank has ended that has not failed."""
 
 
 class MemberCall(NamedTuple):
@@ -103,6 +106,13 @@ class Mailbox(RankCondition):
         """Wait until what was wanted has been sent, and return what was wrong with it."""
         return self._wait(letter, self._target, f"receive from rank {self._source}", self._source)
 
+    def take_back(self, letter: Letter) -> None:
+        """Forget what was sent or wanted, unless it has been passed on."""
+        with self.condition:
+            for letters in (self._sent, self._wanted):
+                if letter in letters:
+                    letters.remove(letter)
+
     def _put(self, letters: deque[Letter], array: NDArray[Any]) -> Letter:
         letter = Letter(array)
         with self.condition:
@@ -186,6 +196,13 @@ class ThreadWorld:
     def _forget(self, inner: ThreadWorld) -> None:
         with self._lock:
             self._inner = [known for known in self._inner if known.world is not inner]
+
+    def check(self, rank: int, needed: tuple[int, ...]) -> None:
+        """Raise CommunicationError where one of those that ``rank`` needs has failed; who has ended needs nobody."""
+        with self._lock:
+            failed = {other: how for other, how in self._ended.items() if other in needed and how != FINISHED}
+        for other, how in failed.items():
+            raise CommunicationError(f"rank {rank} waits for its device and for rank {other}, which {how}")
 
     def activity(self, rank: int) -> str | None:
         """Say what ``rank`` waits in, in this world or in one inside it; None where it does not wait."""

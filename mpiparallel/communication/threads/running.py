@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads.communicator import ThreadCommunicator
-from mpiparallel.communication.threads.rendezvous import ThreadWorld
+from mpiparallel.communication.threads.rendezvous import FINISHED, ThreadWorld
 from mpiparallel.communication.world import use
 from mpiparallel.errors import CommunicationError
 
@@ -86,7 +86,7 @@ def run_world(
     failures: list[BaseException] = []
 
     def be_rank(rank: int) -> None:
-        how = "has already ended"
+        how = FINISHED
         try:
             communicator = ThreadCommunicator(world, tuple(range(size)), rank)
             with use(communicator):

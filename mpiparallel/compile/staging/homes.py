@@ -20,14 +20,14 @@ def find_homes(graph: Graph, works: Mapping[Node, Work], placement: Placement) -
     that is kept, or a moment, where its weight is, another where what it is set to is from. What is nobody's own, such
     as a counter, and the flags of guards are in all stages. Raises ConfigurationError for a node that can run nowhere.
     """
-    finder = _Finder(graph, works, placement)
+    finder = _HomeFinder(graph, works, placement)
     # What a parameter is set to may come from a later reading of another.
     finder.visit()
     finder.visit()
     return finder.homes
 
 
-class _Finder:
+class _HomeFinder:
     def __init__(self, graph: Graph, works: Mapping[Node, Work], placement: Placement) -> None:
         self._graph = graph
         self._works = works

@@ -18,9 +18,9 @@ from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.layout.copies import restricted
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.border import Arrive, Border, Receive, Send
+from mpiparallel.parallel.border import Arrive, Border, EndSend, Receive, Send
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
-from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.operator_placement import OperatorPlacement
 from mpiparallel.parallel.shared_scalars import ShareScalars
 from mpiparallel.pipeline.action import Action, Kind
 from mpiparallel.pipeline.messages import with_messages
@@ -215,7 +215,7 @@ def _bind_sharing(sharing: Sharing, ranks: Sequence[Sequence[int]]) -> None:
 
 
 def _taken(sharded: ShardedGraph, crossings: Sequence[Crossing]) -> dict[Value, list[Layout]]:
-    """Return the layouts in which a stage takes each value that crosses between any, without those that are equal."""
+    """Return the distinct layouts in which stages take each value that crosses between any of them."""
     found: dict[Value, dict[Layout, Layout]] = {crossing.value: {} for crossing in crossings}
     for node in sharded.graph.nodes:
         for value, layout in zip(node.inputs, sharded.placements[node].inputs, strict=True):
@@ -235,6 +235,8 @@ def _join(tag: int, crossing: Crossing, source: ShardedGraph, target: ShardedGra
         target.layouts[coming] = target.layouts[value] = layout
     border = Border(tag, source.layouts[value], target.layouts[value])
     label = f"{crossing.label} from stage {crossing.source}"
-    crossing.send.operator = Send(border).configured(scope=f"{crossing.label} to stage {crossing.target}")
+    leaving = f"{crossing.label} to stage {crossing.target}"
+    crossing.send.operator = Send(border).configured(scope=leaving)
+    crossing.end.operator = EndSend(border).configured(scope=leaving)
     crossing.receive.operator = Receive(border).configured(scope=label)
     crossing.arrive.operator = Arrive(border).configured(scope=label)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mpiparallel.compile.staging.ends_of_sends import EndsOfSends
 from mpiparallel.compile.staging.homes import find_homes
 from mpiparallel.compile.staging.work import Work
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator import Operator
-from mpiparallel.parallel.border import Arrive, EndSends, Receive, Send
-from mpiparallel.pipeline.action import Kind
+from mpiparallel.parallel.border import Arrive, EndSend, Receive, Send
+from mpiparallel.pipeline.action import Action, Kind
+from mpiparallel.pipeline.rules import computed_together
 from mpiparallel.pipeline.schedule import Schedule
 
 # The first stage takes gradients for those of its weights alone.
@@ -26,7 +28,7 @@ _SENDS: Final = {Kind.FORWARD: Kind.SEND_ACTIVATIONS, Kind.INPUT_GRADIENT: Kind.
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """A value that one stage computes and another uses: who makes it, sends it, starts to receive and waits for it.
+    """A value that one stage computes and another uses: who makes it, sends it, ends that, begins to receive and waits.
 
     By its ``label`` a message is known where something hangs.
     """
@@ -36,6 +38,7 @@ class Crossing:
     target: int
     maker: Node
     send: Node
+    end: Node
     receive: Node
     arrive: Node
     label: str
@@ -79,7 +82,7 @@ class _Moment(NamedTuple):
     place: float
 
 
-_RECEIVING, _ARRIVING, _COMPUTING, _SENDING = range(4)
+_RECEIVING, _ARRIVING, _ENDING, _COMPUTING, _SENDING = range(5)
 
 
 class _Cutter:
@@ -91,6 +94,7 @@ class _Cutter:
             {(one.kind, one.micro_batch, one.chunk): index for index, one in enumerate(actions)}
             for actions in schedule.actions
         ]
+        self._together = [computed_together(schedule, stage) for stage in range(schedule.stages)]
         self._homes = find_homes(graph, works, schedule.placement)
         self._first_use: list[dict[Value, _Moment]] = [{} for _ in schedule.actions]
         self._done: list[dict[Node, _Moment]] = [{} for _ in schedule.actions]
@@ -99,7 +103,6 @@ class _Cutter:
     def run(self) -> Stages:
         end = len(self._graph.nodes)
         for stage in range(self._schedule.stages):
-            self._done[stage][Node(EndSends(), "EndSends", ())] = self._last(stage, end + 1)
             for value in self._graph.outputs:
                 self._use(stage, value, self._last(stage, end))
         for place, node in reversed([*enumerate(self._graph.nodes)]):
@@ -107,8 +110,10 @@ class _Cutter:
                 moment = self._done[stage][node] = self._moment(stage, node, place)
                 for value in node.inputs:
                     self._use(stage, value, moment)
+        self._wait_for_terms()
         sharings = self._share_scalars()
         self._place_messages()
+        self._place_ends()
         graphs = tuple(self._graph_of(stage) for stage in range(self._schedule.stages))
         return Stages(graphs, tuple(self._crossings), tuple(sharings))
 
@@ -131,11 +136,17 @@ class _Cutter:
     def _moment(self, stage: int, node: Node, place: int) -> _Moment:
         work = self._works.get(node)
         if work is not None:
-            chunk = self._schedule.placement.chunks[work.part]
-            return _Moment(self._actions[stage][work.kind, work.micro_batch, chunk], _COMPUTING, place)
+            action = self._action_of(work)
+            if action in self._together[stage]:
+                # In the order of the graph, layer by layer: so each gradient is held for one layer alone.
+                action = action._replace(kind=Kind.INPUT_GRADIENT)
+            return _Moment(self._actions[stage][action[:3]], _COMPUTING, place)
         used = [self._first_use[stage][value].action for value in node.outputs if value in self._first_use[stage]]
         last = self._last(stage, place)
         return last if node.operator.updates else last._replace(action=min(used, default=last.action))
+
+    def _action_of(self, work: Work) -> Action:
+        return Action(work.kind, work.micro_batch, self._schedule.placement.chunks[work.part])
 
     def _use(self, stage: int, value: Value, moment: _Moment) -> None:
         known = self._first_use[stage].get(value)
@@ -150,10 +161,23 @@ class _Cutter:
             label = f"the {'activations' if work.kind is Kind.FORWARD else 'gradients'} {piece}"
         coming = Value(value.spec, f"{value.name} on its way")
         send = Node(Send(), f"send {what} to stage {target}", (value,), (), notes)
+        end = Node(EndSend(), f"end of send {what} to stage {target}", (value,), (), notes)
         receive = Node(Receive(), f"receive {what} from stage {source}", (), (coming,), notes)
         arrive = Node(Arrive(), f"arrival of {what} from stage {source}", (coming,), (value,), notes)
         coming.node = receive
-        self._crossings.append(Crossing(value, source, target, node, send, receive, arrive, label))
+        self._crossings.append(Crossing(value, source, target, node, send, end, receive, arrive, label))
+
+    def _wait_for_terms(self) -> None:
+        """Put a sum of gradients of a parameter behind the last of its terms.
+
+        Its terms are in the order of the micro-batches, and a list of the user's own may have them in another.
+        """
+        for done in self._done:
+            for node in self._graph.nodes:
+                is_sum = node in done and node.notes.like is not None and node.notes.like.parameter is not None
+                terms = [done[value.node] for value in node.inputs if value.node in done] if is_sum else []
+                if terms:
+                    done[node] = done[node]._replace(action=max(done[node].action, *(one.action for one in terms)))
 
     def _share_scalars(self) -> list[Sharing]:
         """Take values of one element that are needed after all gradients out of the crossings; they go together.
@@ -204,6 +228,17 @@ class _Cutter:
             receiving, arriving = self._receiving(one.target, used, number)
             self._done[one.target].update({one.receive: receiving, one.arrive: arriving})
 
+    def _place_ends(self) -> None:
+        """Let each send end soon after it has been received, for its memory is needed; else with the step."""
+        ends = EndsOfSends(self._schedule)
+        for number, one in enumerate(self._crossings):
+            moment = self._last(one.source, len(self._graph.nodes) + 1)
+            taking = self._done[one.target][one.arrive].action
+            if taking != self._last(one.target, 0).action:
+                action = ends.before(one.source, one.target, taking)
+                moment = moment if action is None else _Moment(action, _ENDING, number)
+            self._done[one.source][one.end] = moment
+
     def _sending(self, stage: int, made: _Moment, number: int) -> _Moment:
         if made.action == self._last(stage, 0).action:
             return made._replace(place=made.place + 0.5)
@@ -228,9 +263,23 @@ class _Cutter:
         _check_order(nodes, stage)
         used = {value for node in nodes for value in node.inputs}
         parameters = {name: value for name, value in whole.parameters.items() if value in used}
-        schedule = self._schedule.actions[stage]
-        actions = {node: schedule[done[node].action] for node in nodes}
+        actions = self._told(stage, nodes)
         return Graph(whole.inputs, list(whole.outputs), nodes, parameters, whole.cotangents, whole.gradients, actions)
+
+    def _told(self, stage: int, nodes: Sequence[Node]) -> dict[Node, Action]:
+        """Return by which action each node is told; of gradients computed together, that of weights from the last."""
+        schedule, done = self._schedule.actions[stage], self._done[stage]
+        last: dict[int, tuple[int, Action]] = {}
+        for place, node in enumerate(nodes):
+            work = self._works.get(node)
+            if work is not None and self._action_of(work) in self._together[stage]:
+                last[done[node].action] = place, self._action_of(work)
+        told: dict[Node, Action] = {}
+        for place, node in enumerate(nodes):
+            action = done[node].action
+            begin, weights = last.get(action, (len(nodes), None))
+            told[node] = weights if weights is not None and place >= begin else schedule[action]
+        return told
 
 
 def _check_order(nodes: list[Node], stage: int) -> None:

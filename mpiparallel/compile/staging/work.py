@@ -53,7 +53,7 @@ def works_of(graph: Graph, placement: Placement) -> dict[Node, Work]:
     Raises ConfigurationError for a stage that is used before one that comes earlier, and for a trained parameter
     that is used in no stage.
     """
-    return _Finder(graph, placement).run()
+    return _WorkFinder(graph, placement).run()
 
 
 def _is_of_network(node: Node) -> bool:
@@ -77,7 +77,7 @@ def _name(node: Node) -> _Name:
     return node.name.removeprefix(RECOMPUTED), node.notes.micro_batch
 
 
-class _Finder:
+class _WorkFinder:
     def __init__(self, graph: Graph, placement: Placement) -> None:
         self._graph = graph
         self._placement = placement
@@ -121,14 +121,16 @@ class _Finder:
         return Work(Kind.WEIGHT_GRADIENT if _is_recomputed(node) else Kind.FORWARD, number, part)
 
     def _bring_forward(self) -> None:
-        """Put what is computed once more into the last part of its stage that takes it, where it is wanted first.
+        """Put what depends on inputs alone, such as a mask, into the part of its stage that wants it first, and twins.
 
-        What depends on inputs alone, such as a mask, is otherwise in the first part, whose gradients come last.
+        They are otherwise in the first part of their stage. What the network computes is wanted by the first part that
+        takes it, what is computed once more by the last.
         """
         stages = self._placement.stages
-        wanted: dict[Node, int] = {}
         if len(set(stages)) == len(stages):
             return
+        wanted: dict[Node, int] = {}
+        free = self._of_inputs_alone()
         for node in reversed(self._graph.nodes):
             work = self._works.get(node)
             if work is None:
@@ -137,8 +139,18 @@ class _Finder:
             if part > work.part and stages[part] == stages[work.part]:
                 work = self._works[node] = work._replace(part=part)
             for value in node.inputs:
-                if value.node is not None and _is_recomputed(value.node):
-                    wanted[value.node] = max(work.part, wanted.get(value.node, 0))
+                if value.node is not None and (value.node in free or _is_recomputed(value.node)):
+                    first = max if _is_recomputed(value.node) else min
+                    wanted[value.node] = first(work.part, wanted.get(value.node, work.part))
+
+    def _of_inputs_alone(self) -> set[Node]:
+        found: set[Node] = set()
+        for node in self._graph.nodes:
+            if _is_of_network(node) and all(
+                value.parameter is None if value.node is None else value.node in found for value in node.inputs
+            ):
+                found.add(node)
+        return found
 
     def _find_second_halves(self) -> set[_Name]:
         """Return the later nodes of each stage that has two parts in a row: from half of what it computes on.

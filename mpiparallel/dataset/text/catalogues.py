@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mpiparallel.dataset.text.mo_file import read_messages
-from mpiparallel.dataset.text.pairs import Pair
+from mpiparallel.dataset.text.parallel_corpus import Pair
 from mpiparallel.dataset.text.words import english_words, french_words, placeholders
 from mpiparallel.errors import DatasetError
 

@@ -11,7 +11,7 @@ from mpiparallel.dataset.batch_stage import BatchStage
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.dataset.source import RandomAccessStage, RowReader, sample_order
 from mpiparallel.dataset.stage import Array, Stage, check_count
-from mpiparallel.dataset.text.pairs import Pair
+from mpiparallel.dataset.text.parallel_corpus import Pair
 from mpiparallel.dataset.text.vocabulary import EOT, PAD, Vocabulary
 from mpiparallel.errors import DatasetError
 

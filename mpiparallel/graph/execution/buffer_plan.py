@@ -125,7 +125,7 @@ class _BufferPlanner:
                 source = node.inputs[index]
                 found = self._storage(source)
                 whole = source.node is not None and source.node not in self.views
-                same_kind = source.spec == node.outputs[0].spec
+                same_kind = source.spec == node.outputs[0].spec and self._lie_alike(source, node.outputs[0])
                 seen_otherwise = any(self._storage(other) is found for other in node.inputs if other is not source)
                 if found is None or found is output or seen_otherwise:
                     continue
@@ -133,6 +133,9 @@ class _BufferPlanner:
                     found.dies = output.dies
                     output.within = found
                     break
+
+    def _lie_alike(self, *values: Value) -> bool:
+        return len({value in self.graph.channels_last for value in values}) == 1
 
     def _storage(self, value: Value) -> _Storage | None:
         found = self.storages.get(value)

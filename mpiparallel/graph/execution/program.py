@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -11,44 +11,33 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend.protocol import Array, Backend
+from mpiparallel.backend.protocol import Array
+from mpiparallel.communication.transport.protocol import Transport
 from mpiparallel.errors import ShapeError, name_action
+from mpiparallel.graph.execution.agreed_graphs import AgreedGraphs
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
-from mpiparallel.graph.execution.runtime import Runtime, do_nothing
+from mpiparallel.graph.execution.input_feed import input_feed
+from mpiparallel.graph.execution.runtime import FedArray, Kernel, Runtime, do_nothing
+from mpiparallel.graph.execution.stretch import Step, Stretch
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.graph.operator import Kernel
 from mpiparallel.pipeline.action import Action
 
 
 @dataclass
 class Profile:
-    """Seconds spent in kernels, by operator and by kind (``gemm``, ``kernel``, ``communication``), and in all."""
+    """Seconds spent in kernels, by operator and by kind (``gemm``, ``kernel``, ``communication``), and in all.
 
+    ``nodes`` are those of the last step, in order, each with its own. ``clock`` is what tells seconds, ``before`` is
+    called ahead of each kernel.
+    """
+
+    clock: Callable[[], float] = time.perf_counter
+    before: Kernel = do_nothing
     steps: int = 0
     total: float = 0.0
     operators: dict[str, float] = field(default_factory=dict)
     kinds: dict[str, float] = field(default_factory=dict)
-
-
-class _Stretch:
-    """Steps that run only while all flags are other than 0; each flag is read only where those before it hold.
-
-    They belong to one ``action`` of a pipeline's stage, or to none; ``begin`` tells that the rank begins it.
-    """
-
-    def __init__(
-        self, backend: Backend, flags: list[Array], steps: list[tuple[Node, Kernel]], action: Action | None
-    ) -> None:
-        self._read = backend.to_host
-        self._flags = flags
-        self.steps = steps
-        self.action = action
-        self.begin: Kernel = do_nothing
-        self.kernels = [kernel for _, kernel in steps]
-
-    def runs(self) -> bool:
-        """Return whether the steps run now."""
-        return all(bool(self._read(flag)) for flag in self._flags)
+    nodes: list[tuple[Node, float]] = field(default_factory=list)
 
 
 class Program:
@@ -62,7 +51,7 @@ class Program:
         self._runtime = runtime
         self._graph = graph
         self._plan = plan_buffers(graph)
-        self._arena = runtime.backend.empty(max(self._plan.byte_count, 1))
+        self._arena = runtime.backend.empty(max(self._plan.byte_count, 1), "what a step computes")
         self._arrays: dict[Value, Array] = {}
         used = {value for node in graph.nodes for value in node.inputs}.union(graph.outputs)
         for value in graph.inputs:
@@ -71,10 +60,18 @@ class Program:
         for value in graph.parameters.values():
             if value.parameter is not None:
                 self._arrays[value] = value.parameter.array
-        self._steps: list[tuple[Node, Kernel]] = []
+        self._fed = [value for value in graph.inputs if value in self._arrays]
+        runtime.fed = [FedArray(self._arrays[value]) for value in self._fed]
+        self._bring = input_feed(runtime.backend, [one.array for one in runtime.fed])
+        self._steps: list[Step] = []
+        self._transports: dict[Node, list[Transport]] = {}
         for node in graph.nodes:
             self._bind(node)
-        self._stretches = [_Stretch(runtime.backend, flags, steps, action) for flags, steps, action in self._parts()]
+        self._stretches = [
+            Stretch(runtime.backend, flags, steps, action, self._transports) for flags, steps, action in self._parts()
+        ]
+        meets = runtime.communicator if runtime.meets and runtime.backend.is_asynchronous else None
+        self._agreed = AgreedGraphs(meets if meets is not None and meets.size > 1 else None, self._stretches)
         self._end_actions = self._bind_actions()
         self._outputs = [self._array(value) for value in graph.outputs]
 
@@ -84,7 +81,7 @@ class Program:
         return self._plan.byte_count
 
     def _new(self, value: Value) -> Array:
-        memory = self._runtime.backend.empty(value.spec.byte_count)
+        memory = self._runtime.backend.empty(value.spec.byte_count, f"input {value.name}")
         return memory.view(value.spec.dtype).reshape(value.spec.shape)
 
     def _array(self, value: Value) -> Array:
@@ -94,8 +91,15 @@ class Program:
             else:
                 start = self._plan.offsets[value]
                 memory = self._arena[start : start + value.spec.byte_count]
-                self._arrays[value] = memory.view(value.spec.dtype).reshape(value.spec.shape)
+                self._arrays[value] = self._shaped(memory, value)
         return self._arrays[value]
+
+    def _shaped(self, memory: Array, value: Value) -> Array:
+        flat = memory.view(value.spec.dtype)
+        if value not in self._graph.channels_last:
+            return flat.reshape(value.spec.shape)
+        images, channels, height, width = value.spec.shape
+        return flat.reshape(images, height, width, channels).transpose(0, 3, 1, 2)
 
     def _bind(self, node: Node) -> None:
         inputs = [self._array(value) for value in node.inputs]
@@ -108,9 +112,12 @@ class Program:
             self._steps.append((node, copied))
             return
         self._runtime.label = node.operator.scope or node.name
+        self._runtime.opened = []
         self._steps.append((node, node.operator.kernel(self._runtime, inputs, outputs)))
+        if self._runtime.opened and self._runtime.meets:
+            self._transports[node] = self._runtime.opened
 
-    def _parts(self) -> Iterator[tuple[list[Array], list[tuple[Node, Kernel]], Action | None]]:
+    def _parts(self) -> Iterator[tuple[list[Array], list[Step], Action | None]]:
         """Yield the steps in order, in stretches of equal guards and one action; what has none goes with the last."""
         last: Action | None = None
         for (guards, action), steps in groupby(self._steps, lambda step: (step[0].notes.guards, step[0].notes.action)):
@@ -129,7 +136,7 @@ class Program:
                 stretch.begin = communicator.beginning(stage, last)
         return do_nothing if last is None else communicator.beginning(stage, None)
 
-    def _name_action(self, error: Exception, stretch: _Stretch | None) -> None:
+    def _name_action(self, error: Exception, stretch: Stretch | None) -> None:
         if stretch is not None and stretch.action is not None:
             name_action(error, stretch.action.words_in(self._runtime.stage))
 
@@ -141,8 +148,13 @@ class Program:
                 raise ShapeError(
                     f"input {value.name!r} has shape {array.shape}; the network was compiled for {value.spec.shape}"
                 )
-            if value in self._arrays:
-                self._runtime.backend.copy_from_host(array, self._arrays[value])
+        by_value = dict(zip(self._graph.inputs, inputs, strict=True))
+        fed = [by_value[value] for value in self._fed]
+        for array, place in zip(fed, self._runtime.fed, strict=True):
+            for check in place.checks:
+                check(array)
+        self._bring(fed)
+        self._runtime.numbers.bring()
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Array]:
         """Run once and return the outputs."""
@@ -150,11 +162,11 @@ class Program:
         stretch = None
         try:
             for stretch in self._stretches:
-                if stretch.runs():
+                if stretch.holds():
                     stretch.begin()
-                    for kernel in stretch.kernels:
-                        kernel()
+                    stretch.run()
             self._end_actions()
+            self._agreed.count_run()
         except Exception as error:
             self._name_action(error, stretch)
             raise
@@ -165,22 +177,25 @@ class Program:
 
         The difference to ``total`` is Python between kernels.
         """
-        clock = time.perf_counter
+        clock = profile.clock
         synchronize = self._runtime.backend.synchronize
         begin = clock()
         self._feed(inputs)
         spent = []
         for stretch in self._stretches:
-            if stretch.runs():
+            if stretch.holds():
                 stretch.begin()
                 for node, kernel in stretch.steps:
+                    profile.before()
                     start = clock()
                     kernel()
                     synchronize()
                     spent.append((node, clock() - start))
         self._end_actions()
+        self._agreed.count_run()
         profile.total += clock() - begin
         profile.steps += 1
+        profile.nodes = spent
         for node, seconds in spent:
             name, kind = node.operator.name, node.operator.kind
             profile.operators[name] = profile.operators.get(name, 0.0) + seconds

@@ -11,12 +11,12 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
-from mpiparallel.graph.expression.blocks import Place, block_places, block_size
+from mpiparallel.graph.expression.block_places import Place, block_places, block_size
 from mpiparallel.graph.expression.term import REDUCTIONS, Term, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
 from mpiparallel.graph.expression.universal_functions import array_function
 
-Step = tuple[Callable[..., object], tuple[int, ...], int]
+BlockStep = tuple[Callable[..., object], tuple[int, ...], int]
 """A function, where its operands are in a block, and where its result goes."""
 
 _WIDE = np.dtype(np.float64)
@@ -57,7 +57,7 @@ class _BlockProgram:
         self._arrays: list[Array | _Register] = []
         self._place: dict[Term, int] = {}
         self._free: list[int] = []
-        self.steps: list[Step] = []
+        self.steps: list[BlockStep] = []
         self._compile()
 
     def block(self, place: Place) -> list[Array]:
@@ -90,7 +90,7 @@ class _BlockProgram:
             if ahead is not None:
                 self._release(dying)
                 self._place[term] = ahead
-            elif term not in targets and not self._is_safe_in_place(term):
+            elif targets.get(term) is None and not self._is_safe_in_place(term):
                 self._place[term] = self._scratch(term)
                 self._release(dying)
             else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["numbers", "floats", "booleans"]
+NumberKind = Literal["numbers", "floats", "booleans"]
 
 COSTLY = 10
 """Operations from which on a value is kept for the next pass over a row rather than computed again."""
@@ -48,6 +48,6 @@ class Function:
     """Its names in ``ops``, separated by blanks."""
     methods: str = ""
     """Its names as a method of tensors."""
-    takes: Kind = "numbers"
-    gives: Kind = "numbers"
+    takes: NumberKind = "numbers"
+    gives: NumberKind = "numbers"
     example: tuple[tuple[float, ...], ...] = ()

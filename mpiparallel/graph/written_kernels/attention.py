@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +15,9 @@ from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import operand, reduce
-from mpiparallel.graph.written_kernels import attention_text
+from mpiparallel.graph.written_kernels import attention_text, tensor_attention_text
 from mpiparallel.graph.written_kernels.random_mask import MIXED
+from mpiparallel.graph.written_kernels.tensor_core_text import has_tensor_cores, tensor_product
 from mpiparallel.graph.written_kernels.written_text import element_type, has_written_kernels, run_after, written_kernel
 
 _SHARED: Final = 48 * 1024
@@ -23,6 +25,12 @@ _SHARED: Final = 48 * 1024
 
 _LARGEST_TILE: Final = 32
 _SMALLEST_TILE: Final = 8
+_TENSOR_ROWS: Final = 64
+_DEEPEST: Final = 128
+"""Elements of a head of which a warp keeps 16 rows in registers."""
+_LOAD: Final = 16
+_FIRST_COPY: Final = 60
+"""Scratch memory from here on holds what is copied into C order."""
 _SLOT: Final = 8
 """Scratch memory that no kernel of terms uses."""
 
@@ -56,10 +64,20 @@ def tile_of(depth: int, dtype: np.dtype[Any]) -> int:
 
 
 def is_written_attention(runtime: Runtime, arrays: Sequence[Array]) -> bool:
-    """Return whether the device attends by a written text: arrays of one type in C order, heads not too deep."""
+    """Return whether the device attends by a written text: arrays of one type, heads not too deep."""
     first = arrays[0]
-    alike = all(one.dtype == first.dtype and one.flags.c_contiguous and one.size for one in arrays)
+    alike = all(one.dtype == first.dtype and one.size for one in arrays)
     return alike and has_written_kernels(runtime, first.dtype) and tile_of(first.shape[-1], first.dtype) > 0
+
+
+def _in_order(runtime: Runtime, arrays: Sequence[Array]) -> tuple[list[Kernel], list[Array]]:
+    """Return arrays in C order and what copies them, where they are not: most heads are views of rows of all."""
+    held = [
+        one if one.flags.c_contiguous else runtime.scratch(tuple(one.shape), one.dtype, slot)
+        for slot, one in enumerate(arrays, _FIRST_COPY)
+    ]
+    pairs = [(copy, one) for copy, one in zip(held, arrays, strict=True) if copy is not one]
+    return [partial(runtime.array_module.copyto, *pair) for pair in pairs], held
 
 
 def attention(
@@ -68,9 +86,11 @@ def attention(
     """Return what sets ``output`` (batch, heads, queries, depth), and ``sums``, the logarithms of sums of exponentials.
 
     ``given`` are query, key and value (batch, heads, length, depth), the mask (batch or 1, heads or 1, queries, keys),
-    and the key of random numbers, once or more, all in C order.
+    and the key of random numbers, once or more, in C order.
     """
-    return _launch(runtime, settings, attention_text.FORWARD, given, (output, sums), queries_apart=True)
+    copies, ordered = _in_order(runtime, given)
+    attend = _launch(runtime, settings, "FORWARD", ordered, (output, sums), queries_apart=True)
+    return run_after(copies, attend)
 
 
 def attention_gradients(
@@ -84,7 +104,8 @@ def attention_gradients(
     """Return what sets the gradients of query, key and value, from what ``attention`` was given and gave.
 
     ``gradients`` are those of the output and of the sums."""
-    (output, sums), (gradient, of_sums) = forward, gradients
+    copies, ordered = _in_order(runtime, (*given, *forward, *gradients))
+    given, (output, sums, gradient, of_sums) = ordered[:-4], ordered[-4:]
     products = runtime.scratch(tuple(sums.shape), sums.dtype, _SLOT)
     terms = [
         operand(place, array.shape, array.dtype).astype(sums.dtype) for place, array in enumerate((gradient, output))
@@ -95,16 +116,22 @@ def attention_gradients(
     rows = of_sums.reshape(kept.shape)
     multiply = expression_kernel(runtime, [lost], [gradient, output, rows], [kept])
     known = (gradient, sums, products)
-    text = attention_text
-    of_query = _launch(runtime, settings, text.QUERY_GRADIENT, given, (*known, outputs[0]), queries_apart=True)
-    of_others = _launch(runtime, settings, text.KEY_GRADIENT, given, (*known, *outputs[1:]), queries_apart=False)
-    return run_after([multiply, of_query], of_others)
+    of_query = _launch(runtime, settings, "QUERY_GRADIENT", given, (*known, outputs[0]), queries_apart=True)
+    of_others = _launch(runtime, settings, "KEY_GRADIENT", given, (*known, *outputs[1:]), queries_apart=False)
+    return run_after([*copies, multiply, of_query], of_others)
+
+
+def _by_tensor_cores(runtime: Runtime, query: Array, arrays: Sequence[Array]) -> bool:
+    """Return whether tensor cores multiply: rows of heads are whole loads of 16 bytes, and fit into registers."""
+    depth = query.shape[-1]
+    fits = has_tensor_cores(query.dtype) and depth % 16 == 0 and depth <= _DEEPEST
+    return fits and not any(runtime.backend.address(one) % _LOAD for one in arrays)
 
 
 def _launch(
     runtime: Runtime,
     settings: AttentionSettings,
-    text: str,
+    name: str,
     given: Sequence[Array],
     others: Sequence[Array],
     *,
@@ -113,14 +140,6 @@ def _launch(
     query, key, _, mask, _ = given
     batch, heads, queries, depth = query.shape
     keys = key.shape[2]
-    tile = tile_of(depth, query.dtype)
-    places: dict[str, object] = {
-        "element": element_type(query.dtype),
-        "mixed": MIXED,
-        "tile": tile,
-        "depth": depth,
-        "drops": int(settings.keep_prob < 1.0),
-    }
     part = settings.part
     steps = [
         0 if extent == 1 else stride // mask.dtype.itemsize
@@ -131,6 +150,27 @@ def _launch(
     drop = np.uint32(keep_limit(settings.keep_prob)), np.float64(1.0 / settings.keep_prob)
     where = [*part.box.start[:3], part.global_shape[1], part.global_shape[2]]
     numbers = (*map(np.int64, integers), *scales, *drop, *map(np.int64, where))
-    length = queries if queries_apart else keys
-    blocks = batch * heads * -(-length // tile)
-    return written_kernel(runtime, text, places, blocks, 4 * tile, *given, *others, *numbers)
+    places: dict[str, object] = {
+        "element": element_type(query.dtype),
+        "mixed": MIXED,
+        "depth": depth,
+        "drops": int(settings.keep_prob < 1.0),
+    }
+    if _by_tensor_cores(runtime, query, (*given[:3], *others)):
+        text, rows, threads = getattr(tensor_attention_text, name), _TENSOR_ROWS, 2 * _TENSOR_ROWS
+        places |= {"tensor_product": tensor_product(query.dtype), "span": _span(depth, name)}
+    else:
+        rows = tile_of(depth, query.dtype)
+        text, threads = getattr(attention_text, name), 4 * rows
+        places["tile"] = rows
+    blocks = batch * heads * -(-(queries if queries_apart else keys) // rows)
+    return written_kernel(runtime, text, places, blocks, threads, *given, *others, *numbers)
+
+
+def _span(depth: int, name: str) -> int:
+    """Return how many rows of the others are in shared memory at a time: more would take more registers than there are.
+
+    >>> [_span(depth, name) for depth in (64, 128) for name in ("FORWARD", "KEY_GRADIENT")]
+    [64, 32, 64, 16]
+    """
+    return 64 if name == "FORWARD" else 32 if depth <= _DEEPEST // 2 else 16

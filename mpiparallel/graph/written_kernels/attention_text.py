@@ -118,7 +118,7 @@ FORWARD: Final = (
 """
 )
 
-_GIVEN: Final = (
+GIVEN: Final = (
     "\n    const Stored* __restrict__ gradient, const Wide* __restrict__ sums, const Wide* __restrict__ products,"
 )
 
@@ -138,7 +138,7 @@ QUERY_GRADIENT: Final = (
     COMMON
     + "KERNEL("
     + ARGUMENTS
-    + _GIVEN
+    + GIVEN
     + "\n    Stored* __restrict__ output,"
     + NUMBERS
     + r""") {
@@ -183,7 +183,7 @@ KEY_GRADIENT: Final = (
     COMMON
     + "KERNEL("
     + ARGUMENTS
-    + _GIVEN
+    + GIVEN
     + "\n    Stored* __restrict__ of_key, Stored* __restrict__ of_value,"
     + NUMBERS
     + r""") {

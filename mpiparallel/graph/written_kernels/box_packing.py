@@ -53,11 +53,18 @@ Dims = list[tuple[int, int]]
 
 
 class BoxPacking:
-    """Boxes, views of arrays of one dtype, and what copies them to ``packed`` side by side, and back."""
+    """Boxes, views of arrays of one dtype, and what copies them to ``packed`` side by side, and back.
 
-    def __init__(self, runtime: Runtime, boxes: Sequence[Array], packed: Array) -> None:
+    ``places`` are the elements of ``packed`` where they begin, if that is not where the one before ends.
+    """
+
+    def __init__(
+        self, runtime: Runtime, boxes: Sequence[Array], packed: Array, places: Sequence[int] | None = None
+    ) -> None:
         self._runtime = runtime
-        self._boxes = [box for box in boxes if box.size]
+        beside = accumulate([0, *(box.size for box in boxes)]) if places is None else places
+        filled = [(box, place) for box, place in zip(boxes, beside, strict=False) if box.size]
+        self._boxes, self._places = [box for box, _ in filled], [place for _, place in filled]
         self._packed = packed
         self._dims = [_merged(box) for box in self._boxes]
         self._unit = self._units()
@@ -69,12 +76,10 @@ class BoxPacking:
         size = self._packed.dtype.itemsize
         together: int = _WIDEST // size
         address = self._runtime.backend.address
-        offset = 0
-        for box, dims in zip(self._boxes, self._dims, strict=True):
+        for place, dims in zip(self._places, self._dims, strict=True):
             *outer, (extent, step) = dims
-            runs = [extent, offset, *(stride for _, stride in outer)] if step == 1 else [1]
+            runs = [extent, place, *(stride for _, stride in outer)] if step == 1 else [1]
             together = gcd(together, *runs)
-            offset += box.size
         while together > 1 and any(address(one) % (together * size) for one in (*self._boxes, self._packed)):
             together //= 2
         return together
@@ -85,8 +90,8 @@ class BoxPacking:
         rank = max(map(len, self._dims))
         counts = [box.size // self._unit for box in self._boxes]
         rows = [
-            self._row(dims, rank, offset, count)
-            for dims, offset, count in zip(self._dims, accumulate([0, *counts]), counts, strict=False)
+            self._row(dims, rank, place // self._unit, count)
+            for dims, place, count in zip(self._dims, self._places, counts, strict=True)
         ]
         blocks = [-(-count // _SHARE) for count in counts]
         owners = np.repeat(np.arange(len(blocks), dtype=np.int32), blocks)

@@ -1,7 +1,7 @@
 """The CUDA texts of convolutions: a product of matrices of which one is gathered from images as it is needed.
 
 Tiles of both are in shared memory, a tile of the product in registers. The sums of an element go in one order. Numbers
-of 16 bits are multiplied by tensor cores, 16 x 16 by 16 x 8 a warp, and added up in float32.
+of 16 bits, and those of float32 that may be rounded to TF32, are multiplied by tensor cores and added up in float32.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ _PRODUCT: Final = r"""
 """
 
 _TENSOR_PRODUCT: Final = r"""
-    alignas(16) __shared__ Stored left_tile[TILE][DEPTH + 8], right_tile[TILE][DEPTH + 8];
-    const int warp = threadIdx.x / 32, across = threadIdx.x % 32 / 4, pair = threadIdx.x % 4 * 2;
+    alignas(16) __shared__ Stored left_tile[TILE][DEPTH + 4 * PER_WORD], right_tile[TILE][DEPTH + 4 * PER_WORD];
+    const int warp = threadIdx.x / 32, across = threadIdx.x % 32 / 4, own_word = threadIdx.x % 4;
     const int own_row = warp % 4 * 16 + across, own_column = warp / 4 * 32;
     float sum[4][4] = {};
     for (int begin = from; begin < to; begin += DEPTH) {
@@ -91,23 +91,28 @@ _TENSOR_PRODUCT: Final = r"""
             const int line = at / DEPTH, k = begin + at % DEPTH;
             Wide value = 0;
             if (first + line < rows && k < to) { $left }
-            left_tile[line][at % DEPTH] = to_Stored(value);
+            left_tile[line][at % DEPTH] = to_factor(value);
         }
         for (int at = threadIdx.x; at < TILE * DEPTH; at += $threads) {
             const int line = at % TILE, k = begin + at / TILE;
             Wide value = 0;
             if (start + line < columns && k < to) { $right }
-            right_tile[line][at / TILE] = to_Stored(value);
+            right_tile[line][at / TILE] = to_factor(value);
         }
         __syncthreads();
-        unsigned lines[4], places[2];
-        for (int part = 0; part < 4; ++part)
-            lines[part] = *(const unsigned*)&left_tile[own_row + part % 2 * 8][pair + part / 2 * 8];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            for (int part = 0; part < 2; ++part)
-                places[part] = *(const unsigned*)&right_tile[own_column + 8 * j + across][pair + part * 8];
-            add_product(sum[j], lines, places);
+        for (int k = 0; k < DEPTH; k += AT_ONCE) {
+            unsigned lines[4], places[2];
+            for (int part = 0; part < 4; ++part) {
+                const Stored* line = left_tile[own_row + part % 2 * 8];
+                lines[part] = *(const unsigned*)(line + k + (own_word + part / 2 * 4) * PER_WORD);
+            }
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                const Stored* column = &right_tile[own_column + 8 * j + across][k + own_word * PER_WORD];
+                for (int part = 0; part < 2; ++part) places[part] = *(const unsigned*)(column + part * 4 * PER_WORD);
+                add_product(sum[j], lines, places);
+            }
         }
         __syncthreads();
     }
@@ -115,7 +120,7 @@ _TENSOR_PRODUCT: Final = r"""
     for (int j = 0; j < 4; ++j)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const int line = first + own_row + i / 2 * 8, place = start + own_column + 8 * j + pair + i % 2;
+            const int line = first + own_row + i / 2 * 8, place = start + own_column + 8 * j + own_word * 2 + i % 2;
             const Wide result = sum[j][i];
             if (line < rows && place < columns) { $store }
         }

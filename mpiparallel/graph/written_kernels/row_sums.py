@@ -16,12 +16,38 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.written_kernels.index_order import stable_order
 from mpiparallel.graph.written_kernels.written_text import element_type, written_kernel
 
 _PIECE: Final = 64
 _THREADS: Final = 128
+_COUNTED: Final = 1 << 14
+"""Indices of which each finds its place by comparing it with all; beyond, they are sorted by digits."""
 _SLOT: Final = 8
 """Scratch memory that no kernel of terms uses."""
+
+_PLACES: Final = r"""
+KERNEL(
+    const long long* __restrict__ indices, long long* __restrict__ sorted, long long* __restrict__ order,
+    long long count) {
+    __shared__ long long others[$threads];
+    const long long own = (long long)blockIdx.x * $threads + threadIdx.x;
+    const long long row = own < count ? indices[own] : 0;
+    long long place = 0;
+    for (long long first = 0; first < count; first += $threads) {
+        const long long last = count - first < $threads ? count - first : $threads;
+        if (threadIdx.x < last) others[threadIdx.x] = indices[first + threadIdx.x];
+        __syncthreads();
+        for (long long k = 0; k < last; ++k)
+            place += others[k] < row || (others[k] == row && first + k < own);
+        __syncthreads();
+    }
+    if (own < count) {
+        sorted[place] = row;
+        order[place] = own;
+    }
+}
+"""
 
 _PIECES: Final = r"""
 $element
@@ -72,22 +98,29 @@ KERNEL(
 
 
 def added_slices(
-    runtime: Runtime, places: Callable[[], Array], index_rank: int, slices: Array, rows: Array, row_rank: int
+    runtime: Runtime,
+    find_rows: Callable[[Array], object],
+    indices: tuple[int, ...],
+    slices: Array,
+    rows: Array,
+    row_rank: int,
 ) -> Kernel:
-    """Return what sets ``rows`` to the sums of ``slices`` at what ``places`` gives: numbers of rows, int64.
+    """Return what sets ``rows`` to the sums of ``slices`` at the numbers of rows that ``find_rows`` puts into an array.
 
-    The first ``index_rank`` dims of the slices are those of the places; the rows are the first ``row_rank`` dims.
+    It is int64, of the shape ``indices``.
+
+    The first dims of the slices are those of the indices; the rows are the first ``row_rank`` dims.
     """
-    xp = runtime.array_module
+    xp, index_rank = runtime.array_module, len(indices)
     wide = (prod(slices.shape[:index_rank]), prod(slices.shape[index_rank:]))
     high = (prod(rows.shape[:row_rank]), prod(rows.shape[row_rank:]))
     given = slices if slices.flags.c_contiguous else runtime.scratch(tuple(slices.shape), slices.dtype, _SLOT)
     target = rows if rows.flags.c_contiguous else runtime.scratch(tuple(rows.shape), rows.dtype, _SLOT + 1)
-    indices = xp.empty(wide[0], np.int64)
-    add_up = row_sums(runtime, indices, given.reshape(wide), target.reshape(high))
+    found = xp.empty(indices, np.int64)
+    add_up = row_sums(runtime, found.reshape(-1), given.reshape(wide), target.reshape(high))
 
     def run() -> None:
-        xp.copyto(indices, places().reshape(-1))
+        find_rows(found)
         if given is not slices:
             xp.copyto(given, slices)
         add_up()
@@ -115,9 +148,13 @@ def row_sums(runtime: Runtime, indices: Array, slices: Array, target: Array) -> 
     add_pieces = bind(_PIECES, places, pieces, _THREADS, *(ordered, order, slices, target, parts), *numbers)
     add_parts = bind(_PARTS, places, pieces, _THREADS, ordered, target, parts, *numbers)
 
+    if count <= _COUNTED:
+        in_order = bind(_PLACES, {}, -(-count // _THREADS), _THREADS, indices, ordered, order, np.int64(count))
+    else:
+        in_order = stable_order(runtime, indices, len(target), ordered, order)
+
     def run() -> None:
-        xp.copyto(order, xp.argsort(indices, kind="stable"))
-        xp.take(indices, order, out=ordered)
+        in_order()
         target.fill(0)
         add_pieces()
         add_parts()

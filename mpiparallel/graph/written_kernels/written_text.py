@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpiparallel.dtype import is_narrow
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.execution.runtime import Kernel, Runtime, do_nothing
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 from mpiparallel.graph.expression.cuda.text import stored_type
 
@@ -20,18 +21,10 @@ typedef $type $stored; typedef $type $wide;
 __device__ __forceinline__ $wide from_$stored($stored x) { return x; }
 __device__ __forceinline__ $stored to_$stored($wide x) { return x; }
 """
-_HALF: Final = """
+_NARROW: Final = """
 typedef unsigned short $stored; typedef float $wide;
-__device__ __forceinline__ float from_$stored(unsigned short x) { return from_half(x); }
-__device__ __forceinline__ unsigned short to_$stored(float x) { return to_half(x); }
-"""
-_BRAIN: Final = """
-typedef unsigned short $stored; typedef float $wide;
-__device__ __forceinline__ float from_$stored(unsigned short x) { return __int_as_float((int)x << 16); }
-__device__ __forceinline__ unsigned short to_$stored(float x) {
-    const unsigned bits = __float_as_int(x);
-    return x != x ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
+__device__ __forceinline__ float from_$stored(unsigned short x) { return from_$name(x); }
+__device__ __forceinline__ unsigned short to_$stored(float x) { return to_$name(x); }
 """
 
 
@@ -41,17 +34,18 @@ def has_written_kernels(runtime: Runtime, *dtypes: np.dtype[Any]) -> bool:
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype.name in (*_LETTERS, "float16", BFLOAT16)
+    return is_narrow(dtype) or dtype.name in _LETTERS
 
 
 def element_type(dtype: np.dtype[Any], stored: str = "Stored", wide: str = "Wide") -> str:
-    """Return the lines that say how an element is stored, how it is computed with, and what turns one to the other.
+    """Return the lines that define an element's stored type, its type in computations, and the conversions between
+    both.
 
     >>> "typedef double Stored; typedef double Wide;" in element_type(np.dtype(np.float64))
     True
     """
-    text = _HALF if dtype.name == "float16" else _BRAIN if dtype.name == BFLOAT16 else _SAME
-    return Template(text).substitute(type=_LETTERS.get(dtype.name, ""), stored=stored, wide=wide)
+    text = _NARROW if is_narrow(dtype) else _SAME
+    return Template(text).substitute(name=dtype.name, type=_LETTERS.get(dtype.name, ""), stored=stored, wide=wide)
 
 
 def index_name(dtype: np.dtype[Any]) -> str:
@@ -81,6 +75,7 @@ def written_kernel(
 
 def run_after(steps: list[Kernel], kernel: Kernel) -> Kernel:
     """Return a kernel with what goes before it."""
+    steps = [step for step in steps if step is not do_nothing]
     if not steps:
         return kernel
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from mpiparallel.launch.command_line.argument_types import count, file_path, path_text
 
-Bounds = tuple[tuple[int | None, int | None], ...]
+IndexBounds = tuple[tuple[int | None, int | None], ...]
 
 _CHECKPOINT = "folder (its newest checkpoint), folder/name, or manifest"
 _STATE = f"{_CHECKPOINT}; or a file of arrays"
@@ -107,7 +107,7 @@ def prune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
 
 
-def bounds(text: str) -> Bounds:
+def bounds(text: str) -> IndexBounds:
     """Return the start and stop of each dim that ``text`` names, None for the end of the dim.
 
     >>> bounds("0:2,:,3:")

@@ -44,8 +44,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         NAME,
         help="train on eight ranks, go on with four, in place",
-        description="Train a translation Transformer on 8 ranks, save it, move its state live to 4 ranks and train on; "
-        "show that every loss is that of one rank. Ends with code 1 if it is not.",
+        description="Train a translation Transformer on 8 ranks, save it, move its state live to 4 ranks and train on. "
+        "Show that every loss is that of one rank; end with code 1 if it is not.",
         examples=(
             "mpiparallel demo",
             "mpiparallel demo --dtype float64 --dir results",

@@ -42,7 +42,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
+class ParameterSlices:
     """The first and last corner of what each rank holds of one parameter, before and after the move."""
 
     name: str
@@ -76,7 +76,7 @@ class DemoReport:
     bytes_moved: int
     bytes_kept: int
     reshard_seconds: float
-    slices: Sequence[Slices]
+    slices: Sequence[ParameterSlices]
 
     @classmethod
     def load(cls, dtype: str, alone: Path, moving: Path) -> DemoReport:
@@ -92,7 +92,7 @@ class DemoReport:
             found["bytes_moved"],
             found["bytes_kept"],
             found["reshard_seconds"],
-            [Slices(**slices) for slices in found["slices"]],
+            [ParameterSlices(**slices) for slices in found["slices"]],
         )
 
     @property

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mpiparallel.launch.doctor.examination import examine
-from mpiparallel.launch.doctor.facts import facts_of
-from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
+from mpiparallel.launch.doctor.host_facts import facts_of
 from mpiparallel.launch.doctor.registry import CHECKS
 
 _SECONDS_TO_CONNECT = 2.0

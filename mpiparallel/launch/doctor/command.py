@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 NAME = "doctor"
 _DESCRIPTION = """
-Look at what would hinder a job on this machine, and on those of a hostfile or a rank table: MPI and its launcher,
-libraries, processor, limits, folders, network, SLURM, GPUs. Two ranks are really started. What is wrong is shown with
-the line that mends it. Nothing is changed.
+Look at what would hinder a job on this machine, and on those of a hostfile or a rank table. The doctor looks at MPI and
+its launcher, libraries, processor, limits, folders, network, SLURM and GPUs, and starts two ranks. What is wrong is
+shown with the line that mends it. Nothing is changed.
 """
 _EPILOG = """
 Exit codes: 0 no errors, though there may be warnings; 1 errors, with which jobs fail; 2 refused.

@@ -12,11 +12,11 @@ from mpiparallel.cluster.exit_codes import COMPLETED, FAILED
 from mpiparallel.cluster.hostfile import Host, Hostfile
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.launch.command_line.progress import progress_bar
-from mpiparallel.launch.doctor.document import document
 from mpiparallel.launch.doctor.examination import examine
-from mpiparallel.launch.doctor.facts import facts_of
-from mpiparallel.launch.doctor.hosts import examine_hosts, is_here
-from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
+from mpiparallel.launch.doctor.host_facts import facts_of
+from mpiparallel.launch.doctor.json_output import document
+from mpiparallel.launch.doctor.other_hosts import examine_hosts, is_here
 from mpiparallel.launch.doctor.registry import CHECKS
 from mpiparallel.launch.doctor.report import coloured, report
 from mpiparallel.launch.job.terminal_text import printable

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import Check
 
 SECONDS = 60.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["ok", "note", "warning", "error"]
-STATES: tuple[State, ...] = ("ok", "note", "warning", "error")
+Severity = Literal["ok", "note", "warning", "error"]
+STATES: tuple[Severity, ...] = ("ok", "note", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Finding:
     """
 
     subject: str
-    state: State
+    state: Severity
     what: str
     mend: str = ""
     group: str = ""

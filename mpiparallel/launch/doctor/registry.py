@@ -17,15 +17,15 @@ from mpiparallel.launch.doctor.checks.root import find_root
 from mpiparallel.launch.doctor.checks.slurm import find_slurm
 from mpiparallel.launch.doctor.checks.two_ranks import find_start
 from mpiparallel.launch.doctor.checks.versions import find_versions
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check: the ``group`` that its findings are shown under, and the function that yields them.
 
-    ``here_only`` checks look at what the job takes from the machine that starts it, so other hosts are spared them.
+    ``here_only`` checks look at what only the machine that starts a job must offer, so they do not run on other hosts.
     ``alone`` checks measure: they run after all others.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from mpiparallel.launch.doctor.finding import STATES, Finding
-from mpiparallel.launch.doctor.hosts import GROUP
+from mpiparallel.launch.doctor.other_hosts import GROUP
 from mpiparallel.launch.job.terminal_text import Colour, painted
 
 _WIDEST = 100
@@ -67,7 +67,7 @@ def coloured(text: str, stream: IO[str]) -> str:
 
 
 def _shown(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield all of this machine, then those of the other hosts that answer, then what is wrong with them."""
+    """Yield all findings of this machine, then the other hosts that answer, then their problems."""
     yield from (finding for finding in findings if not finding.host)
     others = [finding for finding in findings if finding.host]
     reached = [finding for finding in others if (finding.subject, finding.state) == ("host", "ok")]

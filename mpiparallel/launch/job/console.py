@@ -58,7 +58,7 @@ class Console:
 
     @property
     def is_read_together(self) -> bool:
-        """Whether stdout and stderr go to one place, so that what was shown is not to be said again."""
+        """Whether stdout and stderr go to one place, so that nothing is printed twice."""
         try:
             return not self._loss and os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
         except _FAILS:

@@ -26,7 +26,7 @@ _EXIT = "SystemExit"
 class Failure:
     """How a rank failed: seconds since 1970 by its host's clock, one line, the traceback, and its exit code.
 
-    Of an error that many ranks raise about one of them, ``origin`` is that one. ``action`` is what the rank was doing
+    If many ranks raise an error because of one of them, ``origin`` is that rank. ``action`` is what the rank was doing
     in a stage of a pipeline.
     """
 

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 NAME = "plan"
 _DESCRIPTION = """
-Say what a reshard from SRC to DST would take: bytes and messages of each rank, what stays, what moves within and
-between hosts, peak memory, a guess of the time, and who sends to whom. It needs no MPI and no devices, and starts
-nothing.
+Say what a reshard from SRC to DST would take: bytes and messages of each rank, what stays, and what moves within and
+between hosts. It also says the peak memory, a guess of the time, and who sends to whom. It needs no MPI and no devices,
+and starts nothing.
 """
 _EPILOG = """
 A strategy file (strategy_ckpt_save_file) is protobuf, or JSON where its name ends in .json. Protobuf does not say the
 shapes of parameters, so one of SRC, DST and --shapes has to be JSON or a checkpoint folder. The same strategy on
-another number of ranks means: the cuts of every tensor stay, and its outermost axis of replicas or of optimizer shards
-gets as many devices as the new number asks for; the number must be a multiple of what the other axes have. The seconds
-are a guess: the busiest host copies each byte twice at the rate of this machine's memory, measured at the time, and
-what passes between hosts goes at --bandwidth.
+another number of ranks keeps the cuts of every tensor. Its outermost axis of replicas or of optimizer shards gets as
+many devices as it takes. So the number of ranks must be a multiple of what the other axes have. The seconds are a
+guess: the busiest host copies each byte twice, at the rate of this machine's memory, which is measured at the time.
+What passes between hosts goes at --bandwidth.
 """
 
 
@@ -117,7 +117,8 @@ def _check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot be before anything is read."""
     for name, path in (("SRC", arguments.source), ("--shapes", arguments.shapes)):
         if path is not None and not Path(path).exists():
-            raise ConfigurationError(f"{name} {path}: cannot be read (No such file or directory); give a strategy file")
+            missing = f"{name} {path}: cannot be read (No such file or directory)"
+            raise ConfigurationError(f"{missing}; give a strategy file or a folder of checkpoints")
     if (arguments.target is None) == (arguments.ranks is None):
         raise ConfigurationError("plan: give either DST or --ranks N, as in `mpiparallel plan src.json dst.json`")
     picture: Path | None = arguments.picture

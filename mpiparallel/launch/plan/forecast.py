@@ -52,7 +52,7 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class MoveForecast:
     """What a reshard from ``source`` to ``target`` takes, in bytes; every number is exact but the seconds.
 
     ``per_rank`` has by name what ranks hold, keep, send and need. ``moved`` is ``within_hosts`` and ``between_hosts``.

@@ -13,8 +13,8 @@ import numpy as np
 
 from mpiparallel.cluster.hosts import Hosts
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.plan.forecast import Forecast, Relabeled, Seconds, Spread, TensorBytes
-from mpiparallel.launch.plan.state import State, read_state
+from mpiparallel.launch.plan.forecast import MoveForecast, Relabeled, Seconds, Spread, TensorBytes
+from mpiparallel.launch.plan.state import PlannedState, read_state
 from mpiparallel.reshard.forecast.part_overlaps import Integers
 from mpiparallel.reshard.forecast.peak import bounded_peak
 from mpiparallel.reshard.forecast.traffic import Traffic, traffic
@@ -32,7 +32,7 @@ _COPY_BYTES = 64 * _MIB
 _PASSES = 2
 
 
-def make_forecast(arguments: argparse.Namespace) -> Forecast:
+def make_forecast(arguments: argparse.Namespace) -> MoveForecast:
     """Return what the reshard of ``arguments`` takes. Raises MpiParallelError for files that do not tell."""
     target = _target(arguments)
     state = read_state(arguments.source, target, arguments.shapes, _ITEMSIZES[arguments.dtype])
@@ -48,7 +48,7 @@ def make_forecast(arguments: argparse.Namespace) -> Forecast:
     ranks = found.ranks.size
     block_of = np.arange(ranks) * min(_CELLS, ranks) // ranks
     starts = found.ranks[np.flatnonzero(np.diff(block_of, prepend=-1))]
-    return Forecast(
+    return MoveForecast(
         source=arguments.source,
         target=str(target) + " ranks" if isinstance(target, int) else target,
         source_ranks=_rank_count(state, 0),
@@ -96,20 +96,20 @@ def _target(arguments: argparse.Namespace) -> str | int:
     return int(target)
 
 
-def _relabel(state: State) -> tuple[State, Relabeled]:
+def _relabel(state: PlannedState) -> tuple[PlannedState, Relabeled]:
     found = find_relabeling(state.layouts, state.itemsizes, threshold=_THRESHOLD)
     if found.ranks == found.places:
         return state, Relabeled((), found.total - found.kept_before, _THRESHOLD)
     layouts = {tensor: (source, found.apply(target)) for tensor, (source, target) in state.layouts.items()}
-    return State(layouts, state.itemsizes), Relabeled(found.ranks, found.total - found.kept_before, _THRESHOLD)
+    return PlannedState(layouts, state.itemsizes), Relabeled(found.ranks, found.total - found.kept_before, _THRESHOLD)
 
 
-def _rank_count(state: State, side: int) -> int:
+def _rank_count(state: PlannedState, side: int) -> int:
     devices = {pair[side].devices for pair in state.layouts.values()}
     return len({rank for matrix in devices for rank in matrix.members})
 
 
-def _state_bytes(state: State) -> int:
+def _state_bytes(state: PlannedState) -> int:
     total = 0
     for tensor, (layout, _) in state.layouts.items():
         size = state.itemsizes[tensor]
@@ -124,7 +124,7 @@ def _spread(values: Integers) -> Spread:
     return Spread(int(ordered[0]), int(ordered[ordered.size // 2]), int(ordered[-1]))
 
 
-def _largest(found: Traffic, state: State) -> tuple[TensorBytes, ...]:
+def _largest(found: Traffic, state: PlannedState) -> tuple[TensorBytes, ...]:
     moving = sorted((-moved, tensor) for tensor, moved in found.moved.items() if moved)
     return tuple(
         TensorBytes(tensor, -moved, str(state.layouts[tensor][0]), str(state.layouts[tensor][1]))

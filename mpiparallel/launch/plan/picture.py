@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiparallel.launch.command_line.output_file import write_output
-from mpiparallel.launch.plan.forecast import Forecast
+from mpiparallel.launch.plan.forecast import MoveForecast
 from mpiparallel.launch.plan.report import amount, title
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _DOTS = {"most": ("#004488", 11), "median": ("#BB5566", 7.5), "least": ("#DDAA33
 _MOST_TICKS = 9
 
 
-def draw(forecast: Forecast, path: Path) -> None:
+def draw(forecast: MoveForecast, path: Path) -> None:
     """Draw ``forecast`` into ``path``, in the format that its name says; needs matplotlib.
 
     Raises ConfigurationError where it cannot be written.
@@ -44,7 +44,7 @@ def draw(forecast: Forecast, path: Path) -> None:
     write_output("--picture", path, drawn.getvalue())
 
 
-def _draw_matrix(figure: Figure, axes: Axes, forecast: Forecast) -> None:
+def _draw_matrix(figure: Figure, axes: Axes, forecast: MoveForecast) -> None:
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter
 
@@ -67,7 +67,7 @@ def _draw_matrix(figure: Figure, axes: Axes, forecast: Forecast) -> None:
     axes.set_title("bytes from rank to rank" if blocks == 1 else f"bytes between blocks of about {blocks} ranks")
 
 
-def _draw_ranks(axes: Axes, forecast: Forecast) -> None:
+def _draw_ranks(axes: Axes, forecast: MoveForecast) -> None:
     from matplotlib.ticker import FuncFormatter
 
     shown = {name: spread for name, spread in forecast.per_rank.items() if not name.endswith("ranks")}

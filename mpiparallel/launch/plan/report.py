@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mpiparallel.launch.plan.forecast import Forecast, Spread
+from mpiparallel.launch.plan.forecast import MoveForecast, Spread
 from mpiparallel.launch.plan.heat_map import heat_map
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _FEWEST_RANKS_TOLD = 16
 
 
-def report(forecast: Forecast, encoding: str, picture: Path | None = None) -> str:
+def report(forecast: MoveForecast, encoding: str, picture: Path | None = None) -> str:
     """Return what a terminal of ``encoding`` shows of ``forecast``."""
     lines = [*_head(forecast), "", *_table(forecast), "", *_moves(forecast), *_largest(forecast), ""]
     plain = not encoding.lower().replace("-", "").startswith("utf")
@@ -35,7 +35,7 @@ def amount(count: int) -> str:
     return f"{value:.{max(0, 3 - len(str(int(value))))}f} {_UNITS[unit]}" if unit else f"{count} B"
 
 
-def _head(forecast: Forecast) -> Iterator[str]:
+def _head(forecast: MoveForecast) -> Iterator[str]:
     yield f"{forecast.source} -> {forecast.target}"
     yield (
         f"{forecast.source_ranks} -> {forecast.target_ranks} ranks on {_several(forecast.hosts, 'host')}, "
@@ -43,7 +43,7 @@ def _head(forecast: Forecast) -> Iterator[str]:
     )
 
 
-def _table(forecast: Forecast) -> Iterator[str]:
+def _table(forecast: MoveForecast) -> Iterator[str]:
     yield f"{'of a rank':<22}{'least':>10}{'median':>10}{'most':>10}"
     for name, spread in forecast.per_rank.items():
         yield f"  {title(name):<20}{_row(spread, name)}"
@@ -64,7 +64,7 @@ def _row(spread: Spread, name: str) -> str:
     return "".join(f"{tell(value):>10}" for value in (spread.least, spread.median, spread.most))
 
 
-def _moves(forecast: Forecast) -> Iterator[str]:
+def _moves(forecast: MoveForecast) -> Iterator[str]:
     whole = max(forecast.moved + forecast.stays, 1)
     yield f"stays   {amount(forecast.stays):>8}  {_share(forecast.stays, whole)} of what the ranks hold after"
     yield (
@@ -84,7 +84,7 @@ def _moves(forecast: Forecast) -> Iterator[str]:
         yield from _relabeled(forecast)
 
 
-def _relabeled(forecast: Forecast) -> Iterator[str]:
+def _relabeled(forecast: MoveForecast) -> Iterator[str]:
     found = forecast.relabeled
     if found is None:
         return
@@ -98,7 +98,7 @@ def _relabeled(forecast: Forecast) -> Iterator[str]:
     yield f"relabel {amount(saved):>8}  {share} saved, in all of the above, by ranks {told}{more}"
 
 
-def _largest(forecast: Forecast) -> Iterator[str]:
+def _largest(forecast: MoveForecast) -> Iterator[str]:
     if not forecast.largest:
         yield "no tensor moves"
         return
@@ -108,7 +108,7 @@ def _largest(forecast: Forecast) -> Iterator[str]:
         yield f"  {tensor.name:<{width}}  {amount(tensor.moved):>8}  {tensor.source} -> {tensor.target}"
 
 
-def _map(forecast: Forecast, plain: bool) -> Iterator[str]:
+def _map(forecast: MoveForecast, plain: bool) -> Iterator[str]:
     if not forecast.moved:
         return
     lines, most = heat_map(forecast.matrix, forecast.block_starts, plain)

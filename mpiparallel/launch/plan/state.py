@@ -71,13 +71,13 @@ class StateFile:
 
 
 @dataclass(frozen=True)
-class State:
+class PlannedState:
     """The layouts of each tensor before and after, and the bytes of one of its elements."""
 
     layouts: Mapping[str, LayoutPair]
     itemsizes: Mapping[str, int]
 
-    def with_moments(self, moments: int) -> State:
+    def with_moments(self, moments: int) -> PlannedState:
         """Return the state with ``moments`` more tensors for each, of its layouts.
 
         Raises ConfigurationError where optimizer states are among the tensors already.
@@ -91,13 +91,13 @@ class State:
                     "--moments out"
                 )
         names = {f"moment{number}.{tensor}": tensor for number in range(1, moments + 1) for tensor in self.layouts}
-        return State(
+        return PlannedState(
             {**self.layouts, **{name: self.layouts[tensor] for name, tensor in names.items()}},
             {**self.itemsizes, **{name: self.itemsizes[tensor] for name, tensor in names.items()}},
         )
 
 
-def read_state(source: str, target: str | int, shapes_from: str | None, itemsize: int) -> State:
+def read_state(source: str, target: str | int, shapes_from: str | None, itemsize: int) -> PlannedState:
     """Return the state that goes from ``source`` to ``target``, a file or a number of ranks.
 
     ``itemsize`` is that of tensors whose dtype no file says. Raises StrategyFileError or CheckpointError for files that
@@ -123,7 +123,7 @@ def read_state(source: str, target: str | int, shapes_from: str | None, itemsize
                 f'{after.name}: "{tensor}" has shape {wanted[tensor].global_shape}, in {before.name} '
                 f"{held[tensor].global_shape}; give two files of one network"
             )
-    return State(
+    return PlannedState(
         {tensor: (held[tensor], wanted[tensor]) for tensor in held},
         {tensor: sizes.get(tensor, itemsize) for tensor in held},
     )

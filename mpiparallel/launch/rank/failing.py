@@ -28,7 +28,7 @@ def fail(reporter: ExitReporter, error: BaseException, code: int, debug: bool) -
 
 
 def _origin(error: BaseException, reporter: ExitReporter) -> int | None:
-    """Return the rank whose problem ``error`` tells, where it is one that many ranks raise together."""
+    """Return the rank whose problem ``error`` reports, if many ranks raise it together."""
     origins = origins_of(error)
     if reporter.folder.rank in origins:
         return reporter.folder.rank

@@ -22,7 +22,7 @@ from typing import NoReturn
 from mpiparallel.cluster.environment import Environment
 from mpiparallel.cluster.exit_codes import FAILED, HUNG, REFUSED, REQUEUE, SIGNALLED
 from mpiparallel.cluster.flight import format as flight_format
-from mpiparallel.cluster.flight.diagnosis import Diagnosis
+from mpiparallel.cluster.flight.hang_diagnosis import Diagnosis
 from mpiparallel.cluster.flight.recorder import FILE_VARIABLE, FlightRecorder
 from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.cluster.preemption_signal import heed_preemption
@@ -39,12 +39,12 @@ from mpiparallel.launch.job.rank_folder import ATTEMPT_VARIABLE, Failure, RankFo
 from mpiparallel.launch.job.script import Script
 from mpiparallel.launch.rank.exit_reporter import ExitReporter
 from mpiparallel.launch.rank.failing import fail
-from mpiparallel.launch.rank.guard import stand_guard
 from mpiparallel.launch.rank.identity import identity, name_rank
 from mpiparallel.launch.rank.left_sessions import remove_left_sessions
 from mpiparallel.launch.rank.log_stream import print_to_log
 from mpiparallel.launch.rank.process_tree import die_with_parent
 from mpiparallel.launch.rank.standalone import Standalone
+from mpiparallel.launch.rank.subreaper import stand_guard
 
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
 

@@ -11,7 +11,7 @@ from mpiparallel.cluster.device_rules import device_warnings, placeholders
 from mpiparallel.cluster.file_problems import MalformedFileError
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import RankTableError
-from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.launch.ckpt.output import answer, several
 
 
 @dataclass(frozen=True, slots=True)

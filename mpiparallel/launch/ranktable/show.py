@@ -8,7 +8,7 @@ from typing import Any
 
 from mpiparallel.cluster.device_rules import device_warnings
 from mpiparallel.cluster.rank_table import RankTable
-from mpiparallel.launch.ckpt.answer import answer
+from mpiparallel.launch.ckpt.output import answer
 from mpiparallel.launch.command_line.output_file import write_output
 from mpiparallel.launch.ranktable.boxes import boxes
 from mpiparallel.launch.ranktable.drawing import draw

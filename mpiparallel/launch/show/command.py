@@ -23,9 +23,9 @@ NAME = "show"
 _PAGE_SECONDS = 10.0
 _WHY_SECONDS = 60.0
 _DESCRIPTION = """
-Show the network of a script as it would be cut over ranks: its cells, the strategy of each operator, the communication
-that the planner puts in, with bytes and seconds, and who holds what of each parameter; in the terminal, or as an HTML
-page. Or check a schedule of pipeline stages, and draw its time lines. Nothing is run.
+Show the network of a script as it would be cut over ranks, in the terminal or as an HTML page. It has the cells, the
+strategy of each operator, and who holds what of each parameter. The communication that the planner puts in has its
+bytes and seconds. Or check a schedule of pipeline stages, and draw its time lines. No training is run.
 """
 
 
@@ -80,8 +80,9 @@ def _show_network(arguments: argparse.Namespace) -> None:
     from mpiparallel.launch.show.network import holders_text, network_text
     from mpiparallel.launch.show.page import page
     from mpiparallel.launch.show.reasons import asked, heaviest, reason_text, reasons_of
-    from mpiparallel.launch.simulate.document import document
+    from mpiparallel.launch.show.stages import stages_text
     from mpiparallel.launch.simulate.job import forecast_of, simulated
+    from mpiparallel.launch.simulate.json_output import document
 
     script, machine = script_of(arguments), machine_of(arguments)
     name = Path(script.name).name
@@ -91,6 +92,7 @@ def _show_network(arguments: argparse.Namespace) -> None:
     with progress_bar("pricing"):
         reasons = reasons_of(network, nodes, machine, _WHY_SECONDS)
         asked_alone = reasons and not (arguments.html or arguments.parameter or arguments.json)
+        asked_alone = asked_alone and len(network.staged.stages) == 1
         forecast = None if asked_alone else forecast_of(network, machine)
     told = [reason_text(reason) for reason in reasons]
     if forecast is not None:
@@ -103,6 +105,8 @@ def _show_network(arguments: argparse.Namespace) -> None:
             told.append(f"page: {arguments.html}")
         elif not told:
             told.append(network_text(forecast, name))
+        if arguments.html is None:
+            told += filter(None, [stages_text(forecast)])
     if arguments.json and forecast is not None:
         why = [asdict(reason) for reason in reasons]
         print(json.dumps({**document(forecast), "why": why, "page": arguments.html and str(arguments.html)}))

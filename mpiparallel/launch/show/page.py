@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.launch.show.reasons import alike, reason_words
+from mpiparallel.launch.show.stages import stages_panel
 from mpiparallel.launch.simulate.report import several
+from mpiparallel.pipeline.svg_drawing import picture
 from mpiparallel.search.forecast.forecast import Forecast
 from mpiparallel.search.forecast.reason import Reason
 
@@ -34,14 +36,22 @@ def _data(forecast: Forecast, name: str, reasons: Sequence[Reason]) -> dict[str,
     parameters = [one for stage in forecast.stages for one in stage.parameters]
     parts = {one.parts[:_MOST_PARTS]: None for one in parameters}
     part_places = {one: place for place, one in enumerate(parts)}
+    panel = stages_panel(forecast)
     known = {alike(one.operator): place for place, one in enumerate(reasons)}
     return {
         "title": f"{name} on {several(forecast.ranks, 'rank')}",
         "tiles": list(_tiles(forecast)),
         "busy": forecast.slowest.time.busy,
         "hint": _HINT,
+        "seconds": forecast.seconds,
+        "timeLines": "" if panel is None else picture([panel]),
         "stages": [
-            {"ranks": stage.ranks, "memory": _memory(stage.memory), "collectives": list(map(asdict, stage.collectives))}
+            {
+                "ranks": stage.ranks,
+                "busy": stage.time.busy,
+                "memory": _memory(stage.memory),
+                "collectives": list(map(asdict, stage.collectives)),
+            }
             for stage in forecast.stages
         ],
         "operators": [

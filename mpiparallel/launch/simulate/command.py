@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAME = "simulate"
 _MOST = 1024
 _DESCRIPTION = """
-Run a script up to the first step of its training, as one process without MPI or devices, and say what that step would
+Run a script up to the first step of its training, as one process without MPI or devices. Then say what that step would
 take on any number of ranks: strategies, memory of a rank, communication, time and what bounds it. No file is written,
 parameters get no values, and CIFAR-10 and MNIST need not be there.
 """
@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the parser of ``mpiparallel simulate``."""
     parser = subparsers.add_parser(
         NAME,
-        help="say what a training would take on thousands of ranks, on this machine alone",
+        help="forecast what a training would take on any number of ranks",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         examples=(
@@ -71,8 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
         return _find(arguments, script)
     # What follows loads NumPy, which other commands do without.
     from mpiparallel.launch.simulate.comparison import compared, comparison_text
-    from mpiparallel.launch.simulate.document import document
     from mpiparallel.launch.simulate.job import forecast_of, simulated
+    from mpiparallel.launch.simulate.json_output import document
     from mpiparallel.launch.simulate.report import report
 
     with progress_bar("compiling for one rank of each stage"):
@@ -92,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _find(arguments: argparse.Namespace, script: Script) -> int:
-    from mpiparallel.launch.simulate.finding import cheapest, find, finding_text
+    from mpiparallel.launch.simulate.rank_count_search import cheapest, find, finding_text
 
     words = ["-m"] if script.is_module else []
     words += [f"--cluster={arguments.cluster}"] if arguments.cluster else []

@@ -75,8 +75,8 @@ def _network_of(script: Script) -> CompiledNetwork:
             # Whatever the program may raise: the line tells more than where we are.
             raise LaunchError(f"{_line(error, script)}: {_told(error)}") from error
     raise LaunchError(
-        f"{script.name}: it came to its end, but trained no network and ran none on several ranks; is there a "
-        "condition on __name__, or on an argument? give those behind --arguments"
+        f"{script.name} ended, but trained no network and ran none on several ranks; does it train only under a "
+        "condition? let that hold, or give the arguments that it needs behind --arguments"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from mpiparallel.launch.plan.report import amount, duration
-from mpiparallel.launch.simulate.folding import fold
+from mpiparallel.launch.simulate.repeated_layers import fold
 from mpiparallel.search.forecast.forecast import Forecast, StageForecast
 from mpiparallel.search.forecast.operators import OperatorForecast
 

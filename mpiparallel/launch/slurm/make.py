@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.ckpt.answer import answer
+from mpiparallel.launch.ckpt.output import answer
 from mpiparallel.launch.command_line.output_file import EXECUTABLE, write_output
 from mpiparallel.launch.job.installation import mpi_library, vendor_of
 from mpiparallel.launch.job.script import Script

@@ -21,7 +21,7 @@ _MPICH_CODE = re.compile(r"^Abort\((-?[0-9]+)\) on node [0-9]+ .*: application c
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The rank that has called ``MPI_Abort``, None where nobody could tell which, with what ``given`` code."""
+    """The rank that has called ``MPI_Abort``, or None where that is not known, and the ``given`` code."""
 
     outcome: RankOutcome | None
     given: int
@@ -49,7 +49,8 @@ class Abort:
     def _untold(cls, outcomes: Sequence[RankOutcome], result: MpirunResult) -> Abort | None:
         """Return the call whose words have come to no log: MPICH's mpiexec is silent after it, and after nothing else.
 
-        All others wait for the rank that made it, so that it alone is in no collective; or nobody knows which it was.
+        All others wait for the rank that called it, so only that rank is in no collective; or nobody knows which it
+        was.
         """
         is_silent = 0 < result.code < SIGNALLED and result.ended_at == float("inf") and not result.output.strip()
         if not (is_silent and all(outcome.has_died or outcome.ended_well for outcome in outcomes)):

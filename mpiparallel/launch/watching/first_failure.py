@@ -17,7 +17,7 @@ _SAME_MOMENT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FirstFailure:
-    """The rank that died first, its exit code where anybody told it, and all ranks of its host where that was lost.
+    """The rank that died first, its exit code if known, and all ranks of its host if the host was lost.
 
     ``is_explained`` is whether mpirun or the network told how it came: a signal that mpirun itself sends is no news.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpiparallel.cluster.flight.diagnosis import diagnose
+from mpiparallel.cluster.flight.hang_diagnosis import diagnose
 from mpiparallel.cluster.flight.process_state import process_state
 from mpiparallel.cluster.flight.recording import Recording
 from mpiparallel.errors import LaunchError

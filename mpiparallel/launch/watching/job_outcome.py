@@ -164,7 +164,7 @@ def _ranks(some: Sequence[RankOutcome], outcomes: Sequence[RankOutcome]) -> str:
 
 
 def _failed_at_last(outcomes: Sequence[RankOutcome], result: MpirunResult) -> RankOutcome | None:
-    """Return the rank that was the only one to end badly of its own, by what mpirun says, which kills the others."""
+    """Return the only rank that failed by itself, as mpirun reports it; mpirun kills the others."""
     statuses = exit_statuses(result.output, len(outcomes))
     bad = [outcome for outcome in outcomes if statuses.get(outcome.process)]
     own = [outcome for outcome in bad if statuses[outcome.process] not in OF_MPIRUN]

@@ -83,7 +83,7 @@ class RankOutcome:
 def first_cause(outcomes: Sequence[RankOutcome], ended_at: float, survives_deaths: bool = False) -> RankOutcome | None:
     """Return the rank that failed or died first, if one did before the launcher ended the job at ``ended_at``.
 
-    Where that tells of the problem of another rank, as all do that agree on an error, it is that other rank.
+    If its error reports a problem of another rank, as an error that ranks agree on does, the cause is that other rank.
     An error of communication shortly before another rank is seen to end for a reason of its own is taken as caused by
     that. Where deaths are survived, a rank that failed for a reason of its own comes before those that died.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.layout.box import Box
-from mpiparallel.nn.initializer.rule import Initializer, Values
+from mpiparallel.nn.initializer.rule import Initializer, InitialValues
 
 
 class Constant(Initializer):
@@ -29,7 +29,7 @@ class Constant(Initializer):
         super().__init__()
         self.value = value
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         if np.ndim(self.value) == 0:
             return np.full(box.shape, self.value)
         return np.broadcast_to(np.asarray(self.value), shape)[box.within(Box.whole(shape))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.layout.box import Box
-from mpiparallel.nn.initializer.rule import Initializer, Values, fans
+from mpiparallel.nn.initializer.rule import Initializer, InitialValues, fans
 
 
 class Uniform(Initializer):
@@ -31,7 +31,7 @@ class Uniform(Initializer):
         super().__init__()
         self.scale = scale
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         return self.uniform(name, shape, box, -self.scale, self.scale)
 
 
@@ -54,7 +54,7 @@ class Normal(Initializer):
         super().__init__()
         self.sigma, self.mean = sigma, mean
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         return self.normal(name, shape, box, self.sigma, self.mean)
 
 
@@ -81,13 +81,13 @@ class TruncatedNormal(Initializer):
         super().__init__()
         self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         low, high = (math.erf(bound / math.sqrt(2.0)) for bound in (self.a, self.b))
         levels = self.uniform(name, shape, box, low, high)
         return self.mean + self.sigma * math.sqrt(2.0) * _inverse_erf(levels)
 
 
-def _inverse_erf(y: Values) -> Values:
+def _inverse_erf(y: InitialValues) -> InitialValues:
     """Return x with erf(x) = y, by Winitzki's approximation and two Newton steps."""
     a = 0.147
     logarithm = np.log1p(-y * y)
@@ -120,7 +120,7 @@ class XavierUniform(Initializer):
         super().__init__()
         self.gain = gain
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         bound = self.gain * math.sqrt(6.0 / sum(fans(shape)))
         return self.uniform(name, shape, box, -bound, bound)
 
@@ -146,7 +146,7 @@ class XavierNormal(Initializer):
         super().__init__()
         self.gain = gain
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         return self.normal(name, shape, box, self.gain * math.sqrt(2.0 / sum(fans(shape))))
 
 
@@ -195,7 +195,7 @@ class HeUniform(_He):
 
     aliases = ("he_uniform",)
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         bound = math.sqrt(3.0) * self.sigma(shape)
         return self.uniform(name, shape, box, -bound, bound)
 
@@ -221,7 +221,7 @@ class HeNormal(_He):
 
     aliases = ("he_normal",)
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         return self.normal(name, shape, box, self.sigma(shape))
 
 
@@ -261,7 +261,7 @@ class VarianceScaling(Initializer):
         _one_of("distribution", distribution, ("truncated_normal", "untruncated_normal", "uniform"))
         self.scale, self.mode, self.distribution = scale, mode, distribution
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         inputs, outputs = fans(shape)
         units = {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2.0}[self.mode]
         sigma = math.sqrt(self.scale / max(1.0, units))

@@ -9,7 +9,7 @@ import numpy as np
 from mpiparallel.backend.counter_random import RandomBox, stream_key
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.layout.box import Box
-from mpiparallel.nn.initializer.rule import Initializer, Values
+from mpiparallel.nn.initializer.rule import Initializer, InitialValues
 
 
 def _matrix(kind: str, shape: tuple[int, ...]) -> None:
@@ -32,7 +32,7 @@ class Identity(Initializer):
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         _matrix("Identity", shape)
         rows, columns = (np.arange(start, stop) for start, stop in zip(box.start, box.stop, strict=True))
         return np.asarray(rows[:, None] == columns, np.float64)
@@ -62,7 +62,7 @@ class Dirac(Initializer):
         super().__init__()
         self.groups = groups
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         if len(shape) not in (3, 4, 5) or shape[0] % self.groups:
             raise ConfigurationError(
                 f"initializer Dirac fills weights of 3 to 5 dims whose first is a multiple of groups={self.groups}, "
@@ -96,7 +96,7 @@ class Sparse(Initializer):
         super().__init__()
         self.sparsity, self.sigma = sparsity, sigma
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         _matrix("Sparse", shape)
         numbers = self.normal(name, shape, box, self.sigma)
         columns = Box((0, box.start[1]), (shape[0], box.stop[1]))
@@ -128,7 +128,7 @@ class Orthogonal(Initializer):
         super().__init__()
         self.gain = gain
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         if len(shape) < 2:
             raise ConfigurationError(f"initializer Orthogonal fills tensors of at least two dims, not of shape {shape}")
         rows, columns = shape[0], math.prod(shape[1:])

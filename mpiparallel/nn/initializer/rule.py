@@ -12,7 +12,7 @@ from mpiparallel.context.seeds import get_seed
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.layout.box import Box
 
-Values = np.ndarray[Any, Any]
+InitialValues = np.ndarray[Any, Any]
 
 
 class Initializer:
@@ -49,7 +49,7 @@ class Initializer:
         if not cls.__name__.startswith("_"):
             INITIALIZERS.update({alias.lower(): cls for alias in (cls.__name__, *cls.aliases)})
 
-    def part(self, name: str, shape: tuple[int, ...], box: Box) -> Values:
+    def part(self, name: str, shape: tuple[int, ...], box: Box) -> InitialValues:
         """Return the values of ``box`` of the tensor ``name`` of ``shape``."""
         fill = getattr(self, "_initialize", None)
         if fill is None:
@@ -69,11 +69,11 @@ class Initializer:
         """Return the key of the stream of random numbers of a tensor."""
         return stream_key(getattr(self, "seed", 0), name or f"tensor {self.serial}")
 
-    def uniform(self, name: str, shape: tuple[int, ...], box: Box, low: float, high: float) -> Values:
+    def uniform(self, name: str, shape: tuple[int, ...], box: Box, low: float, high: float) -> InitialValues:
         """Return uniform numbers in (low, high)."""
         return low + (high - low) * np.asarray(RandomBox(np, shape, box).uniform(self.key(name)))
 
-    def normal(self, name: str, shape: tuple[int, ...], box: Box, sigma: float, mean: float = 0.0) -> Values:
+    def normal(self, name: str, shape: tuple[int, ...], box: Box, sigma: float, mean: float = 0.0) -> InitialValues:
         """Return normal numbers with standard deviation ``sigma`` around ``mean``."""
         return mean + sigma * np.asarray(RandomBox(np, shape, box).normal(self.key(name)))
 

@@ -42,7 +42,7 @@ class Metric(ABC):
 
 
 class Ratio(Metric):
-    """A metric that is one sum divided by another, such as what is right by what there is."""
+    """A metric that is one sum divided by another, such as right samples by all samples."""
 
     totals: Array
 

@@ -145,7 +145,7 @@ class Optimizer(Cell):
 
     def _looked_up(self, table: Parameter) -> Tensor:
         step = ops.Minimum()(self.global_step, table.size - 1)
-        rate: Tensor = ops.Gather()(table, step, 0)
+        rate: Tensor = ops.Gather().configured(in_range=True)(table, step, 0)
         return rate.reshape(())
 
     def unscaled(self, gradients: Sequence[Tensor]) -> list[Tensor]:

@@ -16,31 +16,31 @@ from mpiparallel.errors import ConfigurationError
 
 Given = ParamSpec("Given")
 Layer = TypeVar("Layer")
-Problem = str | None
+Complaint = str | None
 
 
-def _count(least: int) -> Callable[[Any], Problem]:
-    def problem(value: Any) -> Problem:
+def _count(least: int) -> Callable[[Any], Complaint]:
+    def problem(value: Any) -> Complaint:
         is_count = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least
         return None if is_count else f"must be an integer of at least {least}"
 
     return problem
 
 
-def _count_or_none(value: Any) -> Problem:
+def _count_or_none(value: Any) -> Complaint:
     return None if value is None or _count(1)(value) is None else "must be an integer of at least 1, or None"
 
 
-def _rate(value: Any) -> Problem:
+def _rate(value: Any) -> Complaint:
     is_number = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
     return None if is_number and 0 <= value < 1 else "must be at least 0 and below 1"
 
 
-def _flag(value: Any) -> Problem:
+def _flag(value: Any) -> Complaint:
     return None if isinstance(value, bool) else "must be True or False"
 
 
-def _floating(value: Any) -> Problem:
+def _floating(value: Any) -> Complaint:
     try:
         is_fitting = value is not None and is_floating(np.dtype(value))
     except TypeError:
@@ -48,11 +48,11 @@ def _floating(value: Any) -> Problem:
     return None if is_fitting else "must be a floating-point dtype such as mpiparallel.float32"
 
 
-def _function_or_none(value: Any) -> Problem:
+def _function_or_none(value: Any) -> Complaint:
     return None if value is None or callable(value) else "must be a function of a layer, or None"
 
 
-_PROBLEMS: Final[Mapping[str, Callable[[Any], Problem]]] = {
+_PROBLEMS: Final[Mapping[str, Callable[[Any], Complaint]]] = {
     **dict.fromkeys(("hidden_size", "ffn_hidden_size", "num_heads", "num_layers"), _count(1)),
     **dict.fromkeys(("seq_length", "src_seq_length", "tgt_seq_length", "vocab_size", "embedding_size"), _count(1)),
     **dict.fromkeys(("encoder_layers", "decoder_layers", "offset"), _count(0)),
@@ -65,12 +65,12 @@ _PROBLEMS: Final[Mapping[str, Callable[[Any], Problem]]] = {
 }
 
 
-def _problem_of_config(construct: Callable[..., None]) -> Callable[[Any], Problem]:
+def _problem_of_config(construct: Callable[..., None]) -> Callable[[Any], Complaint]:
     """Return the check of ``parallel_config``, which a layer annotates with the kind that it needs."""
     kind = get_type_hints(construct)["parallel_config"]
     named = " or ".join(one.__name__ for one in get_args(kind) if one is not NoneType)
 
-    def problem(value: Any) -> Problem:
+    def problem(value: Any) -> Complaint:
         return None if isinstance(value, kind) else f"must be a {named}, or None"
 
     return problem

@@ -49,7 +49,7 @@ def _refuse(who: object, what: str, instead: str) -> None:
     raise ConfigurationError(f"{type(who).__name__}: {what} is not implemented yet; use {instead}")
 
 
-Check = Callable[[object, str, object], None]
+ArgumentCheck = Callable[[object, str, object], None]
 
 
 class CheckedConfig:
@@ -58,7 +58,7 @@ class CheckedConfig:
     Raises ConfigurationError for a wrong value, and for a name that it does not have, with the nearest right one.
     """
 
-    checks: ClassVar[Mapping[str, Check]]
+    checks: ClassVar[Mapping[str, ArgumentCheck]]
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in self.checks:
@@ -89,7 +89,7 @@ class OpParallelConfig(CheckedConfig):
     OpParallelConfig(data_parallel=2, model_parallel=4)
     """
 
-    checks: ClassVar[Mapping[str, Check]] = {"data_parallel": _check_count, "model_parallel": _check_count}
+    checks: ClassVar[Mapping[str, ArgumentCheck]] = {"data_parallel": _check_count, "model_parallel": _check_count}
 
     data_parallel: int = 1
     model_parallel: int = 1
@@ -112,7 +112,7 @@ class EmbeddingOpParallelConfig(OpParallelConfig):
     OpParallelConfig(data_parallel=2, model_parallel=4)
     """
 
-    checks: ClassVar[Mapping[str, Check]] = {**OpParallelConfig.checks, "vocab_emb_dp": _check_flag}
+    checks: ClassVar[Mapping[str, ArgumentCheck]] = {**OpParallelConfig.checks, "vocab_emb_dp": _check_flag}
 
     vocab_emb_dp: bool = True
 
@@ -139,7 +139,7 @@ class TransformerRecomputeConfig(CheckedConfig):
     True
     """
 
-    checks: ClassVar[Mapping[str, Check]] = {
+    checks: ClassVar[Mapping[str, ArgumentCheck]] = {
         "recompute": _check_flag,
         "parallel_optimizer_comm_recompute": _check_flag,
         "mp_comm_recompute": _check_flag,
@@ -187,7 +187,7 @@ class TransformerOpParallelConfig(CheckedConfig):
     OpParallelConfig(data_parallel=2, model_parallel=4)
     """
 
-    checks: ClassVar[Mapping[str, Check]] = {
+    checks: ClassVar[Mapping[str, ArgumentCheck]] = {
         "data_parallel": _check_count,
         "model_parallel": _check_count,
         "expert_parallel": _check_unused_axis,

@@ -18,7 +18,7 @@ from mpiparallel.pipeline.partition import partition
 from mpiparallel.pipeline.registry import SCHEDULES
 from mpiparallel.pipeline.schedule import Schedule
 
-Layers = Sequence[tuple[str, Cell]]
+NamedCells = Sequence[tuple[str, Cell]]
 
 _OPERATIONS_A_BYTE: Final = 4
 """How many operations a processor core does while it reads or writes a byte, roughly."""
@@ -34,21 +34,21 @@ class LayerCost(NamedTuple):
     activations: int
 
 
-def layers_of(network: Cell) -> Layers:
+def layers_of(network: Cell) -> NamedCells:
     """Return the layers of a network by name: its cells, in place of a list of cells those in it.
 
     >>> from mpiparallel import nn
     >>> [name for name, _ in layers_of(nn.SequentialCell(nn.Dense(2, 2), nn.SequentialCell(nn.ReLU(), nn.Dense(2, 2))))]
     ['0', '1.0', '1.1']
     """
-    opened: Layers = list(chain.from_iterable(_opened(*child) for child in network.name_cells().items()))
+    opened: NamedCells = list(chain.from_iterable(_opened(*child) for child in network.name_cells().items()))
     if len(opened) == 1 and len(opened[0][1].name_cells()) > 1:
         (outer, cell) = opened[0]
         return [(f"{outer}.{name}", layer) for name, layer in layers_of(cell)]
     return opened
 
 
-def _opened(name: str, cell: Cell) -> Layers:
+def _opened(name: str, cell: Cell) -> NamedCells:
     if not isinstance(cell, (CellList, SequentialCell)):
         return [(name, cell)]
     return list(chain.from_iterable(_opened(f"{name}.{inner}", one) for inner, one in cell.name_cells().items()))
@@ -131,7 +131,7 @@ def put_by_cost(
     )
 
 
-def _costs(layers: Layers, call: Callable[..., Any], pieces: Sequence[Any]) -> list[LayerCost]:
+def _costs(layers: NamedCells, call: Callable[..., Any], pieces: Sequence[Any]) -> list[LayerCost]:
     """Return what each layer costs; what is in none, such as a loss, counts with the one before."""
     _put(layers, range(len(layers)))
     trace = Trace()
@@ -160,11 +160,11 @@ def _summed(graph: Graph, count: int) -> list[LayerCost]:
     return costs
 
 
-def _put(layers: Layers, stages: Sequence[int]) -> None:
+def _put(layers: NamedCells, stages: Sequence[int]) -> None:
     for (_, cell), stage in zip(layers, stages, strict=True):
         cell.pipeline_stage = stage
 
 
-def _named(layers: Layers) -> str:
+def _named(layers: NamedCells) -> str:
     names = [name for name, _ in layers]
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

@@ -17,6 +17,7 @@ from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.first_reader import first_reader
 from mpiparallel.nn.wrap.layer_stages import layers_of, put_by_cost, put_by_counts, put_by_names
 
 _AUTO: Final = "auto"
@@ -144,7 +145,7 @@ class PipelineCell(Cell):
         trace = active_trace()
         if trace is not None and trace.notes.micro_batch is not None:
             return function(*inputs)
-        count = self._count(inputs)
+        count = self._count(function, inputs)
         if trace is not None and self._cuts_itself:
             self._cut(function, [_piece(item, 0, count) for item in inputs])
         results = []
@@ -166,7 +167,7 @@ class PipelineCell(Cell):
             self._cut_for = cut_for
             put_by_cost(_of_loss(self.network), function, pieces, self.micro_size, self._stage_memory, configuration)
 
-    def _count(self, inputs: Sequence[Any]) -> int:
+    def _count(self, function: Callable[..., Any], inputs: Sequence[Any]) -> int:
         """Return in how many pieces the inputs are taken."""
         count = self.micro_size
         rows = {place: item.shape[0] for place, item in enumerate(inputs) if isinstance(item, Tensor) and item.ndim}
@@ -183,9 +184,12 @@ class PipelineCell(Cell):
             )
         for place, extent in rows.items():
             if extent % count and self.training:
+                trace = active_trace()
+                reader = "" if trace is None else first_reader(trace, function, inputs, inputs[place])
                 raise ConfigurationError(
-                    f"PipelineCell: micro_size {count} does not divide the {extent} rows of input {place}; take a "
-                    "batch_size that it divides, or drop_remainder=True"
+                    f"PipelineCell: micro_size {count} does not divide the {extent} rows of input {place}"
+                    f"{f', which {reader} reads first' if reader else ''}; take a batch_size that it divides, or "
+                    "drop_remainder=True"
                 )
             count = gcd(count, extent) or 1
         return count

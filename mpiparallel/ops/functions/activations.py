@@ -7,7 +7,7 @@ from typing import Any
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.application import applied, as_tensor
 from mpiparallel.ops.elementwise import Softplus
-from mpiparallel.ops.elementwise.choice import Select
+from mpiparallel.ops.elementwise.selection import Select
 
 
 def leaky_relu(input: Any, alpha: float = 0.2) -> Tensor:

@@ -10,8 +10,8 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.application import applied
 from mpiparallel.ops.elementwise import Div, FloorDiv, GeLU, Neg, ReLU
-from mpiparallel.ops.elementwise.choice import Select
 from mpiparallel.ops.elementwise.power import Pow
+from mpiparallel.ops.elementwise.selection import Select
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:

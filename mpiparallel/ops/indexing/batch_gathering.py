@@ -82,9 +82,10 @@ class BatchGather(Batched):
         xp, (table, indices) = runtime.array_module, inputs
         rows, target = self.rows_first(xp, table), self.picked_first(xp, outputs[0], indices.ndim)
         batch, count = self.tables(xp, indices), table.shape[self.axis]
+        check = self.bound_check(runtime, indices)
 
         def run() -> None:
-            self.check(runtime, indices)
+            check()
             local, held = self.held(runtime, indices, count)
             if count:
                 xp.copyto(target, rows[(*batch, local.clip(0, count - 1))])
@@ -118,19 +119,20 @@ class BatchGatherGrad(Batched):
         xp, (indices, dy, _), target = runtime.array_module, inputs, outputs[0]
         rows, slices = self.rows_first(xp, target), self.picked_first(xp, dy, indices.ndim)
         batch, count = self.tables(xp, indices), target.shape[self.axis]
+        check = self.bound_check(runtime, indices)
         if has_written_kernels(runtime, dy.dtype):
             starts = sum(places * prod(rows.shape[dim + 1 : self.batch_dims + 1]) for dim, places in enumerate(batch))
 
-            def in_all_tables() -> Array:
-                self.check(runtime, indices)
+            def find_rows(found: Array) -> None:
+                check()
                 local, held = self.held(runtime, indices, count)
-                return xp.where(held, local + starts, -1)
+                xp.copyto(found, xp.where(held, local + starts, -1))
 
-            return added_slices(runtime, in_all_tables, indices.ndim, slices, rows, self.batch_dims + 1)
+            return added_slices(runtime, find_rows, indices.shape, slices, rows, self.batch_dims + 1)
 
         def run() -> None:
             target.fill(0)
-            self.check(runtime, indices)
+            check()
             local, held = self.held(runtime, indices, count)
             xp.add.at(rows, (*(places[held] for places in batch), local[held]), slices[held])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.cost import Cost
-from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.execution.runtime import Kernel, Runtime, do_nothing
 from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.operator import Operator
 
@@ -37,6 +38,8 @@ class Indexing(Operator):
     first: int = 0
     extent: int = 0
     manual_split: tuple[int, ...] = ()
+    in_range: bool = False
+    """Whether indices are known to be in range, however they were made."""
 
     def holding(self, table: Part) -> Any:
         """Return the operator for the rank that holds this part of the table."""
@@ -53,12 +56,24 @@ class Indexing(Operator):
         found = super().cost(inputs, outputs)
         return replace(found, operations=min(found.operations, 2 * largest))
 
+    def bound_check(self, runtime: Runtime, indices: Array) -> Kernel:
+        """Return what raises ShapeError when an index is out of range; nothing where that is seen as they are fed."""
+        if self.in_range or runtime.looks_when_fed(indices, self._check_fed):
+            return do_nothing
+        return partial(self.check, runtime, indices)
+
+    def _check_fed(self, indices: np.ndarray[Any, Any]) -> None:
+        self._check_extremes([indices.min(), indices.max()])
+
     def check(self, runtime: Runtime, indices: Array) -> None:
         """Raise ShapeError when an index is out of range of the whole table; a device is waited for, once."""
         if indices.size == 0:
             return
         extremes = runtime.array_module.stack((indices.min(), indices.max()))
-        for value in runtime.backend.to_host(extremes).tolist():
+        self._check_extremes(runtime.backend.to_host(extremes).tolist())
+
+    def _check_extremes(self, extremes: Sequence[int]) -> None:
+        for value in extremes:
             if not 0 <= value < self.extent:
                 raise ShapeError(
                     f"{self.scope or self.name}: index {value} is out of range for the {self.extent} elements of dim "

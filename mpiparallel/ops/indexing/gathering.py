@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.written_kernels.row_picks import can_pick, picked_elements, picked_rows, spread_elements
 from mpiparallel.graph.written_kernels.row_sums import added_slices
-from mpiparallel.graph.written_kernels.written_text import has_written_kernels
+from mpiparallel.graph.written_kernels.written_text import has_written_kernels, run_after
 from mpiparallel.layout.layout import bounds_of
 from mpiparallel.ops.indexing.batch_gathering import BatchGather
 from mpiparallel.ops.indexing.cut_tables import Indexing, row_places
@@ -136,9 +137,13 @@ class Gather(Indexing):
         xp, (table, indices), target, axis = runtime.array_module, inputs, outputs[0], self.axis
         rows = table.shape[axis]
         place = xp.moveaxis(target, tuple(range(axis, axis + indices.ndim)), tuple(range(indices.ndim)))
+        check = self.bound_check(runtime, indices)
+        if not self.manual_split and can_pick(runtime, indices, table, target):
+            dim = normal_axis(axis, table.ndim)
+            return run_after([check], picked_rows(runtime, table, indices, target, dim, self.first))
 
         def run() -> None:
-            self.check(runtime, indices)
+            check()
             if rows == self.extent:
                 _take(xp, table, indices, axis, target)
                 return
@@ -206,12 +211,14 @@ class GatherGrad(Indexing):
         slices = xp.moveaxis(dy, tuple(range(axis, axis + indices.ndim)), tuple(range(indices.ndim)))
         place = xp.moveaxis(target, axis, 0)
         if has_written_kernels(runtime, dy.dtype):
-            return added_slices(runtime, lambda: self._local(runtime, indices, rows), indices.ndim, slices, place, 1)
+            find_rows = self._row_finder(runtime, indices, rows)
+            return added_slices(runtime, find_rows, indices.shape, slices, place, 1)
         add_slices = _add_each_slice if xp is np and place[:1].size >= _NARROW else _add_slices
+        check = self.bound_check(runtime, indices)
 
         def run() -> None:
             target.fill(0)
-            self.check(runtime, indices)
+            check()
             local, added = indices.reshape(-1), slices.reshape(indices.size, *slices.shape[indices.ndim :])
             if rows != self.extent:
                 local, held = self.held(runtime, local, rows)
@@ -220,10 +227,17 @@ class GatherGrad(Indexing):
 
         return run
 
-    def _local(self, runtime: Runtime, indices: Array, rows: int) -> Array:
-        """Return the indices counted from the first row held here, after a look at them."""
-        self.check(runtime, indices)
-        return self.held(runtime, indices, rows)[0]
+    def _row_finder(self, runtime: Runtime, indices: Array, rows: int) -> Callable[[Array], None]:
+        """Return what counts the indices from the first row held here, after a look at them."""
+        xp, check = runtime.array_module, self.bound_check(runtime, indices)
+
+        def find_rows(found: Array) -> None:
+            check()
+            if self.manual_split:
+                self.held(runtime, indices, rows)
+            xp.subtract(indices, np.int64(self.first), out=found, casting="unsafe")
+
+        return find_rows
 
 
 def _add_slices(xp: Any, target: Array, indices: Array, slices: Array) -> None:
@@ -275,9 +289,12 @@ class GatherLast(Indexing):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, (x, index), target = runtime.array_module, inputs, outputs[0]
+        check = self.bound_check(runtime, index)
+        if can_pick(runtime, index, x, target):
+            return run_after([check], picked_elements(runtime, x, index, target, self.first))
 
         def run() -> None:
-            self.check(runtime, index)
+            check()
             local, held = self.held(runtime, index, x.shape[-1])
             if x.shape[-1] == 0:
                 target.fill(0)
@@ -320,10 +337,12 @@ class GatherLastGrad(Indexing):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, (dy, index, _), target = runtime.array_module, inputs, outputs[0]
-        rows = row_places(xp, (1, *index.shape))
+        rows, check = row_places(xp, (1, *index.shape)), self.bound_check(runtime, index)
+        if can_pick(runtime, index, dy, target):
+            return run_after([check], spread_elements(runtime, dy, index, target, self.first))
 
         def run() -> None:
-            self.check(runtime, index)
+            check()
             local, held = self.held(runtime, index, target.shape[-1])
             target.fill(0)
             if target.shape[-1]:

@@ -14,6 +14,7 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.written_kernels.row_picks import can_pick, hot_elements
 from mpiparallel.ops.indexing.cut_tables import row_places
 
 Tensors = Sequence[Tensor]
@@ -72,6 +73,10 @@ class OneHot(Operator):
         xp, (indices, on_value, off_value) = runtime.array_module, inputs
         target = xp.moveaxis(outputs[0], self.axis, -1)[None]
         rows = row_places(xp, (1, *indices.shape))
+        is_last = normal_axis(self.axis, outputs[0].ndim) == outputs[0].ndim - 1
+        is_alike = on_value.dtype == off_value.dtype == outputs[0].dtype
+        if is_last and is_alike and can_pick(runtime, indices, on_value, off_value, outputs[0]):
+            return hot_elements(runtime, indices, (on_value, off_value), outputs[0], self.first)
 
         def run() -> None:
             xp.copyto(target, off_value)

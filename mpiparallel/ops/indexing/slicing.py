@@ -17,7 +17,7 @@ from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
 
 Tensors = Sequence[Tensor]
-Item = int | slice | None
+IndexItem = int | slice | None
 
 
 class Slicing(Operator):
@@ -28,7 +28,7 @@ class Slicing(Operator):
 
     index: tuple[Any, ...] = ()
 
-    def items(self, shape: tuple[int, ...]) -> list[Item]:
+    def items(self, shape: tuple[int, ...]) -> list[IndexItem]:
         """Return the index with every dim of a tensor of ``shape`` in it; ``slice(None)`` where a dim is whole."""
         given = [item for item in self.index if item is not Ellipsis and item is not None]
         if len(given) > len(shape):
@@ -38,7 +38,7 @@ class Slicing(Operator):
         rest = [slice(None)] * (len(shape) - len(given))
         places = [place for place, item in enumerate(self.index) if item is Ellipsis]
         at = places[0] if places else len(self.index)
-        items: list[Item] = [*self.index[:at], *rest, *self.index[at + len(places) :]]
+        items: list[IndexItem] = [*self.index[:at], *rest, *self.index[at + len(places) :]]
         extents = iter(shape)
         return [item if item is None else _normal(item, next(extents), shape) for item in items]
 

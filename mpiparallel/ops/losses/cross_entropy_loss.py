@@ -142,13 +142,7 @@ class SparseSoftmaxCrossEntropyWithLogits(Indexing):
             bind = self._bind_gradient_launch if self.is_grad else self._bind_mean_launch
         else:
             bind = self._bind_gradient if self.is_grad else self._bind_mean
-        compute = bind(runtime, logits, labels, outputs[0])
-
-        def run() -> None:
-            self.check(runtime, labels)
-            compute()
-
-        return run
+        return run_after([self.bound_check(runtime, labels)], bind(runtime, logits, labels, outputs[0]))
 
     def _bind_mean_launch(self, runtime: Runtime, logits: Array, labels: Array, target: Array) -> Kernel:
         losses = runtime.scratch((len(labels),), np.float64, _SLOT)

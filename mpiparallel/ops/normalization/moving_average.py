@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.ops.variables.assignment import Assignment
 
@@ -26,10 +27,10 @@ class AssignMovingAverage(Assignment):
     Examples
     --------
     >>> from mpiparallel.graph.parameter import Parameter
-    >>> variable = Parameter([4.0], "variable")
-    >>> _ = AssignMovingAverage(0.5)(variable, [2.0])
+    >>> variable = Parameter([10.0], "variable")
+    >>> _ = AssignMovingAverage()(variable, [20.0])
     >>> variable.asnumpy().tolist()
-    [3.0]
+    [11.0]
     """
 
     laid_out_as = 1
@@ -37,6 +38,10 @@ class AssignMovingAverage(Assignment):
     def __init__(self, momentum: float = 0.9, correction: float = 1.0) -> None:
         self.momentum = momentum
         self.correction = correction
+
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        variable, value = inputs
+        return (variable * self.momentum + value * ((1.0 - self.momentum) * self.correction),)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, (variable, value) = runtime.array_module, inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.blocks import Blockwise, block_size, element_blocks
 from mpiparallel.graph.equation import Equation
-from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.input_checks import check_floating, check_shape
 from mpiparallel.graph.operator import Kernel, Operator, register
@@ -100,24 +101,18 @@ class Dropout(Operator):
         random, scale = runtime.random, 1.0 / self.keep_prob
 
         def run() -> None:
-            key = stream_key(random.seed, *self.seeds, self.scope, random.draw)
-            numbers.keep(key, self.keep_prob, out=mask)
+            numbers.keep(self._key(random), self.keep_prob, out=mask)
             for block in blocks:
                 _scale_kept(xp, scale, *block)
 
         return run
 
     def _launch(self, runtime: Runtime, *arrays: Array) -> Kernel:
-        backend, random = runtime.backend, runtime.random
-        key = backend.from_host(np.zeros(1, np.uint64))
-        launch = dropout(runtime, self.keep_prob, self.part.global_shape, self.part.box, key, arrays)
+        key = runtime.numbers.add(partial(self._key, runtime.random))
+        return dropout(runtime, self.keep_prob, self.part.global_shape, self.part.box, key, arrays)
 
-        def run() -> None:
-            drawn = stream_key(random.seed, *self.seeds, self.scope, random.draw)
-            backend.copy_from_host(np.array([drawn], np.uint64), key)
-            launch()
-
-        return run
+    def _key(self, random: RandomState) -> int:
+        return stream_key(random.seed, *self.seeds, self.scope, random.draw)
 
     @staticmethod
     def _identity(xp: Any, x: Array, target: Array, mask: Array) -> Kernel:

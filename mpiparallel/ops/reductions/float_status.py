@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,8 +12,26 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.dtype import is_inexact
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import call, operand, reduce, widened
 from mpiparallel.graph.operator import Kernel, Operator, register
-from mpiparallel.parallel.collective import AllReduce
+from mpiparallel.graph.written_kernels.written_text import run_after
+from mpiparallel.parallel.collective_operators import AllReduce
+
+_SLOT: Final = 8
+"""Scratch memory that no kernel of terms uses."""
+
+
+def _counted_status(runtime: Runtime, x: Array, target: Array) -> Kernel:
+    """Return what counts the elements that are not finite, and sets ``target`` to 1 where there are any."""
+    term = widened(operand(0, x.shape, x.dtype))
+    count = reduce(
+        "sum", call("logical_not", call("less", call("absolute", term), np.inf)).astype(np.float64), range(x.ndim)
+    )
+    held = runtime.scratch(count.shape, count.dtype, _SLOT)
+    status = call("minimum", operand(0, (1,), held.dtype), 1.0).astype(target.dtype)
+    counting = expression_kernel(runtime, [count], [x], [held])
+    return run_after([counting], expression_kernel(runtime, [status], [held.reshape(1)], [target]))
 
 
 @register
@@ -42,7 +60,7 @@ class FloatStatus(Operator):
             return lambda: target.fill(0)
         if runtime.backend.name != "cpu":
             # Nothing of it goes by the host, which would have to wait.
-            return lambda: xp.copyto(target, xp.logical_not(xp.isfinite(x).all()))
+            return _counted_status(runtime, x if x.ndim else x.reshape(1), target)
         wide = np.result_type(x.dtype, np.float32)
 
         def run() -> None:

@@ -59,7 +59,9 @@ class FirstExtreme:
         places = Operator.__call__(search(axis).configured(keep_dims=self.keep_dims), x, outputs[0])
         others = tuple(dim for dim in range(rank) if dim != axis)
         rows = tuple(x.shape[dim] for dim in others)
-        spread = GatherLastGrad()(gradients[0].reshape(rows), places.reshape(rows), Transpose()(x, (*others, axis)))
+        spread = GatherLastGrad().configured(in_range=True)(
+            gradients[0].reshape(rows), places.reshape(rows), Transpose()(x, (*others, axis))
+        )
         return (Transpose()(spread, tuple(int(dim) for dim in np.argsort((*others, axis)))),)
 
 

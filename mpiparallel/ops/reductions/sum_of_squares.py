@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,11 +12,26 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.blocks import block_size, element_blocks
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import operand, reduce, widened
 from mpiparallel.graph.input_checks import check_floating
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.written_kernels.written_text import run_after
 
 Tensors = Sequence[Tensor]
+_SLOT: Final = 8
+"""Scratch memory that no kernel of terms uses."""
+
+
+def _two_launches(runtime: Runtime, x: Array, target: Array) -> Kernel:
+    """Return what adds up the squares of x, and sets ``target`` to half of that."""
+    term = widened(operand(0, x.shape, x.dtype))
+    squares = reduce("sum", (term * term).astype(np.float64), range(x.ndim))
+    held = runtime.scratch(squares.shape, squares.dtype, _SLOT)
+    half = (operand(0, (), held.dtype) * 0.5).astype(target.dtype)
+    adding = expression_kernel(runtime, [squares], [x], [held])
+    return run_after([adding], expression_kernel(runtime, [half], [held.reshape(())], [target]))
 
 
 @register
@@ -42,6 +57,8 @@ class L2Loss(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, target = runtime.array_module, outputs[0]
+        if runtime.backend.kernels is not None and inputs[0].size:
+            return _two_launches(runtime, inputs[0] if inputs[0].ndim else inputs[0].reshape(1), target)
         dtype = np.promote_types(target.dtype, np.float32)
         blocks = [block for (block,) in element_blocks([inputs[0]], block_size(runtime)) if block.size]
 

@@ -22,8 +22,8 @@ Tensors = Sequence[Tensor]
 class Tile(Operator):
     """The tensor repeated ``multiples[d]`` times along each dim ``d``; leading dims of one element may be added.
 
-    A strategy speaks of the dims of the output, as MindSpore's does: one that is not repeated is cut as the input is,
-    one that is repeated into a number of parts that divides how often, so that each rank repeats the whole input.
+    A strategy is for the dims of the output, as in MindSpore. A dim that is not repeated is cut as in the input. The
+    number of parts of a repeated dim must divide its multiple, so that each rank repeats the whole input.
 
     Examples
     --------

@@ -9,8 +9,8 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_operations import attached
 from mpiparallel.ops.application import applied
 from mpiparallel.ops.elementwise import Abs, Less, Maximum, Minimum, NotEqual, Round, Sub
-from mpiparallel.ops.elementwise.choice import Select
 from mpiparallel.ops.elementwise.power import Pow
+from mpiparallel.ops.elementwise.selection import Select
 
 
 @attached

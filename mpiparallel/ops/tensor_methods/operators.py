@@ -29,8 +29,8 @@ from mpiparallel.ops.elementwise import (
     NotEqual,
     Sub,
 )
-from mpiparallel.ops.elementwise.choice import Select
 from mpiparallel.ops.elementwise.power import Pow
+from mpiparallel.ops.elementwise.selection import Select
 from mpiparallel.ops.indexing.gathering import Gather
 from mpiparallel.ops.indexing.slicing import StridedSlice
 from mpiparallel.ops.matrix_product import BatchMatMul, MatMul

@@ -10,8 +10,8 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_operations import attached
 from mpiparallel.ops.application import applied
 from mpiparallel.ops.indexing.gathering import Gather
-from mpiparallel.ops.shapes.movement import Unstack
 from mpiparallel.ops.shapes.reshaping import BroadcastTo, ExpandDims, Reshape, Squeeze, Transpose
+from mpiparallel.ops.shapes.split_concat import Unstack
 from mpiparallel.ops.shapes.tiling import Tile
 from mpiparallel.ops.tensor_methods.arguments import given, synonymous
 

@@ -11,6 +11,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.operator import Kernel, Operator, register
 
 
@@ -51,6 +52,10 @@ class Assign(Assignment):
     [3.0]
     """
 
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        _, value = inputs
+        return (value,)
+
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return partial(runtime.array_module.copyto, *inputs, casting="same_kind")
 
@@ -73,6 +78,10 @@ class AssignAdd(Assignment):
     [4.0]
     """
 
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        variable, value = inputs
+        return (variable + value,)
+
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return partial(runtime.array_module.add, *inputs, out=inputs[0])
 
@@ -94,6 +103,10 @@ class AssignSub(Assignment):
     >>> variable.asnumpy().tolist()
     [-2.0]
     """
+
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        variable, value = inputs
+        return (variable - value,)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         return partial(runtime.array_module.subtract, *inputs, out=inputs[0])

@@ -103,8 +103,8 @@ class SGD(Update):
     """Gradient descent with momentum and weight decay.
 
     ``gradient + weight_decay * parameters`` is the step. With momentum, ``accum`` becomes ``momentum * accum + (1 -
-    dampening) * step`` (the step itself where ``stat`` is positive, which marks the first time and is then set to 0)
-    and takes the step's place; with ``nesterov`` the step becomes ``step + momentum * accum``.
+    dampening) * step`` and replaces the step. At the first update, where ``stat`` is positive, ``accum`` becomes the
+    step itself, and ``stat`` becomes 0. With ``nesterov`` the step becomes ``step + momentum * accum``.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
-from mpiparallel.reshard.bound_plan import BoundPlan, Stream
-from mpiparallel.reshard.checksums import Checksummer, Step, carry_out, windows
+from mpiparallel.reshard.bound_plan import BoundPlan, PeerPieces
+from mpiparallel.reshard.checksums import Checksummer, ChecksumStep, carry_out, windows
 from mpiparallel.reshard.executors.packed import PackedExecutor
 from mpiparallel.reshard.executors.places import address, places_of, places_shape
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
@@ -43,8 +43,8 @@ class SharedExecutor:
         self._checksummer = checksummer
         self._communicator = communicator
         self._targets = targets
-        self._writing: dict[int, list[list[Step]]] = {}
-        self._reading: dict[int, list[list[Step]]] = {}
+        self._writing: dict[int, list[list[ChecksumStep]]] = {}
+        self._reading: dict[int, list[list[ChecksumStep]]] = {}
         self._tensors: dict[int, list[tuple[str, ...]]] = {}
 
     def connect(self) -> None:
@@ -71,13 +71,13 @@ class SharedExecutor:
             self._reading[stream.member] = [list(checksummer.reading(stream.pieces[part])) for part in parts]
             self._tensors[stream.member] = [stream.tensors[part] for part in parts]
 
-    def _write_steps(self, stream: Stream, there: list[Piece]) -> list[list[Step]]:
+    def _write_steps(self, stream: PeerPieces, there: list[Piece]) -> list[list[ChecksumStep]]:
         if self._checksummer is None:
-            return [[Step(pair, None) for pair in zip(there, stream.pieces, strict=True)]]
+            return [[ChecksumStep(pair, None) for pair in zip(there, stream.pieces, strict=True)]]
         parts = windows(stream)
         return [list(self._checksummer.moving(zip(there[part], stream.pieces[part], strict=True))) for part in parts]
 
-    def _places(self, stream: Stream) -> NDArray[np.int64]:
+    def _places(self, stream: PeerPieces) -> NDArray[np.int64]:
         """Return the block, the offset in it and the strides of each piece of a stream, one in a row."""
         blocks = np.array([[self._targets.block_of[tensor]] for tensor in stream.tensors], np.int64)
         places = places_of(stream.pieces)

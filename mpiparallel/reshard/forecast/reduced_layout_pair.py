@@ -14,10 +14,10 @@ _MOST_BYTES = 2**62
 
 @dataclass(frozen=True)
 class ReducedLayoutPair:
-    """Two layouts that stand for all tensors that go from one to the other, some dims of them a multiple as long.
+    """Two layouts for all tensors that move alike from one to the other, though their dims may be multiples of these.
 
     Cuts that divide a dim evenly are the same for each multiple of it. So the layouts have the shortest dims that are
-    cut like those of the tensors, and what moves of a tensor is what moves of them, times ``factor`` of that tensor.
+    cut like those of the tensors. A tensor moves ``factor`` times as many elements as they do.
     """
 
     source: Layout

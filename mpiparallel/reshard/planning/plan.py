@@ -75,15 +75,15 @@ def plan_reshard(
     a rank holds after reaches it exactly once. The parts of a target may overlap: an element then reaches every rank
     whose part has it.
 
-    A rank that holds an element already takes its own; else a holder on its host gives it, where ``hosts`` are given
-    and there is one; else all holders take turns, balanced over all tensors by their bytes: ``itemsizes`` has the bytes
-    of an element of each tensor, the same for all where it is left out.
+    A rank that holds an element already takes its own. Else a holder on its host gives it, if ``hosts`` are given and
+    there is one. Else all holders take turns, balanced over all tensors by their bytes. ``itemsizes`` has the bytes of
+    an element of each tensor; without it all elements count alike.
 
-    ``absent`` ranks give nothing, so that others that hold the same must: ranks that have died.
+    ``absent`` ranks, such as those that have died, give nothing; others that hold the same give it.
 
-    The work is that of the overlaps of this rank's boxes, whatever the number of ranks. Only where a source has
-    replicas, and strides do not tell that all who want a part hold it, its takers are walked over, once for all tensors
-    that are cut alike.
+    The work is that of the overlaps of this rank's boxes, whatever the number of ranks. Only if a source has replicas,
+    and strides do not show that all ranks that want a part hold it, does the plan look at each of these ranks, once for
+    all tensors that are cut alike.
 
     Raises ReshardError when the global shapes of a tensor differ, when one of its layouts is partial, when the parts of
     its source overlap, when its itemsize is missing, or when all who hold a part of it are absent; RankTableError when

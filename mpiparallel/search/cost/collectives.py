@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log2
+from typing import Final
 
 from mpiparallel.search.machine.machine import Link, Machine
 
@@ -31,24 +33,24 @@ def all_reduce_time(machine: Machine, group: Group, size: float) -> float:
     if group.size < 2:
         return 0.0
     if group.hosts == 1:
-        return _summed(machine, machine.inside, group.on_host, size)
-    inside = _scattered(machine, machine.inside, group.on_host, size) + _gathered(machine.inside, group.on_host, size)
+        return _inside(machine, "reduce", group.on_host, size)
+    inside = _inside(machine, "reduce_scatter", group.on_host, size) + _inside(machine, "gather", group.on_host, size)
     return inside + _summed(machine, _card(machine, group), group.hosts, size / group.on_host)
 
 
 def gather_time(machine: Machine, group: Group, size: float) -> float:
     """Return the seconds until each rank has all ``size`` bytes, of which it had an equal part."""
+    inside = _inside(machine, "gather", group.on_host, size)
     if group.hosts == 1:
-        return _gathered(machine.inside, group.on_host, size)
-    between = _gathered(_card(machine, group), group.hosts, size / group.on_host)
-    return between + _gathered(machine.inside, group.on_host, size)
+        return inside
+    return _gathered(machine, _card(machine, group), group.hosts, size / group.on_host) + inside
 
 
 def reduce_scatter_time(machine: Machine, group: Group, size: float) -> float:
     """Return the seconds until each rank has its part of the sum of ``size`` bytes of all."""
+    inside = _inside(machine, "reduce_scatter", group.on_host, size)
     if group.hosts == 1:
-        return _scattered(machine, machine.inside, group.on_host, size)
-    inside = _scattered(machine, machine.inside, group.on_host, size)
+        return inside
     return inside + _scattered(machine, _card(machine, group), group.hosts, size / group.on_host)
 
 
@@ -58,11 +60,19 @@ def exchange_time(machine: Machine, group: Group, received: float) -> float:
     if others < 1:
         return 0.0
     near = group.on_host - 1
-    inside = near * machine.inside.latency + received * near / others / machine.inside.bandwidth
+    inside = _inside(machine, "exchange", group.on_host, received * near / others)
     if group.hosts == 1:
         return inside
     link = _card(machine, group)
     return inside + (others - near) * link.latency + received * (others - near) / others / link.bandwidth
+
+
+def _inside(machine: Machine, kind: str, ranks: int, size: float) -> float:
+    """Return the seconds of a collective among ranks of one host: as measured, or else by its algorithm."""
+    if ranks < 2:
+        return 0.0
+    measured = machine.collective_seconds(kind, ranks, size)
+    return _BY_ALGORITHM[kind](machine, machine.inside, ranks, size) if measured is None else measured
 
 
 def _card(machine: Machine, group: Group) -> Link:
@@ -75,18 +85,30 @@ def _summed(machine: Machine, link: Link, ranks: int, size: float) -> float:
         return 0.0
     rounds = ceil(log2(ranks))
     whole = rounds * (link.latency + size / link.bandwidth + _adding(machine, size))
-    return min(whole, _scattered(machine, link, ranks, size) + _gathered(link, ranks, size))
+    return min(whole, _scattered(machine, link, ranks, size) + _gathered(machine, link, ranks, size))
 
 
 def _scattered(machine: Machine, link: Link, ranks: int, size: float) -> float:
     if ranks < 2:
         return 0.0
-    return _gathered(link, ranks, size) + _adding(machine, (ranks - 1) / ranks * size)
+    return _gathered(machine, link, ranks, size) + _adding(machine, (ranks - 1) / ranks * size)
 
 
 def _adding(machine: Machine, size: float) -> float:
     return size / machine.reduction_rate * machine.turns
 
 
-def _gathered(link: Link, ranks: int, size: float) -> float:
+def _gathered(machine: Machine, link: Link, ranks: int, size: float) -> float:
     return 0.0 if ranks < 2 else ceil(log2(ranks)) * link.latency + (ranks - 1) / ranks * size / link.bandwidth
+
+
+def _exchanged(machine: Machine, link: Link, ranks: int, received: float) -> float:
+    return (ranks - 1) * link.latency + received / link.bandwidth
+
+
+_BY_ALGORITHM: Final[dict[str, Callable[[Machine, Link, int, float], float]]] = {
+    "reduce": _summed,
+    "reduce_scatter": _scattered,
+    "gather": _gathered,
+    "exchange": _exchanged,
+}

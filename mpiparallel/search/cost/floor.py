@@ -11,16 +11,17 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator
 from mpiparallel.search.cost.memory import live_nodes
 from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.machine.kernel_times import KernelTimes
 from mpiparallel.search.machine.machine import Machine
 
 
 def least_seconds(graph: Graph, machine: Machine, ranks: int) -> float:
-    """Return seconds that no strategies for a graph on so many ranks go below."""
+    """Return a lower bound of the seconds, for all strategies of a graph on this number of ranks."""
     return sum(seconds for _, seconds in _shares(graph, machine, ranks))
 
 
 def least_seconds_in_stages(piece: Graph, machine: Machine, ranks: int, stages: int, micro_batches: int) -> float:
-    """Return seconds that no strategies in stages go below, with so many micro-batches as ``piece`` is one, or more.
+    """Return a lower bound of the seconds, for all strategies in stages with ``micro_batches`` like ``piece``, or more.
 
     A step takes as long as its longest stage, and no less than all stages on average.
     """
@@ -34,25 +35,35 @@ def least_seconds_in_stages(piece: Graph, machine: Machine, ranks: int, stages: 
 
 
 def _shares(graph: Graph, machine: Machine, ranks: int) -> Iterator[tuple[Node, float]]:
-    """Yield what each node takes at least on so many ranks.
+    """Yield a lower bound of the seconds of each node on this number of ranks.
 
-    A rank has its even share of operations and bytes at least, and launches them. That is what one rank would take that
-    is as quick as all together; a part of a product goes at the best rate that there is for its size or less. What is
-    computed element by element may be one kernel with its neighbours, so that its operations alone are sure.
+    A rank launches at least its even share of operations and bytes. So the bound is the time of one rank that is as
+    quick as all together. A part of a product runs at the best rate known for its size or a smaller one. Of an
+    element-wise operator only operations count, because it may become one kernel with its neighbours.
     """
-    best = accumulate((rate for _, rate in machine.products), max)
     together = replace(
         machine,
-        products=tuple((size, rate * ranks) for (size, _), rate in zip(machine.products, best, strict=True)),
+        products=_best(machine.products, ranks),
+        products_16=_best(machine.products_16, ranks),
+        operand_bandwidth=machine.operand_bandwidth * ranks,
         operation_rate=machine.operation_rate * ranks,
         memory_bandwidth=machine.memory_bandwidth * ranks,
+        kernels=tuple(one.shared(ranks) for one in machine.kernels),
     )
-    prices, computing = Prices(together), Prices(replace(together, launch=0.0, memory_bandwidth=inf))
+    inside = tuple(KernelTimes(one.name, operations=one.operations) for one in together.kernels)
+    prices = Prices(together)
+    computing = Prices(replace(together, launch=0.0, memory_bandwidth=inf, kernels=inside))
     for node in live_nodes(graph):
         if not node.operator.is_view:
             inputs, outputs = ([value.spec for value in side] for side in (node.inputs, node.outputs))
             is_fused = type(node.operator).expression is not Operator.expression
             yield node, (computing if is_fused else prices).operator(node.operator, inputs, outputs)
+
+
+def _best(products: tuple[tuple[float, float], ...], ranks: int) -> tuple[tuple[float, float], ...]:
+    """Return the best rates of all ranks for products of each size or a smaller one."""
+    best = accumulate((rate for _, rate in products), max)
+    return tuple((size, rate * ranks) for (size, _), rate in zip(products, best, strict=True))
 
 
 def _depending(graph: Graph) -> set[Node]:

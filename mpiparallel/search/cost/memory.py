@@ -14,7 +14,7 @@ from mpiparallel.search.cost.prices import bytes_held
 @dataclass(frozen=True)
 class RankMemory:
     """Bytes of a rank: of ``weights`` (all that is trained), of ``states`` (optimizer states, statistics, flags), and
-    of the ``arena`` in which everything lives that one pass makes: activations, gradients, what is sent and received.
+    of the ``arena`` with all values of one pass: activations, gradients, what is sent and received.
     """
 
     weights: int

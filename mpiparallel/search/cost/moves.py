@@ -1,7 +1,8 @@
 """The prices of all moves from some layouts to others at once; a test holds them to those of the planner's steps.
 
-Layouts that cut evenly are read as sequences of axes for each dim, on a device matrix of prime axes. What a move takes
-follows from how the sequences of each dim differ, and there are few of these. All others are priced pair by pair.
+Layouts are read as sequences of axes for each dim, on a device matrix of prime axes. What a move takes follows from how
+the sequences of each dim differ, and there are few of these. Where the ranks are no power of a prime, from uneven parts
+of their own, and for sums that are wanted in such, moves are priced pair by pair.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from mpiparallel.layout.cut import Cut
 from mpiparallel.layout.device_matrix import DeviceMatrix
-from mpiparallel.layout.layout import Layout
-from mpiparallel.search.cost.prices import Prices
+from mpiparallel.layout.layout import Bounds, Layout
+from mpiparallel.search.cost.prices import LINEAR, Prices
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
@@ -28,24 +30,28 @@ _LAYOUTS_KEPT: Final = 1 << 15
 def prices_of_moves(prices: Prices, sources: Sequence[Layout], targets: Sequence[Layout], itemsize: int) -> Array:
     """Return the seconds from each source (rows) to each target (columns) of a tensor with items of so many bytes."""
     table = np.zeros((len(sources), len(targets)))
-    rows: list[int] = []
-    columns: list[int] = []
-    if len(sources) * len(targets) >= _FEWEST_PAIRS:
-        matrix = prime_axes(sources[0].devices)
-        if matrix is not None:
-            even = [[_even(layout, matrix) for layout in side] for side in (sources, targets)]
-            rows, columns = ([place for place, one in enumerate(side) if one is not None] for side in even)
-            if rows and columns:
-                held, wanted = ([one for one in side if one is not None] for side in even)
-                table[np.ix_(rows, columns)] = _EvenMoves(held, wanted, matrix).seconds(prices, itemsize)
-    even_rows, even_columns = set(rows), set(columns)
-    for row, source in enumerate(sources):
-        if row in even_rows and len(columns) == len(targets):
-            continue
-        for column, target in enumerate(targets):
-            if row not in even_rows or column not in even_columns:
-                table[row, column] = prices.moving(source, target, itemsize)
+    matrix = prime_axes(sources[0].devices) if len(sources) * len(targets) >= _FEWEST_PAIRS else None
+    if matrix is None:
+        alone = np.ones(table.shape, bool)
+    else:
+        known, wanted = ([_on_primes(layout, matrix) for layout in side] for side in (sources, targets))
+        alone = _priced_alone(known, wanted)
+        rows, columns = ([place for place, one in enumerate(side) if one is not None] for side in (known, wanted))
+        if rows and columns:
+            on_primes = [[one for one in side if one is not None] for side in (known, wanted)]
+            table[np.ix_(rows, columns)] = _Moves(on_primes[0], on_primes[1], matrix).seconds(prices, itemsize)
+    for row, column in np.argwhere(alone).tolist():
+        table[row, column] = prices.moving(sources[row], targets[column], itemsize)
     return table
+
+
+def _priced_alone(sources: Sequence[_OnPrimes | None], targets: Sequence[_OnPrimes | None]) -> Array:
+    """Return which pairs are priced alone: of layouts on other ranks, and of terms for parts that overlap."""
+    other_source, other_target = (np.array([one is None for one in side]) for side in (sources, targets))
+    is_sum = np.array([one is not None and one.terms > 0 for one in sources])
+    overlaps = np.array([one is not None and one.is_bounded for one in targets])
+    found: Array = other_source[:, None] | other_target | is_sum[:, None] & overlaps
+    return found
 
 
 def prime_axes(devices: DeviceMatrix) -> DeviceMatrix | None:
@@ -62,104 +68,135 @@ def prime_axes(devices: DeviceMatrix) -> DeviceMatrix | None:
     return devices.reshaped(shape) if prod(shape) == size and not devices.ranks else None
 
 
-class _Even(NamedTuple):
-    """A layout that cuts evenly, on prime axes: those that cut each dim, those of its terms, and a rank's elements."""
+class _DimCut(NamedTuple):
+    """By which prime axes a dim is cut, the last of them into as many optimizer shards; or the bounds of its parts.
 
-    shape: tuple[int, ...]
-    axes: tuple[Axes, ...]
+    Where the parts are equal it makes no difference which of them are shards.
+    """
+
+    axes: Axes
+    shards: int
+    bounds: Bounds
+    is_even: bool
+
+    def range_of(self, places: Sequence[int], extent: int, prime: int) -> tuple[int, int]:
+        """Return where the part of the rank at ``places`` begins and ends."""
+        part = 0
+        for axis in self.axes:
+            part = part * prime + places[axis]
+        return Cut(prime ** len(self.axes), prime**self.shards, self.bounds).bounds(extent, part)
+
+    def covers(self, other: _DimCut, extent: int, prime: int) -> bool:
+        """Return whether each rank has by this cut what it has by another."""
+        if (self.axes, self.shards) != (other.axes, other.shards):
+            return False
+        if not other.bounds:
+            return True
+        cut = Cut(prime ** len(self.axes), prime**self.shards, self.bounds)
+        ranges = (cut.bounds(extent, part) for part in range(cut.parts))
+        pairs = zip(ranges, other.bounds, strict=True)
+        return all(first >= last or (start <= first and last <= stop) for (start, stop), (first, last) in pairs)
+
+
+class _OnPrimes(NamedTuple):
+    """A layout on prime axes: how each dim is cut, the axes of its terms, and the most elements that a rank has."""
+
+    cuts: tuple[_DimCut, ...]
     terms: int
     is_sum: bool
+    is_bounded: bool
     size: int
     canonical: Layout
 
 
 @lru_cache(_LAYOUTS_KEPT)
-def _even(layout: Layout, matrix: DeviceMatrix) -> _Even | None:
-    """Return a layout on the prime axes of a matrix; None where it has parts of several sizes, or is elsewhere."""
-    if layout.bounds or layout.devices.ranks or layout.devices.first_rank != matrix.first_rank:
-        return None
-    if any(extent % cut for extent, cut in zip(layout.global_shape, layout.cuts, strict=True)):
+def _on_primes(layout: Layout, matrix: DeviceMatrix) -> _OnPrimes | None:
+    """Return a layout on the prime axes of a matrix; None where it is elsewhere."""
+    if layout.devices.ranks or layout.devices.first_rank != matrix.first_rank:
         return None
     fine = layout.reshaped_devices(matrix.shape)
-    return _Even(
-        layout.global_shape,
-        tuple(map(tuple, fine.cutting_axes)),
-        _mask(fine.partial),
-        layout.reduction == "sum",
-        prod(layout.global_shape) // prod(layout.cuts),
-        layout.canonical,
-    )
+    bounds = layout.bounds or ((),) * len(layout.global_shape)
+    cuts = []
+    for dim, (extent, parts, axes, own) in enumerate(
+        zip(layout.global_shape, layout.cuts, fine.cutting_axes, bounds, strict=True)
+    ):
+        is_even = extent % parts == 0
+        shards = 0 if is_even or dim else len(fine.optimizer_axes)
+        cuts.append(_DimCut(tuple(axes), shards, own, is_even))
+    is_sum, terms = layout.reduction == "sum", _mask(fine.partial)
+    return _OnPrimes(tuple(cuts), terms, is_sum, any(bounds), layout.largest_size, layout.canonical)
 
 
 class _Side:
-    """The sequences of axes by which some layouts cut a dim: each once, and ``numbers``, which of them a layout has."""
+    """The ways in which some layouts cut a dim: each once, and ``numbers``, which of them a layout has."""
 
-    def __init__(self, axes: Sequence[Axes], longest: int) -> None:
-        known: dict[Axes, int] = {}
-        self.numbers = np.array([known.setdefault(one, len(known)) for one in axes])
+    def __init__(self, cuts: Sequence[_DimCut], longest: int) -> None:
+        known: dict[_DimCut, int] = {}
+        self.numbers = np.array([known.setdefault(one, len(known)) for one in cuts])
         self.distinct = list(known)
-        self.lengths = np.array([len(one) for one in self.distinct])
+        self.lengths = np.array([len(one.axes) for one in self.distinct])
+        self.is_even = np.array([one.is_even for one in self.distinct])
+        self.is_bounded = np.array([bool(one.bounds) for one in self.distinct])
         self.padded = np.full((len(known), longest), -1)
         self.masks = np.zeros((len(known), longest + 1), np.int64)
         self.ascends = np.ones((len(known), longest + 1), bool)
-        for row, one in enumerate(self.distinct):
-            self.padded[row, : len(one)] = one
-            for place in range(len(one)):
-                self.masks[row, place] = _mask(one[place:])
-                self.ascends[row, place] = one[place:] == tuple(sorted(one[place:]))
+        for row, (axes, *_) in enumerate(self.distinct):
+            self.padded[row, : len(axes)] = axes
+            for place in range(len(axes)):
+                self.masks[row, place] = _mask(axes[place:])
+                self.ascends[row, place] = axes[place:] == tuple(sorted(axes[place:]))
 
-    def bounds(self, places: Sequence[int], extent: int, prime: int) -> Array:
-        """Return where the part of the rank at ``places`` begins and ends by each sequence."""
-        found = []
-        for axes in self.distinct:
-            length, part = extent // int(prime ** len(axes)), 0
-            for axis in axes:
-                part = part * prime + places[axis]
-            found.append((part * length, (part + 1) * length))
-        return np.array(found)
+    def ranges(self, places: Sequence[int], extent: int, prime: int) -> Array:
+        """Return where the part of the rank at ``places`` begins and ends by each cut."""
+        return np.array([cut.range_of(places, extent, prime) for cut in self.distinct])
 
 
 class _DimChanges:
-    """What becomes of a dim, for each sequence of axes that cuts it before (rows), and each after (columns).
+    """What becomes of a dim, for each cut of it before (rows), and each after (columns).
 
     ``joined`` are the axes, as a mask, along which its blocks are joined by a gather, ``scattered`` those along which
     each of its blocks is cut in order; 0 where it takes more than that. Along those ``moved`` ranks exchange. ``lost``
-    says that an axis cuts it no more as it did.
+    says that a rank lacks elements of it, ``changed`` that other axes cut it.
     """
 
-    def __init__(self, before: _Side, after: _Side) -> None:
+    def __init__(self, before: _Side, after: _Side, extent: int, prime: int) -> None:
         self.before, self.after = before, after
         same = before.padded[:, None] == after.padded[None]
         same &= before.padded[:, None] >= 0
-        kept = np.logical_and.accumulate(same, 2).sum(2)
+        common = np.logical_and.accumulate(same, 2).sum(2)
         rows, columns = np.arange(len(before.distinct))[:, None], np.arange(len(after.distinct))[None]
-        left, come = before.masks[rows, kept], after.masks[columns, kept]
-        self.lost = kept < before.lengths[:, None]
-        gains = kept < after.lengths[None]
-        self.changed = (self.lost | gains).astype(np.int64)
-        self.moved = left | come
-        self.joined = np.where(~gains & before.ascends[rows, kept], left, 0)
-        self.scattered = np.where(~self.lost & after.ascends[columns, kept], come, 0)
+        shrinks, grows = common < before.lengths[:, None], common < after.lengths[None]
+        self.changed = (shrinks | grows).astype(np.int64)
+        # Uneven parts do not nest: none of their axes is in common, unless all of them are.
+        nests = before.is_even[:, None] & after.is_even & ~after.is_bounded & ~before.is_bounded[:, None]
+        kept = np.where(nests, common, 0)
+        moves = ~np.array([[one.covers(other, extent, prime) for other in after.distinct] for one in before.distinct])
+        self.lost = moves & (kept < before.lengths[:, None])
+        self.moved = np.where(moves, before.masks[rows, kept] | after.masks[columns, kept], 0)
+        is_joined = ~grows & before.ascends[rows, common] & before.is_even[:, None]
+        self.joined = np.where(is_joined, before.masks[rows, common], 0)
+        is_scattered = ~shrinks & after.ascends[columns, common] & after.is_even
+        self.scattered = np.where(is_scattered, after.masks[columns, common], 0)
 
     def of_layouts(self, table: Array) -> Array:
-        """Return a table of sequences as one of layouts."""
+        """Return a table of cuts as one of layouts."""
         found: Array = table[self.before.numbers[:, None], self.after.numbers[None]]
         return found
 
-    def overlap(self, places: Sequence[int], extent: int, prime: int) -> Array:
-        """Return how many elements along a dim the rank at ``places`` holds and keeps."""
-        held, wanted = (side.bounds(places, extent, prime) for side in (self.before, self.after))
+    def at(self, places: Sequence[int], extent: int, prime: int) -> tuple[Array, Array]:
+        """Return how many elements along a dim the rank at ``places`` wants, and how many of them it has."""
+        held, wanted = (side.ranges(places, extent, prime) for side in (self.before, self.after))
         stop = np.minimum(held[:, None, 1], wanted[None, :, 1])
-        found: Array = np.maximum(stop - np.maximum(held[:, None, 0], wanted[None, :, 0]), 0)
-        return found
+        kept: Array = np.maximum(stop - np.maximum(held[:, None, 0], wanted[None, :, 0]), 0)
+        return np.maximum(wanted[:, 1] - wanted[:, 0], 0), kept
 
 
-class _EvenMoves:
-    """Moves from layouts that cut evenly to others, as tables with a row for each source, a column for each target."""
+class _Moves:
+    """Moves from layouts to others, as tables with a row for each source, a column for each target."""
 
-    def __init__(self, sources: Sequence[_Even], targets: Sequence[_Even], matrix: DeviceMatrix) -> None:
+    def __init__(self, sources: Sequence[_OnPrimes], targets: Sequence[_OnPrimes], matrix: DeviceMatrix) -> None:
         self._matrix, self._prime = matrix, matrix.shape[0]
-        self._shape = sources[0].shape
+        self._shape = sources[0].canonical.global_shape
         known: dict[Layout, int] = {}
         held, wanted = (
             np.array([known.setdefault(one.canonical, len(known)) for one in side]) for side in (sources, targets)
@@ -167,11 +204,12 @@ class _EvenMoves:
         self._stays = held[:, None] == wanted[None]
         self._partial = np.array([one.terms for one in sources])[:, None]
         self._is_sum = np.array([one.is_sum for one in sources])[:, None]
+        self._is_bounded = np.array([one.is_bounded for one in targets])
         self._held, self._wanted = (np.array([one.size for one in side]) for side in (sources, targets))
-        self._dims = [
-            _DimChanges(*(_Side([one.axes[dim] for one in side], len(matrix.shape)) for side in (sources, targets)))
-            for dim in range(len(self._shape))
-        ]
+        self._dims = []
+        for dim, extent in enumerate(self._shape):
+            before, after = (_Side([one.cuts[dim] for one in side], len(matrix.shape)) for side in (sources, targets))
+            self._dims.append(_DimChanges(before, after, extent, self._prime))
 
     def _all(self, name: str) -> Array:
         tables = (dim.of_layouts(getattr(dim, name)) for dim in self._dims)
@@ -186,14 +224,14 @@ class _EvenMoves:
         changed = sum((dim.of_layouts(dim.changed) for dim in self._dims), np.zeros(shape, np.int64))
         scattered = np.where((changed == 1) & self._is_sum, self._all("scattered"), 0)
         scattered = np.where(scattered & ~terms == 0, scattered, 0)
-        left = np.where(scattered > 0, 0, changed)
-        joined = np.where(left == 1, self._all("joined"), 0)
+        stays = scattered > 0
+        joined = np.where((changed == 1) & ~stays & ~self._is_bounded, self._all("joined"), 0)
         lost = self._all("lost") > 0
-        moved = np.where((left > 0) & (joined == 0) & lost, self._all("moved"), 0)
+        moved = np.where((joined == 0) & ~stays & lost, self._all("moved"), 0)
         rest = terms & ~scattered
         found = (
             self._priced(prices, "reduce_scatter", scattered, held)
-            + self._priced(prices, "reduce", rest, np.where(scattered > 0, wanted, held))
+            + self._priced(prices, "reduce", rest, np.where(stays, wanted, held))
             + self._priced(prices, "gather", joined, wanted)
             + self._priced(prices, "exchange", moved, self._received() * itemsize)
         )
@@ -206,16 +244,25 @@ class _EvenMoves:
         for rank in {members[0], members[len(members) // 2], members[-1]}:
             places = self._matrix.coordinates(rank)
             kept: Array = np.ones((self._held.size, self._wanted.size), np.int64)
+            wanted: Array = np.ones(self._wanted.size, np.int64)
             for dim, extent in zip(self._dims, self._shape, strict=True):
-                kept = kept * dim.of_layouts(dim.overlap(places, extent, self._prime))
-            most = np.maximum(most, self._wanted[None] - kept)
+                along, both = dim.at(places, extent, self._prime)
+                wanted = wanted * along[dim.after.numbers]
+                kept = kept * dim.of_layouts(both)
+            most = np.maximum(most, wanted - kept)
         return most
 
     def _priced(self, prices: Prices, kind: str, masks: Array, sizes: Array) -> Array:
         """Return the seconds of a collective for each group, as a mask of axes, and bytes; of none for no group."""
         seconds = np.zeros(masks.shape)
         takes_part = masks > 0
-        if takes_part.any():
+        if kind in LINEAR:
+            # By its axes, for all sizes: there may be millions of these.
+            lines = np.zeros((2, 1 << len(self._matrix.shape)))
+            for mask in np.flatnonzero(np.bincount(masks[takes_part], minlength=1)).tolist():
+                lines[:, mask] = prices.line(kind, self._matrix, _axes(mask))
+            np.add(lines[0][masks], lines[1][masks] * sizes, out=seconds, where=takes_part)
+        elif takes_part.any():
             base = int(sizes.max()) + 1
             distinct, places = np.unique(masks[takes_part] * base + sizes[takes_part], return_inverse=True)
             pairs = (divmod(int(code), base) for code in distinct)

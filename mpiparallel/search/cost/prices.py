@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_narrow
 from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import parts_of, read_layouts
-from mpiparallel.parallel.placement import OperatorPlacement
+from mpiparallel.parallel.operator_placement import OperatorPlacement
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.search.cost.collectives import (
     Group,
@@ -23,6 +24,7 @@ from mpiparallel.search.cost.collectives import (
     gather_time,
     reduce_scatter_time,
 )
+from mpiparallel.search.cost.operator_key import operator_key
 from mpiparallel.search.machine.machine import Machine
 
 
@@ -35,6 +37,7 @@ class Prices:
 
     machine: Machine
     _moves: dict[tuple[Layout, Layout, int], float] = field(default_factory=dict)
+    _operators: dict[Hashable, float] = field(default_factory=dict)
     _groups: dict[tuple[DeviceMatrix, tuple[int, ...]], Group] = field(default_factory=dict)
 
     def computing(self, node: Node, placement: OperatorPlacement) -> float:
@@ -53,16 +56,36 @@ class Prices:
     def operator(self, operator: Operator, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> float:
         """Return the seconds of an operator on tensors of these shapes: of its operations or its memory, the longer.
 
-        Ranks that share cores take turns.
+        A product takes its operations and then its matrices in. Ranks that share cores take turns.
         """
-        return self.kernel(operator.cost(inputs, outputs), operator.kind)
+        key = operator_key(operator), (*inputs,), (*outputs,)
+        found = self._operators.get(key)
+        if found is None:
+            cost = operator.cost(inputs, outputs)
+            found = self._operators[key] = self.kernel(operator, cost, inputs, outputs)
+        return found
 
-    def kernel(self, cost: Cost, kind: str = "kernel") -> float:
-        """Return the seconds of a kernel of this cost, a product where its ``kind`` is ``gemm``."""
-        machine = self.machine
-        rate = machine.product_rate(cost.operations) if kind == "gemm" else machine.operation_rate
-        bytes_moved = (cost.bytes_read + cost.bytes_written) / machine.memory_bandwidth
-        return (max(cost.operations / rate, bytes_moved) + machine.launch) * machine.turns
+    def kernel(
+        self, operator: Operator, cost: Cost, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    ) -> float:
+        """Return the seconds of an operator that costs this: by what was measured of its kernels, where that was."""
+        narrow = bool(inputs) and all(is_narrow(spec.dtype) for spec in inputs[:2])
+        known = bool(self.machine.kernels) and not narrow
+        measured = self.machine.kernel_times(operator.kernel_names(inputs, outputs)) if known else None
+        if measured is None:
+            return self._by_rates(cost, operator.kind, narrow)
+        return measured.seconds(cost, len(inputs) + len(outputs)) * self.machine.turns
+
+    def _by_rates(self, cost: Cost, kind: str, narrow: bool) -> float:
+        """Return the seconds of a kernel; the ``kind`` of products is ``gemm``, ``narrow``: of 16 bits."""
+        machine, size = self.machine, cost.bytes_read + cost.bytes_written
+        if kind == "gemm":
+            computing = (
+                cost.operations / machine.product_rate(cost.operations, narrow) + size / machine.operand_bandwidth
+            )
+        else:
+            computing = cost.operations / machine.operation_rate
+        return (max(computing, size / machine.memory_bandwidth) + machine.launch) * machine.turns
 
     def moving(self, source: Layout, target: Layout, itemsize: int) -> float:
         """Return the seconds of the steps by which the planner takes a tensor from one layout to another."""
@@ -86,8 +109,13 @@ class Prices:
 
     def collective(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...], size: int) -> float:
         """Return the seconds of a collective along axes, where a rank holds, gathers or receives ``size`` bytes."""
-        own = self.machine.launch * self.machine.turns
+        own = (self.machine.launch + self.machine.resuming) * self.machine.turns
         return _TIMES[kind](self.machine, self._group(devices, axes), size) + own
+
+    def line(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...]) -> tuple[float, float]:
+        """Return the seconds of a collective of one of the ``LINEAR`` kinds that no byte and that each byte takes."""
+        none = self.collective(kind, devices, axes, 0)
+        return none, (self.collective(kind, devices, axes, _BYTES) - none) / _BYTES
 
     def _group(self, devices: DeviceMatrix, axes: tuple[int, ...]) -> Group:
         key = devices, axes
@@ -105,6 +133,10 @@ class Prices:
         return Group(hosts, on_host, max(1, busy // on_host))
 
 
+LINEAR: Final = ("gather", "reduce_scatter", "exchange")
+"""The collectives whose seconds are those of no byte and as many times those of one as there are bytes."""
+
+_BYTES: Final = 1 << 30
 _TIMES: Final[dict[str, Callable[[Machine, Group, float], float]]] = {
     "reduce": all_reduce_time,
     "reduce_scatter": reduce_scatter_time,

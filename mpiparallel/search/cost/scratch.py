@@ -34,7 +34,7 @@ class KernelMemory:
 def kernel_memory(graph: Graph) -> KernelMemory:
     """Return what the kernels of a program of this graph take.
 
-    A kernel goes on with the memory that it was bound to, so where a later one wants more of a slot both are there.
+    A kernel keeps the memory that it was bound to. So if a later kernel needs more of a slot, both blocks stay.
     """
     backend = _CountingBackend()
     runtime, known, loops = Runtime(backend), dict[Hashable, list[_Request]](), set[str]()
@@ -50,13 +50,27 @@ def kernel_memory(graph: Graph) -> KernelMemory:
     return KernelMemory(backend.taken, len(loops))
 
 
+def nodes_with_scratch(graph: Graph) -> list[Node]:
+    """Return the nodes whose kernels take scratch memory."""
+    known: dict[Hashable, bool] = {}
+    found = []
+    for node in graph.nodes:
+        if not node.operator.is_view and node.operator.kind != "communication":
+            key = _key(node)
+            if key not in known:
+                known[key] = bool(_requests(node, set()))
+            if known[key]:
+                found.append(node)
+    return found
+
+
 @dataclass
 class _CountingBackend(NumpyBackend):
     """Counts the bytes that it gives; nobody touches them, so that the system has none to find."""
 
     taken: int = 0
 
-    def empty(self, byte_count: int) -> np.ndarray[Any, Any]:
+    def empty(self, byte_count: int, holder: str = "") -> np.ndarray[Any, Any]:
         self.taken += byte_count
         return np.zeros(byte_count, np.uint8)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.localise import localise
 from mpiparallel.compile.rank_graph import RankGraph
 from mpiparallel.compile.sharded_graph import ShardedGraph
-from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.graph import Node
 from mpiparallel.parallel.overlap import Start, Wait
 from mpiparallel.parallel.redistribution import Redistribution
 from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.machine.measured_kernels import node_cost, node_specs
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def scheduled_nodes(local: RankGraph, prices: Prices) -> list[TimedNode]:
 
 
 def _timed_operator(node: Node, prices: Prices) -> TimedNode:
-    return TimedNode(node, prices.operator(node.operator, *_specs(node)))
+    return TimedNode(node, prices.operator(node.operator, *node_specs(node)))
 
 
 def _timed_step(node: Node, step: Redistribution, prices: Prices) -> TimedNode:
@@ -94,13 +93,5 @@ def _in_one_message(steps: Sequence[tuple[Node, Redistribution]], prices: Prices
 def _in_one_kernel(node: Node, prices: Prices) -> Iterator[TimedNode]:
     """Yield the nodes of one kernel, which reads and writes what is not passed on inside it once."""
     alone = [_timed_operator(one, prices) for one in node.members]
-    costs = (one.operator.cost(*_specs(one)) for one in node.members)
-    read, given = _specs(node)
-    written = sum(spec.byte_count for spec in (*given, *(read[place] for place in node.operator.updates)))
-    cost = Cost(sum(one.operations for one in costs), sum(spec.byte_count for spec in read), written)
-    part = prices.kernel(cost) / sum(one.seconds for one in alone)
+    part = prices.kernel(node.operator, node_cost(node), *node_specs(node)) / sum(one.seconds for one in alone)
     return (replace(one, seconds=one.seconds * part) for one in alone)
-
-
-def _specs(node: Node) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    return [value.spec for value in node.inputs], [value.spec for value in node.outputs]

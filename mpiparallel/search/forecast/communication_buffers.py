@@ -1,22 +1,25 @@
-"""The memory into which communication copies what it sends or gets, where that is not in one piece, or must be kept."""
+"""Memory into which communication copies data that is not contiguous, or that must be kept meanwhile."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import Final
 
 from mpiparallel.graph.graph import Node
+from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.box import Box
-from mpiparallel.parallel.border import Receive, Send
+from mpiparallel.parallel.border import EndSend, Receive, Send
+from mpiparallel.parallel.collective_operators import AllReduce
 from mpiparallel.parallel.overlap import Start
 from mpiparallel.parallel.redistribution import Redistribution, group_layouts
-from mpiparallel.parallel.redistribution_operators import ExchangeBoxes, FusedAllReduce, FusedRedistribution
+from mpiparallel.parallel.redistribution_operators import (
+    ExchangeBoxes,
+    FusedAllReduce,
+    FusedRedistribution,
+    ReduceScatterBlocks,
+)
 from mpiparallel.reshard.planning.plan import Transfer, plan_reshard
-
-_ON_THEIR_WAY: Final = 2
-"""Copies of a size that are sent at a time: one is being received while the next is made."""
 
 
 def communication_buffers(nodes: Sequence[Node], rank: int) -> int:
@@ -24,8 +27,28 @@ def communication_buffers(nodes: Sequence[Node], rank: int) -> int:
     return sum(_staged(node, rank) for node in nodes) + _sent(nodes, rank) + _landed(nodes, rank)
 
 
+def summing_buffers(nodes: Sequence[Node]) -> int:
+    """Return the bytes that the MPI library takes while it sums up: what a peer sends, and a sum that is not cut yet.
+
+    It takes them for one collective at a time.
+    """
+    most = 0
+    for node in nodes:
+        operator = _collective(node)
+        size = sum(value.spec.byte_count for value in node.inputs)
+        if isinstance(operator, AllReduce):
+            most = max(most, size)
+        elif isinstance(operator, ReduceScatterBlocks):
+            most = max(most, 2 * size)
+    return most
+
+
+def _collective(node: Node) -> Operator:
+    return node.operator.operator if isinstance(node.operator, Start) else node.operator
+
+
 def _staged(node: Node, rank: int) -> int:
-    operator = node.operator.operator if isinstance(node.operator, Start) else node.operator
+    operator = _collective(node)
     if isinstance(operator, FusedAllReduce):
         return sum(value.spec.byte_count for value in node.inputs)
     if isinstance(operator, ExchangeBoxes):
@@ -55,13 +78,21 @@ def _packed(step: Redistribution, rank: int, itemsize: int) -> int:
 
 
 def _sent(nodes: Sequence[Node], rank: int) -> int:
-    """Return the bytes of the copies that messages between stages are sent from, which are used again by size."""
-    sizes: Counter[int] = Counter()
+    """Return the bytes of copies of what is sent that is not one piece of an array; they are used again by size."""
+    free: Counter[int] = Counter()
+    total = 0
     for node in nodes:
-        if isinstance(node.operator, Send):
-            for one in node.operator.border.plan(rank).sends:
-                sizes[_byte_count(one, node.inputs[0].spec.dtype.itemsize)] += 1
-    return sum(size * min(count, _ON_THEIR_WAY) for size, count in sizes.items())
+        if isinstance(node.operator, Send | EndSend):
+            border, itemsize = node.operator.border, node.inputs[0].spec.dtype.itemsize
+            whole = border.source.box(rank)
+            boxes = [one for one in border.plan(rank).sends if not _is_one_piece(one.box, whole)]
+            sizes = Counter(_byte_count(one, itemsize) for one in boxes)
+            if isinstance(node.operator, Send):
+                total += sum(size * count for size, count in (sizes - free).items())
+                free -= sizes
+            else:
+                free += sizes
+    return total
 
 
 def _landed(nodes: Sequence[Node], rank: int) -> int:

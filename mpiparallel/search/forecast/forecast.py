@@ -97,7 +97,12 @@ def make_forecast(staged: StagedGraph, configuration: ParallelConfiguration, pri
     """Return what a network will do, by the cost model; nothing is made of its parameters."""
     machine = prices.machine
     overlaps = overlaps_on(staged.rank_count > machine.ranks_per_host)
-    local = [rank_graph(stage, stage.devices.first_rank, overlaps) for stage in staged.stages]
+    on_device = configuration.device_target == "GPU"
+    in_tf32 = configuration.convolves_in_tf32
+    local = [
+        rank_graph(stage, stage.devices.first_rank, overlaps, on_device=on_device, in_tf32=in_tf32)
+        for stage in staged.stages
+    ]
     timed = [scheduled_nodes(graph, prices) for graph in local]
     times = stage_times(timed, machine)
     stages = tuple(

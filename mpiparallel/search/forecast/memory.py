@@ -14,7 +14,7 @@ from mpiparallel.graph.execution.buffer_plan import BufferPlan, plan_buffers
 from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.search.cost.prices import bytes_held
 from mpiparallel.search.cost.scratch import kernel_memory
-from mpiparallel.search.forecast.communication_buffers import communication_buffers
+from mpiparallel.search.forecast.communication_buffers import communication_buffers, summing_buffers
 from mpiparallel.search.forecast.move import Owners
 
 _ACTIVATIONS: Final = "activations"
@@ -68,7 +68,7 @@ def memory_of(sharded: ShardedGraph, local: Graph, libraries: float = 0.0) -> Me
     if libraries:
         kinds[_LIBRARIES] = int(libraries) + kernels.loops * _LOOP + len(local.nodes) * _NODE
     kinds["gaps"] = plan.byte_count - sum(filled.values())
-    kinds[_BUFFERS] += communication_buffers(local.nodes, sharded.devices.first_rank)
+    kinds[_BUFFERS] += communication_buffers(local.nodes, sharded.devices.first_rank) + summing_buffers(local.nodes)
     return MemoryForecast(kinds, plan.byte_count, fullest)
 
 

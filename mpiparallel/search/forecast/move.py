@@ -23,7 +23,7 @@ _MOST_TOLD: Final = 8
 
 
 @dataclass(frozen=True)
-class Group:
+class ToldGroup:
     """Ranks that communicate, as a reader is told them, and on how many hosts they are."""
 
     size: int
@@ -31,11 +31,11 @@ class Group:
     ranks: str
 
     @classmethod
-    def of(cls, ranks: Sequence[int], machine: Machine) -> Group:
+    def of(cls, ranks: Sequence[int], machine: Machine) -> ToldGroup:
         """Return the group of these ranks on a machine.
 
-        >>> Group.of([0, 8, 16], Machine(ranks_per_host=8))
-        Group(size=3, hosts=3, ranks='0, 8, 16')
+        >>> ToldGroup.of([0, 8, 16], Machine(ranks_per_host=8))
+        ToldGroup(size=3, hosts=3, ranks='0, 8, 16')
         """
         return cls(len(ranks), len({rank // machine.ranks_per_host for rank in ranks}), ranks_text(ranks))
 
@@ -51,7 +51,7 @@ class Move:
     what: str
     phase: str
     kind: str
-    group: Group
+    group: ToldGroup
     byte_count: int
     seconds: float
 
@@ -100,13 +100,13 @@ def _like(node: Node) -> Node | None:
 
 def moves_of(timed: Sequence[TimedNode], owners: Owners, machine: Machine, rank: int) -> Iterator[Move]:
     """Yield what the first rank of a stage, ``rank``, moves in a step, in order."""
-    groups: dict[tuple[int, ...], Group] = {}
+    groups: dict[tuple[int, ...], ToldGroup] = {}
     for one in timed:
         if one.step is not None and one.step.kind != "slice":
             ranks = one.step.ranks(rank)
             group = groups.get(ranks)
             if group is None:
-                group = groups[ranks] = Group.of(ranks, machine)
+                group = groups[ranks] = ToldGroup.of(ranks, machine)
             operator, what, phase = owners.of_value(one.node.operator.scope.rpartition("/")[0])
             yield Move(operator, what, phase, _NAMES[one.step.kind], group, one.byte_count, one.seconds)
         elif isinstance(one.node.operator, Send):
@@ -121,12 +121,18 @@ def _message(one: TimedNode, owners: Owners, machine: Machine) -> Move:
     operator, _, _ = owners.of_value(value.name)
     size = border.target.largest_size * value.spec.dtype.itemsize
     return Move(
-        operator, one.node.name, "stages", "Send", Group.of(ends, machine), size, message_seconds(machine, border, size)
+        operator,
+        one.node.name,
+        "stages",
+        "Send",
+        ToldGroup.of(ends, machine),
+        size,
+        message_seconds(machine, border, size),
     )
 
 
 def message_seconds(machine: Machine, border: Border, size: int) -> float:
-    """Return how long a message of so many bytes is on its way from one stage to another."""
+    """Return the seconds that a message of ``size`` bytes takes from one stage to another."""
     hosts = {layout.devices.first_rank // machine.ranks_per_host for layout in (border.source, border.target)}
     link: Link = machine.inside if len(hosts) == 1 else machine.between
     return link.latency + size / link.bandwidth
@@ -137,7 +143,7 @@ class Collectives:
     """All moves of one kind in one group: how many, with how many bytes and seconds in a step."""
 
     kind: str
-    group: Group
+    group: ToldGroup
     phases: Mapping[str, int]
     count: int
     byte_count: int
@@ -146,7 +152,7 @@ class Collectives:
 
 def collectives_of(moves: Sequence[Move]) -> tuple[Collectives, ...]:
     """Return the moves by kind and group, the longest first."""
-    found: dict[tuple[str, Group], list[Move]] = {}
+    found: dict[tuple[str, ToldGroup], list[Move]] = {}
     for move in moves:
         found.setdefault((move.kind, move.group), []).append(move)
     rows = [

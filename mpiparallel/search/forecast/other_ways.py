@@ -40,7 +40,7 @@ def ways_of(
     configuration: ParallelConfiguration,
     lay_out: LayOut | None,
 ) -> list[Way]:
-    """Return in which other ways a node of a ``stage`` could be cut, those first that use as many ranks as it does."""
+    """Return the other strategies of a node of a ``stage``, first those that use as many ranks as its own."""
     if configuration.mode in ParallelMode.OWN_BATCH:
         return [*_shards(node, staged, configuration), *_of_one_batch(node, staged, configuration, lay_out)]
     if configuration.mode not in ParallelMode.ONE_BATCH:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.parallel.border import Arrive, Send
 from mpiparallel.parallel.overlap import Start
+from mpiparallel.pipeline.action import Action
+from mpiparallel.pipeline.timing import TimedAction
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.timed_nodes import TimedNode, timed_nodes
 from mpiparallel.search.forecast.move import message_seconds
@@ -18,12 +20,14 @@ from mpiparallel.search.machine.machine import Machine
 class StageTime:
     """The seconds of a stage in a step: at work, and waiting for other stages before it ends.
 
-    ``hidden`` are those of communication beside which it works.
+    ``hidden`` are those of communication beside which it works. ``actions`` are what it does when, in seconds from the
+    beginning of the step, without messages; one that has to wait on its way comes in pieces.
     """
 
     busy: float
     waiting: float
     hidden: float = 0.0
+    actions: tuple[TimedAction, ...] = ()
 
     @property
     def end(self) -> float:
@@ -38,12 +42,14 @@ class _Clock:
     What is started later is carried out later: the links are the same.
     """
 
+    stage: int
     now: float = 0.0
     busy: float = 0.0
     free: float = 0.0
     under_way: float = 0.0
     exposed: float = 0.0
     ends: dict[Start, float] = field(default_factory=dict)
+    actions: list[TimedAction] = field(default_factory=list)
 
     def wait(self, until: float) -> None:
         self.now = max(self.now, until)
@@ -59,12 +65,24 @@ class _Clock:
         if one.ends is not None:
             seconds = max(0.0, self.ends.pop(one.ends, self.now) - self.now)
             self.exposed += seconds
+        began = self.now
         self.now += seconds
         self.busy += seconds
+        action = one.node.notes.action
+        if action is not None and action.peer is None:
+            self._act(action, began)
+
+    def _act(self, action: Action, began: float) -> None:
+        last = self.actions[-1] if self.actions else None
+        if last is not None and last.action == action and last.end == began:
+            self.actions[-1] = last._replace(end=self.now)
+        elif self.now > began:
+            self.actions.append(TimedAction(self.stage, action, began, self.now))
 
     @property
     def time(self) -> StageTime:
-        return StageTime(self.busy, self.now - self.busy, max(0.0, self.under_way - self.exposed))
+        hidden = max(0.0, self.under_way - self.exposed)
+        return StageTime(self.busy, self.now - self.busy, hidden, tuple(self.actions))
 
 
 def stage_times(stages: Sequence[Sequence[TimedNode]], machine: Machine) -> tuple[StageTime, ...]:
@@ -72,7 +90,7 @@ def stage_times(stages: Sequence[Sequence[TimedNode]], machine: Machine) -> tupl
 
     Raises ValueError where they wait for each other, which no checked schedule does.
     """
-    clocks = [_Clock() for _ in stages]
+    clocks = [_Clock(stage) for stage in range(len(stages))]
     places, sent = [0] * len(stages), dict[int, float]()
     left = set(range(len(stages)))
     while left:
@@ -100,7 +118,7 @@ def stage_times(stages: Sequence[Sequence[TimedNode]], machine: Machine) -> tupl
 def counted_seconds(staged: StagedGraph, prices: Prices) -> float:
     """Return when the last stage has done all, as searches count it: each operator and each collective by itself.
 
-    A forecast is less where what runs is one kernel, or travels in one message.
+    A forecast is lower, because it knows which operators become one kernel and which collectives one message.
     """
     return max(one.end for one in stage_times([timed_nodes(stage, prices) for stage in staged.stages], prices.machine))
 

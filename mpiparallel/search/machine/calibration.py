@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil, log2
 from typing import Final
 
@@ -12,42 +12,74 @@ import numpy as np
 from mpiparallel.backend.blas_threads import blas_threads
 from mpiparallel.communication.occupancy import shared_cores
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.graph.graph import Graph
+from mpiparallel.search.machine.collective_kernels import collective_kernel
+from mpiparallel.search.machine.kernel_times import KernelTimes
 from mpiparallel.search.machine.libraries import library_bytes
-from mpiparallel.search.machine.machine import Link, Machine
+from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
+from mpiparallel.search.machine.measured_kernels import measured_kernels
 
 _EXTENTS: Final = (16, 64, 256, 768)
+_THIN: Final = 64
+_SIZES: Final = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24)
 _TIMES: Final = 5
+_FEW_TIMES: Final = 3
+_CALLED_BYTES: Final = 1 << 21
+_MOST_CALLS: Final = 10
 _SMALL: Final = 1 << 12
 _LARGE: Final = 1 << 23
 _MESSAGE: Final = 1 << 22
 _CALLS: Final = 200
 
 
-def measure(communicator: Communicator) -> Machine:
+def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = tuple) -> Machine:
     """Return the machine that all ranks run on; they call it together, and it takes a few seconds.
 
-    A link that no two ranks have between them stays as it is assumed.
+    The kernels of ``graphs`` are measured by name, on one rank for each core; that of others is without them. A link
+    that no two ranks have between them stays as it is assumed.
     """
     hosts = sorted(set(communicator.hosts))
     # First: what is loaded for the other measurements is part of it.
     libraries = library_bytes()
     cores = shared_cores(communicator.group(communicator.host_ranks))
     # On one thread the processor tells what a kernel took; the clock tells what it waited for a core, too.
-    measuring = _Measuring(communicator, time.thread_time if blas_threads() == 1 else time.perf_counter)
+    clock = time.thread_time if blas_threads() == 1 else time.perf_counter
+    measuring = _Measuring(communicator, clock)
     assumed = Machine()
+    kernels, resuming = _kernels(communicator, cores, graphs, clock)
+    products, operand_bandwidth = measuring.products()
     return Machine(
         hosts=len(hosts),
         ranks_per_host=ceil(communicator.size / len(hosts)),
         cores=cores,
         libraries=libraries,
-        products=tuple((2.0 * extent**3, measuring.product_rate(extent)) for extent in _EXTENTS),
+        products=products,
+        operand_bandwidth=operand_bandwidth,
         operation_rate=measuring.operation_rate(),
         memory_bandwidth=measuring.copied(),
         launch=measuring.launch(),
-        inside=measuring.link(communicator.host_ranks) or assumed.inside,
-        between=measuring.link(hosts) or assumed.between,
+        inside=_link(communicator, communicator.host_ranks, cores) or assumed.inside,
+        between=_link(communicator, hosts, len(hosts)) or assumed.between,
         reduction_rate=measuring.summed(),
+        resuming=resuming,
+        kernels=kernels,
+        collectives=tuple(_collectives(communicator, cores)),
     )
+
+
+def _kernels(
+    communicator: Communicator, cores: int, graphs: Callable[[], Sequence[Graph]], clock: Callable[[], float]
+) -> tuple[tuple[KernelTimes, ...], float]:
+    """Return what kernels take; the seconds of resuming are 0 where each rank has a core."""
+    place = communicator.host_ranks.index(communicator.ranks[communicator.rank])
+    found = measured_kernels(graphs(), clock) if place < cores else ((), 0.0)
+    communicator.rest()
+    return found if cores < len(communicator.host_ranks) else (found[0], 0.0)
+
+
+def _bytes_of(rows: int, extent: int) -> float:
+    """Return the bytes of the matrices of a product."""
+    return 4.0 * (extent**2 + 2 * rows * extent)
 
 
 class _Measuring:
@@ -59,20 +91,39 @@ class _Measuring:
 
     def _best(self, run: Callable[[], object], calls: int = 1, clock: Callable[[], float] | None = None) -> float:
         """Return the seconds of a call, the least of some times; all ranks begin together."""
-        best, now = float("inf"), clock or self._clock
-        for _ in range(_TIMES):
-            self._communicator.barrier()
-            started = now()
-            for _ in range(calls):
-                run()
-            best = min(best, now() - started)
-        return max(best / calls, 1e-9)
+        return _best(self._communicator, run, clock or self._clock, calls, _TIMES)
 
-    def product_rate(self, extent: int) -> float:
-        left, right = (np.full((extent, extent), 0.5, np.float32) for _ in range(2))
-        out = np.empty_like(left)
+    def products(self) -> tuple[tuple[tuple[float, float], ...], float]:
+        """Return operations and operations a second of products, and the bytes of matrices that they take in a second.
+
+        A thin product has more bytes for its operations than a square one, and else is alike.
+        """
+        large = _EXTENTS[-1]
+        slopes, loads = [], []
+        for rows in (_THIN, large):
+            operations = 2.0 * rows * large**2
+            slopes.append(self._product(rows, large) / operations)
+            loads.append(_bytes_of(rows, large) / operations)
+        spent = (slopes[0] - slopes[1]) / (loads[0] - loads[1])
+        table = []
+        for extent in _EXTENTS:
+            operations, seconds = 2.0 * extent**3, self._product(extent, extent)
+            # A small one has its matrices at hand.
+            table.append((operations, operations / max(seconds - spent * _bytes_of(extent, extent), seconds / 2)))
+        return tuple(table), 1 / spent if spent > 0 else float("inf")
+
+    def _product(self, rows: int, extent: int) -> float:
+        """Return the seconds of a product of ``rows`` rows, on average with those of its two gradients."""
+        x, weight, y = (np.full(shape, 0.5, np.float32) for shape in ((rows, extent), (extent, extent), (rows, extent)))
         calls = max(1, 1 << 22 >> (3 * extent.bit_length()))
-        return 2.0 * extent**3 / self._best(lambda: np.matmul(left, right, out=out), calls)
+        given, gradient, weight_gradient = np.empty_like(y), np.empty_like(x), np.empty_like(weight)
+
+        def run() -> None:
+            np.matmul(x, weight.T, out=given)
+            np.matmul(y, weight, out=gradient)
+            np.matmul(y.T, x, out=weight_gradient)
+
+        return self._best(run, calls) / 3
 
     def operation_rate(self) -> float:
         """Return operations a second on what the cache holds."""
@@ -96,23 +147,66 @@ class _Measuring:
         one = np.zeros(1, np.float32)
         return self._best(lambda: np.add(one, one, out=one), _CALLS)
 
-    def link(self, ranks: tuple[int, ...] | list[int]) -> Link | None:
-        """Return the link between ranks, by gathering a few bytes and many; None where this is one rank."""
-        if len(ranks) < 2 or self._communicator.rank not in ranks:
-            self._idle()
-            return None
-        group = self._communicator.group(tuple(ranks))
-        rounds = ceil(log2(len(ranks)))
-        few, many = (self._gathered(group, size) for size in (len(ranks) * 8, _MESSAGE))
-        moved = _MESSAGE * (len(ranks) - 1) / len(ranks)
-        return Link(few / rounds, moved / max(many - few, 1e-9))
 
-    def _gathered(self, group: Communicator, size: int) -> float:
-        own = np.zeros(size // group.size, np.uint8)
-        whole = np.zeros(own.size * group.size, np.uint8)
-        return self._best(lambda: group.all_gather(own, whole), 5, time.perf_counter)
+def _link(communicator: Communicator, ranks: Sequence[int], cores: int) -> Link | None:
+    """Return the link between ranks, by gathering a few bytes and many; None where this is none of several.
 
-    def _idle(self) -> None:
-        """Keep step with those that measure a link."""
-        for _ in range(2 * _TIMES):
-            self._communicator.barrier()
+    ``cores`` are those that they have together.
+    """
+    if len(ranks) < 2 or communicator.rank not in ranks:
+        return None
+    group = communicator.group(tuple(ranks))
+    rounds = ceil(log2(len(ranks)))
+    few, many = (_gathered(group, size, cores) for size in (len(ranks) * 8, _MESSAGE))
+    moved = _MESSAGE * (len(ranks) - 1) / len(ranks)
+    return Link(few / rounds, moved / max(many - few, 1e-9))
+
+
+def _gathered(group: Communicator, size: int, cores: int) -> float:
+    own = np.zeros(size // group.size, np.uint8)
+    whole = np.zeros(own.size * group.size, np.uint8)
+    return _collective(group, lambda: group.all_gather(own, whole), 5, cores)
+
+
+def _collectives(communicator: Communicator, cores: int) -> Iterator[CollectiveTimes]:
+    """Yield what collectives inside a host take: by twos, fours and so on side by side, and of all its ranks."""
+    ranks = communicator.host_ranks
+    host = communicator.group(ranks)
+    twos = [1 << place for place in range(1, len(ranks).bit_length())]
+    for number in sorted({*(number for number in twos if len(ranks) % number == 0), len(ranks)} - {1}):
+        for kind in COLLECTIVES:
+            found, most = [], 0.0
+            for size in _SIZES:
+                kernel = collective_kernel(communicator, kind, number, size)
+                calls = min(max(_CALLED_BYTES // size, 1), _MOST_CALLS)
+                # Longer messages never take less: what else would say so is noise.
+                most = max(most, _collective(host, kernel.run, calls, cores))
+                found.append((float(kernel.size), most))
+            yield CollectiveTimes(kind, number, tuple(found))
+
+
+def _collective(host: Communicator, run: Callable[[], object], calls: int, cores: int) -> float:
+    """Return the seconds of a collective among ranks of a host.
+
+    Where they share cores, these are busy all the time: what counts is what all ranks compute, in turns.
+    """
+    run()
+    if cores >= host.size:
+        return _best(host, run, time.perf_counter, calls, _FEW_TIMES)
+    spent = np.array([_best(host, run, time.thread_time, calls, _FEW_TIMES)])
+    host.all_reduce(spent)
+    return float(spent[0]) / cores
+
+
+def _best(
+    together: Communicator, run: Callable[[], object], clock: Callable[[], float], calls: int, times: int
+) -> float:
+    """Return the seconds of a call, the least of some times; the ranks ``together`` begin at once."""
+    best = float("inf")
+    for _ in range(times):
+        together.barrier()
+        started = clock()
+        for _ in range(calls):
+            run()
+        best = min(best, clock() - started)
+    return max(best / calls, 1e-9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -13,22 +13,35 @@ from mpiparallel.cluster.json_document import child, shown
 from mpiparallel.cluster.json_lines import line_numbers
 from mpiparallel.cluster.text_file import read_text
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.search.machine.machine import Link, Machine
+from mpiparallel.search.machine.kernel_times import PARTS, KernelTimes
+from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
+
+Pairs = tuple[tuple[float, float], ...]
 
 _MICRO: Final = 1e-6
 _GIGA: Final = 1e9
+_PICO: Final = 1e-12
 _WHOLE: Final = ("hosts", "ranks_per_host", "cores")
 _NUMBERS: Final = {
     "memory_gb": ("memory", _GIGA),
     "libraries_gb": ("libraries", _GIGA),
+    "operands_gb": ("operand_bandwidth", _GIGA),
     "gflops": ("operation_rate", _GIGA),
     "memory_bandwidth_gb": ("memory_bandwidth", _GIGA),
     "reduction_gb": ("reduction_rate", _GIGA),
     "launch_us": ("launch", _MICRO),
+    "resuming_us": ("resuming", _MICRO),
 }
 """The fields of the file, each with that of a machine and its unit; gb is 1e9 bytes, or as many a second."""
 _LINK: Final = {"latency_us": ("latency", _MICRO), "bandwidth_gb": ("bandwidth", _GIGA)}
-_FIELDS: Final = (*_WHOLE, *_NUMBERS, "products", "inside", "between")
+_KERNEL: Final = {
+    "call_us": ("call", _MICRO),
+    "operand_us": ("operand", _MICRO),
+    **{f"{part}_ps": (part, _PICO) for part in PARTS[2:]},
+}
+"""The fields of a kernel: microseconds of a call and of each operand, picoseconds of an operation or a byte."""
+_PRODUCTS: Final = ("products", "products_16")
+_FIELDS: Final = (*_WHOLE, *_NUMBERS, *_PRODUCTS, "inside", "between", "kernels", "collectives")
 
 
 def load_machine(path: str | Path) -> Machine:
@@ -65,12 +78,29 @@ def machine_json(machine: Machine) -> str:
     for name, (attribute, unit) in _NUMBERS.items():
         if 0 < getattr(machine, attribute) < inf:
             document[name] = _rounded(getattr(machine, attribute) / unit)
-    document["products"] = [[_rounded(size), _rounded(rate / _GIGA)] for size, rate in machine.products]
+    for name in _PRODUCTS:
+        if getattr(machine, name):
+            document[name] = [[_rounded(size), _rounded(rate / _GIGA)] for size, rate in getattr(machine, name)]
     for name in ("inside", "between"):
         link = getattr(machine, name)
         document[name] = {key: _rounded(getattr(link, attribute) / unit) for key, (attribute, unit) in _LINK.items()}
+    collectives: dict[str, dict[str, Any]] = {}
+    for one in machine.collectives:
+        times = [[_rounded(size), _rounded(seconds / _MICRO)] for size, seconds in one.times]
+        collectives.setdefault(one.kind, {})[str(one.ranks)] = times
+    if collectives:
+        document["collectives"] = collectives
+    if machine.kernels:
+        document["kernels"] = {one.name: dict(_kernel_fields(one)) for one in machine.kernels}
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in document.items())
     return f"{{\n{lines}\n}}\n"
+
+
+def _kernel_fields(times: KernelTimes) -> Iterator[tuple[str, float]]:
+    for key, (part, unit) in _KERNEL.items():
+        seconds = getattr(times, part)
+        if seconds:
+            yield key, _rounded(seconds / unit)
 
 
 def _rounded(number: float) -> float:
@@ -91,8 +121,12 @@ class _Reading:
             elif name in _NUMBERS:
                 attribute, unit = _NUMBERS[name]
                 found[attribute] = self._number(name, value) * unit
-            elif name == "products":
-                found[name] = self._products(value)
+            elif name in _PRODUCTS:
+                found[name] = self._pairs(name, value, ("operations", "gflops"), _GIGA)
+            elif name == "kernels":
+                found[name] = tuple(self._kernels(name, value))
+            elif name == "collectives":
+                found[name] = tuple(self._collectives(name, value))
             else:
                 link = self._object(name, value, tuple(_LINK))
                 missing = [key for key in _LINK if key not in link]
@@ -104,10 +138,14 @@ class _Reading:
                 )
         return found
 
-    def _object(self, path: str, value: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
+    def _object(self, path: str, value: Any, known: tuple[str, ...] | str) -> Mapping[str, Any]:
+        """Return an object of ``known`` fields; where that is a text, of any, and it says what they are."""
         if not isinstance(value, dict):
-            self.faults[path] = f"{shown(value)} is no object; write {{...}} with {', '.join(known)}"
+            told = known if isinstance(known, str) else ", ".join(known)
+            self.faults[path] = f"{shown(value)} is no object; write {{...}} with {told}"
             return {}
+        if isinstance(known, str):
+            return value
         for name in value:
             if name not in known:
                 self.faults[child(path, name)] = f"is not known; known are {', '.join(known)}"
@@ -120,18 +158,38 @@ class _Reading:
             return 1
         return value
 
-    def _products(self, value: Any) -> tuple[tuple[float, float], ...]:
+    def _kernels(self, path: str, value: Any) -> Iterator[KernelTimes]:
+        for name, parts in self._object(path, value, "names of kernels").items():
+            place = child(path, name)
+            given = self._object(place, parts, tuple(_KERNEL))
+            numbers = {_KERNEL[key]: self._number(child(place, key), one) for key, one in given.items()}
+            yield KernelTimes(name, **{part: number * unit for (part, unit), number in numbers.items()})
+
+    def _collectives(self, path: str, value: Any) -> Iterator[CollectiveTimes]:
+        for kind, groups in self._object(path, value, COLLECTIVES).items():
+            inner = child(path, kind)
+            for ranks, times in self._object(inner, groups, "numbers of ranks").items():
+                place = child(inner, ranks)
+                if not (ranks.isdecimal() and int(ranks) > 1):
+                    self.faults[place] = f"{shown(ranks)} must be a number of ranks, 2 or more"
+                    continue
+                pairs = self._pairs(place, times, ("bytes", "microseconds"), _MICRO)
+                if pairs:
+                    yield CollectiveTimes(kind, int(ranks), pairs)
+
+    def _pairs(self, path: str, value: Any, names: tuple[str, str], unit: float) -> Pairs:
+        told = f"[{', '.join(names)}]"
         if not isinstance(value, list) or not value:
-            self.faults["products"] = f"{shown(value)} must be a list of [operations, gflops]"
+            self.faults[path] = f"{shown(value)} must be a list of {told}"
             return ()
         found: list[tuple[float, float]] = []
         for place, pair in enumerate(value):
-            path = child("products", place)
+            inner = child(path, place)
             if not isinstance(pair, list) or len(pair) != 2:
-                self.faults[path] = f"{shown(pair)} must be a pair [operations, gflops]"
+                self.faults[inner] = f"{shown(pair)} must be a pair {told}"
                 continue
-            size, rate = (self._number(child(path, index), one) for index, one in enumerate(pair))
-            if found and size <= found[-1][0] and path not in self.faults:
-                self.faults[path] = f"{shown(size)} operations come after {found[-1][0]:g}; begin with the smallest"
-            found.append((float(size), rate * _GIGA))
+            size, amount = (self._number(child(inner, index), one) for index, one in enumerate(pair))
+            if found and size <= found[-1][0] and inner not in self.faults:
+                self.faults[inner] = f"{shown(size)} {names[0]} come after {found[-1][0]:g}; begin with the smallest"
+            found.append((float(size), amount * unit))
         return tuple(found)

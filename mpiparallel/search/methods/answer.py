@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Strategy
 
-Strategies = Mapping[Node, Strategy]
+NodeStrategies = Mapping[Node, Strategy]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Answer:
     the gradient reads. ``stopped_early`` says that time ran out first.
     """
 
-    strategies: Strategies
+    strategies: NodeStrategies
     seconds: float
     bound: float
     memory: float

@@ -117,7 +117,7 @@ class _Elimination:
             self._put(made)
 
     def guess(self) -> None:
-        """Give the choice that most tables depend on the option that is cheapest where all others suit it."""
+        """Fix the choice that most tables depend on to its cheapest option, assuming the best of all other choices."""
         choice = max(self.open, key=lambda one: (len(self._buckets[one]), -one))
         tables = self._take(choice)
         self.open.remove(choice)
@@ -143,21 +143,23 @@ class _Elimination:
 
 def lower_bound(tables: Sequence[Table], counts: Sequence[int], most_cells: int) -> float:
     """Return a cost that no options go below: as by elimination, but tables that are too many are decided apart."""
-    open_tables = list(tables)
-    bound = float(sum(table.values for table in open_tables if not table.views))
-    open_tables = [table for table in open_tables if table.views]
-    left = set(range(len(counts)))
-    while left:
-        choice = min(left, key=lambda one: (_joint_cells(table for table in open_tables if one in table.choices), one))
-        left.remove(choice)
-        mine = [table for table in open_tables if choice in table.choices]
-        open_tables = [table for table in open_tables if choice not in table.choices]
-        for bucket in _buckets(mine, most_cells):
-            _, _, made = _decide(choice, bucket)
-            if made.views:
-                open_tables.append(made)
-            else:
-                bound += float(made.values)
+    bound = float(sum(table.values for table in tables if not table.views))
+    near: dict[int, list[Table]] = {choice: [] for choice in range(len(counts))}
+    sizes: dict[int, int] = {}
+    for table in tables:
+        for choice in table.choices:
+            near[choice].append(table)
+    while near:
+        sizes.update((choice, _joint_cells(of)) for choice, of in near.items() if choice not in sizes)
+        choice = min(near, key=lambda one: (sizes[one], one))
+        mine = near.pop(choice)
+        made = [_decide(choice, bucket)[2] for bucket in _buckets(mine, most_cells)]
+        bound += sum(float(table.values) for table in made if not table.views)
+        taken = set(map(id, mine))
+        for other in {one for table in mine for one in table.choices} - {choice}:
+            near[other] = [table for table in near[other] if id(table) not in taken]
+            near[other] += [table for table in made if other in table.choices]
+            sizes.pop(other, None)
     return bound
 
 

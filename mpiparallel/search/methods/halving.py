@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from mpiparallel.graph.equation import Labels
 from mpiparallel.graph.operator import Strategy
@@ -38,18 +40,19 @@ def cut_further(
 
     ``labels`` are those of the dims that a strategy speaks of. Equal choices get one object.
     """
-    return tuple(one for one in options if one == strategy or _is_cut_once_more(labels, strategy, one, factor))
+    cuts = _as_rows(options)
+    own = np.array([cut for cuts_of in strategy for cut in cuts_of])
+    changed = cuts != own
+    names = [label for named in labels for label in named]
+    further = sum(changed[:, [label == name for label in names]].any(1).astype(int) for name in dict.fromkeys(names))
+    allowed = (further <= 1) & (~changed | (cuts == own * factor)).all(1)
+    return tuple(options[place] for place in np.flatnonzero(allowed).tolist())
 
 
-def _is_cut_once_more(labels: tuple[Labels, ...], strategy: Strategy, other: Strategy, factor: int) -> bool:
-    changed = set()
-    for before, after, named in zip(strategy, other, labels, strict=True):
-        for cut, finer, label in zip(before, after, named, strict=True):
-            if cut != finer:
-                if finer != cut * factor:
-                    return False
-                changed.add(label)
-    return len(changed) == 1
+@lru_cache(_CHOICES_KEPT)
+def _as_rows(options: tuple[Strategy, ...]) -> np.ndarray[Any, Any]:
+    """Return the cuts of each option as a row."""
+    return np.array([[cut for cuts in one for cut in cuts] for one in options])
 
 
 def rounds(choices: Sequence[Choice], ranks: int) -> Iterator[int]:

@@ -29,7 +29,7 @@ def programmed(problem: Problem, limit: float, seconds_left: float = inf) -> Pri
     cells = sum(table.values.size for table in (*problem.seconds, *problem.memory))
     if cells > _MOST_CELLS or seconds_left <= 0:
         return None
-    program = _Program(problem, limit)
+    program = _IntegerProgram(problem, limit)
     found = milp(
         program.costs,
         integrality=program.integrality,
@@ -47,7 +47,7 @@ def programmed(problem: Problem, limit: float, seconds_left: float = inf) -> Pri
     return Priced(options, seconds, held, min(seconds, found.mip_dual_bound * program.unit))
 
 
-class _Program:
+class _IntegerProgram:
     """A variable for each class of a choice, one of which is 1, and one for each cell of a table of several choices.
 
     The cells of a row of a table sum up to the classes that see it. Seconds are in units of the dearest cell, bytes in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from mpiparallel.search.methods.elimination import eliminate, lower_bound
 from mpiparallel.search.methods.integer_program import programmed
@@ -12,17 +13,23 @@ from mpiparallel.search.problem.problem import Problem
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Table
 
+_BOUNDING: Final = 1 << 21
+"""The cells of the largest table for a bound: where it is needed at all, larger ones take minutes for a little more."""
 
-def solve_by_elimination(problem: Problem, most_cells: int, limit: float, clock: Clock) -> tuple[Priced, float]:
+
+def solve_by_elimination(
+    problem: Problem, most_cells: int, limit: float, clock: Clock, repeats: Repeats
+) -> tuple[Priced, float]:
     """Return the options of a problem within a limit of bytes, and a bound; exact if tables have few enough cells.
 
-    Where the price of a byte leaves a gap, an integer program closes it, if it is small enough.
+    Where the price of a byte leaves a gap, an integer program closes it, if it is small enough. ``repeats`` has what
+    problems have in common that are solved one after the other.
     """
 
     def solve(price: float) -> Priced:
         tables = priced_tables(problem, price)
-        found = eliminate(tables, problem.counts, most_cells, Repeats(), clock.has_time)
-        bound = found.cost if found.exact else lower_bound(tables, problem.counts, most_cells)
+        found = eliminate(tables, problem.counts, most_cells, Repeats() if price else repeats, clock.has_time)
+        bound = found.cost if found.exact else lower_bound(tables, problem.counts, min(most_cells, _BOUNDING))
         return Priced(found.options, problem.cost(found.options), problem.bytes(found.options), bound)
 
     found, bound = within_memory(solve, limit, clock.has_time)

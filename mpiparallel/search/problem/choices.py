@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -14,7 +14,8 @@ from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.legal_strategies import legal_strategies
-from mpiparallel.parallel.placement import ShardingRule
+from mpiparallel.parallel.operator_placement import ShardingRule
+from mpiparallel.search.cost.operator_key import operator_key
 
 _RULES_KEPT: Final = 1 << 10
 
@@ -56,6 +57,7 @@ def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, .
     """
     found = []
     again = _computed_again(graph)
+    known: dict[Hashable, tuple[Strategy, ...]] = {}
     copies = {copy for of_node in again.values() for copy in of_node}
     for node in graph.nodes:
         if not node.is_forward or node in copies:
@@ -64,7 +66,10 @@ def choices_of(graph: Graph, given: Strategies, devices: int) -> tuple[Choice, .
         if strategy is not None:
             found.append(Choice(node, (strategy,), again.get(node, ())))
         elif not (node.notes.follows or node.operator.follows or node.operator.keeps_layouts):
-            options = options_of(node, devices)
+            key = operator_key(node.operator), tuple(value.spec for value in node.inputs)
+            options = known.get(key)
+            if options is None:
+                options = known[key] = options_of(node, devices)
             if options:
                 found.append(Choice(node, options, again.get(node, ())))
     return tuple(found)

@@ -61,7 +61,7 @@ def folding_of(nodes: Iterable[Node], likeness: Likeness) -> Folding:
 
 
 def tied(choices: Sequence[Choice], folding: Folding) -> tuple[Choice, ...]:
-    """Return choices of which those are one whose nodes are folded into one, and that have equal options."""
+    """Return the choices; those of nodes that are folded into one, and that have equal options, become one choice."""
     found: dict[object, list[Choice]] = {}
     for number, choice in enumerate(choices):
         kind = folding.alike.get(choice.node)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.layout import Layout
+from mpiparallel.search.cost.operator_key import operator_key
 
 _ROUNDS: Final = 2
 _SMALL: Final = 64
@@ -34,20 +34,6 @@ def likeness(graph: Graph, given: Strategies, held: Mapping[str, Layout]) -> Lik
     return Likeness(alone, numbers)
 
 
-def operator_key(operator: Operator) -> Hashable:
-    """Return what is equal for operators that compute the same."""
-    attributes = {name: value for name, value in vars(operator).items() if name not in ("scope", "step_of")}
-    attributes.pop("strategy", None)
-    attributes.pop("out_strategy", None)
-    attributes.pop("segment", None)
-    key = type(operator), tuple(sorted(attributes.items(), key=lambda item: item[0]))
-    try:
-        hash(key)
-    except TypeError:
-        return id(operator)
-    return key
-
-
 def _numbered(keys: Mapping[Node, Hashable]) -> dict[Node, int]:
     known: dict[Hashable, int] = {}
     return {node: known.setdefault(key, len(known)) for node, key in keys.items()}
@@ -58,6 +44,8 @@ class _Describing:
         self._graph, self._given, self._held = graph, given, held
         self._places = {value: place for place, value in enumerate(graph.inputs)}
         self._outputs = frozenset(graph.outputs)
+        self._leaves: dict[Value, int] = {}
+        self._kinds: dict[Hashable, int] = {}
         self._takers: dict[Value, list[Node]] = {}
         for node in graph.nodes:
             for value in dict.fromkeys(node.inputs):
@@ -68,7 +56,8 @@ class _Describing:
         notes = node.notes
         seen: dict[Value, int] = {}
         inputs = tuple((seen.setdefault(value, len(seen)), self._leaf(value)) for value in node.inputs)
-        outputs = tuple((value.spec, value in self._outputs, value in self._graph.gradients) for value in node.outputs)
+        gradients = self._graph.gradients
+        outputs = tuple((self._leaf(value), value in self._outputs, value in gradients) for value in node.outputs)
         segment = notes.segment and (notes.segment.recomputed, notes.segment.regathers)
         told = notes.follows, notes.like is not None, len(notes.guards), segment, notes.stage
         strategies = self._given.inputs.get(node), self._given.outputs.get(node)
@@ -102,8 +91,14 @@ class _Describing:
         # What many take, such as a learning rate, is alike for all of them.
         return self._leaf(value), tuple(sorted(numbers[taker] for taker in takers)) if len(takers) < _SMALL else None
 
-    def _leaf(self, value: Value) -> Hashable:
-        """Return what a value is that no node makes."""
+    def _leaf(self, value: Value) -> int:
+        """Return a number for what a value is, whatever makes it."""
+        found = self._leaves.get(value)
+        if found is None:
+            found = self._leaves[value] = self._kinds.setdefault(self._kind(value), len(self._kinds))
+        return found
+
+    def _kind(self, value: Value) -> Hashable:
         if value.node is not None:
             return value.spec
         parameter: Any = value.parameter

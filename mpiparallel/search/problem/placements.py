@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.strategy_policy import StrategyPolicy
@@ -19,14 +18,17 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.parallel.placement import OperatorPlacement
-from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters
+from mpiparallel.parallel.operator_placement import OperatorPlacement
+from mpiparallel.search.problem.choices import Choice, SharedChoices
 from mpiparallel.search.problem.clock import Clock
-from mpiparallel.search.problem.folding import Folding
-from mpiparallel.search.problem.likeness import Likeness
+from mpiparallel.search.problem.deciding import Deciding, Read
+from mpiparallel.search.problem.outline import Outline
 from mpiparallel.search.problem.repeats import Repeats
-from mpiparallel.search.problem.symbol import Symbol, combined, made_symbol
+from mpiparallel.search.problem.symbol import Symbol, combined, combined_cells, made_symbol
 from mpiparallel.search.problem.views import Table, View
+
+_OF_SUMS: Final = 20
+"""By what part the tables of sums are smaller than others: what they bind together is decided for all of it at once."""
 
 Stored = tuple[Layout, Layout, Layout]
 """Where a parameter is, where operators use it, and where it is kept."""
@@ -41,18 +43,24 @@ class _Outcome:
     stored: tuple[Stored, ...] = ()
 
 
-_Placed = tuple[Symbol[OperatorPlacement], list[Symbol[Layout]]]
+_PlacedNode = tuple[Symbol[OperatorPlacement], list[Symbol[Layout]]]
 
 
 @dataclass
 class Placements:
-    """Where each node and value of a graph is, as symbols over the choices; ``impossible`` costs what cannot be."""
+    """Where each node and value of a graph is, as symbols over the choices; ``impossible`` costs what cannot be.
+
+    The sums of gradients that are ``loose`` depend on too many choices: they stand where terms that differ would be
+    added up. ``apart`` says that nothing else depends on where these sums are.
+    """
 
     nodes: dict[Node, Symbol[OperatorPlacement]] = field(default_factory=dict)
     values: dict[Value, Symbol[Layout]] = field(default_factory=dict)
     used: dict[str, Symbol[Layout]] = field(default_factory=dict)
     stored: dict[str, Symbol[Layout]] = field(default_factory=dict)
     impossible: list[Table] = field(default_factory=list)
+    loose: dict[Node, None] = field(default_factory=dict)
+    apart: bool = True
 
 
 def all_placements(
@@ -63,16 +71,16 @@ def all_placements(
     configuration: ParallelConfiguration,
     repeats: Repeats,
     clock: Clock,
-    likeness: Likeness,
-    folding: Folding,
+    outline: Outline,
+    most_cells: int,
 ) -> Placements:
     """Return all placements of a graph by the options of its choices.
 
     ``repeats`` has what is alike worked out once, and what is folded is not worked out at all. ``given`` are the
-    strategies of the program, ``held`` the layouts in which ranks hold parameters, by name. Raises TimeOverError when
-    the clock says so.
+    strategies of the program, ``held`` the layouts in which ranks hold parameters, by name. Where a sum of gradients
+    has more than ``most_cells`` combinations it is loose. Raises TimeOverError when the clock says so.
     """
-    return _Placer(graph, choices, given, held, configuration, repeats, clock, likeness, folding).run()
+    return _Placer(graph, choices, given, held, configuration, repeats, clock, outline, most_cells).run()
 
 
 class _Placer:
@@ -85,44 +93,64 @@ class _Placer:
         configuration: ParallelConfiguration,
         repeats: Repeats,
         clock: Clock,
-        likeness: Likeness,
-        folding: Folding,
+        outline: Outline,
+        most_cells: int,
     ) -> None:
-        self._repeats, self._clock = repeats, clock
-        self._likeness, self._folding = likeness, folding
-        self._landed: set[Value] = set()
+        self._repeats, self._clock, self._most_cells = repeats, clock, most_cells
+        self._likeness, self._folding, self._groups = outline.alike, outline.folding, outline.groups
+        self._landed, self._order, self._now = outline.landed, outline.order, 0
         self._graph, self._choices, self._given = graph, choices, given
         self._held, self._configuration = held, configuration
         self._devices = DeviceMatrix((configuration.device_num,))
-        self._found = Placements()
+        self._found = found = Placements()
         first = {node: choice.options[0] for choice in choices for node in choice.nodes}
         self._sharded = ShardedGraph(graph, self._devices)
         self._policy = StrategyPolicy(self._sharded, given.with_inputs(first), held, configuration)
+        # It would look for them anew in each round of a search.
+        self._policy.takers = outline.takers
+        self._deciding = Deciding(
+            graph,
+            found.nodes,
+            found.values,
+            found.used,
+            outline.takers,
+            outline.homes,
+            self._reach,
+            repeats,
+        )
 
     def run(self) -> Placements:
-        groups = share_parameters(self._graph, self._choices)
-        self._begin({value for group in groups for value in group.parameters})
-        for group in groups:
-            self._clock.check()
-            if not all([self._unfold(node) for node in group.chosen]):
-                self._place_together(group)
-        for node in self._graph.nodes:
-            if node not in self._found.nodes:
+        self._begin({value for group in self._groups for value in group.parameters})
+        for group in self._groups:
+            if not all(node in self._folding.stands_for for node in group.chosen):
                 self._clock.check()
-                if not self._unfold(node):
-                    self._place(node)
+                self._place_together(group)
+        for place, node in enumerate(self._graph.nodes):
+            self._now = place
+            if node not in self._found.nodes and node not in self._folding.stands_for:
+                self._clock.check()
+                self._place(node)
+        self._now += 1
+        for value in self._graph.outputs:
+            self._deciding.is_known(value)
         return self._found
+
+    def _reach(self, node: Node) -> None:
+        """Place a folded node if it comes before the one that is being placed."""
+        if node in self._found.nodes or node not in self._folding.stands_for or self._order[node] >= self._now:
+            return
+        if not self._unfold(node):
+            now, self._now = self._now, self._order[node]
+            self._place(node)
+            self._now = now
 
     def _unfold(self, node: Node) -> bool:
         """Place a folded node as the one that stands for it; return whether that can be."""
-        first = self._folding.stands_for.get(node)
-        if first is None or first not in self._found.nodes:
-            return False
-        landed = any(value in self._graph.gradients or value in self._landed for value in node.inputs)
-        if landed and not node.operator.updates:
+        first, known = self._folding.stands_for[node], self._found.values
+        landed = any(value in self._landed for value in node.inputs)
+        if first not in self._found.nodes or (landed and not node.operator.updates):
             # The policy remembers what comes after a gradient.
             return False
-        known = self._found.values
         new = [pair for pair in zip(node.inputs, first.inputs, strict=True) if pair[0].parameter is not None]
         new = [(value, other) for value, other in new if value not in known]
         if any(other not in known for _, other in new):
@@ -131,8 +159,6 @@ class _Placer:
             known[value] = known[other]
             self._found.used[value.name] = self._found.used[other.name]
             self._found.stored[value.name] = self._found.stored[other.name]
-        if landed:
-            self._landed.update(node.outputs)
         self._found.nodes[node] = self._found.nodes[first]
         outputs = zip(node.outputs, first.outputs, strict=True)
         known.update((value, known[other]) for value, other in outputs)
@@ -140,14 +166,14 @@ class _Placer:
 
     def _begin(self, shared: set[Value]) -> None:
         """Lay out the inputs, and the parameters that no choice lays out."""
+        chosen = {node for choice in self._choices for node in choice.nodes}
         users = Graph(
             inputs=self._graph.inputs,
-            nodes=[node for node in self._graph.nodes if not shared.intersection(node.inputs)],
+            nodes=[node for node in self._graph.nodes if node not in chosen and not shared.intersection(node.inputs)],
             parameters={name: value for name, value in self._graph.parameters.items() if value not in shared},
         )
         begun = ShardedGraph(users, self._devices)
-        chosen = {node: choice.options[0] for choice in self._choices for node in choice.nodes}
-        StrategyPolicy(begun, self._given.with_inputs(chosen), self._held, self._configuration).begin()
+        StrategyPolicy(begun, self._given, self._held, self._configuration).begin()
         self._found.values.update((value, Symbol.always(layout)) for value, layout in begun.layouts.items())
         self._found.used.update((name, Symbol.always(layout)) for name, layout in begun.used.items())
         self._found.stored.update((name, Symbol.always(layout)) for name, layout in begun.stored.items())
@@ -175,7 +201,7 @@ class _Placer:
 
     def _placed_together(
         self, group: SharedChoices, views: Sequence[View]
-    ) -> tuple[tuple[list[_Placed], list[Symbol[Stored]]], Table | None]:
+    ) -> tuple[tuple[list[_PlacedNode], list[Symbol[Stored]]], Table | None]:
         """Return where operators that share parameters are, and these, and what cannot be."""
         choices = [self._choices[number] for number in group.choices]
         made = [self._outcomes_of(group, options) for options in product(*(choice.options for choice in choices))]
@@ -220,9 +246,14 @@ class _Placer:
 
     def _place(self, node: Node) -> None:
         """Place a node that has no choice, wherever what decides on it may be."""
-        reads = self._reads(node)
-        new = [value for value in node.inputs if value.parameter is not None and value not in self._found.values]
-        new = list(dict.fromkeys(new))
+        reads = self._deciding.on(node)
+        if node.notes.like is not None:
+            reads = self._loosened(node, reads)
+        elif any(part == "layout" and key.node in self._found.loose for part, key, _ in reads):
+            self._found.apart &= self._is_cotangent(node)
+        known = [self._deciding.is_known(value) for value in node.inputs]
+        pairs = zip(node.inputs, known, strict=True)
+        new = list(dict.fromkeys(value for value, is_known in pairs if value.parameter is not None and not is_known))
         asked = False
 
         def outcome(*items: Any) -> _Outcome:
@@ -234,24 +265,22 @@ class _Placer:
             told = tuple((layouts[value], used[value.name], stored[value.name]) for value in new)
             return _Outcome(placement, self._policy.left_in(node, placement), told)
 
-        def placed() -> tuple[_Placed, list[Symbol[Stored]]]:
+        def placed() -> tuple[_PlacedNode, list[Symbol[Stored]]]:
             symbol = combined([symbol for _, _, symbol in reads], outcome)
             stored = symbol.mapped(attrgetter("stored"))
             return _parts(symbol, node), [stored.mapped(itemgetter(place)) for place in range(len(new))]
 
-        landed = tuple(value in self._graph.gradients or value in self._landed for value in node.inputs)
+        landed = tuple(value in self._landed for value in node.inputs)
         what = "place", self._likeness.around[node], tuple(name for name, _, _ in reads), len(new), landed
         symbols, stored = self._repeats.of(what, [symbol for _, _, symbol in reads], placed)
-        if any(landed):
-            self._landed.update(node.outputs)
-            if not asked:
-                # The policy remembers what comes after a gradient.
-                outcome(*(symbol.items[0] for _, _, symbol in reads))
+        if any(landed) and not asked:
+            # The policy remembers what comes after a gradient.
+            outcome(*(symbol.items[0] for _, _, symbol in reads))
         self._keep(node, symbols)
         for value, symbol in zip(new, stored, strict=True):
             self._keep_parameter(value, symbol)
 
-    def _set(self, node: Node, reads: Sequence[tuple[str, Any, Any]], items: Sequence[Any]) -> None:
+    def _set(self, node: Node, reads: Sequence[Read], items: Sequence[Any]) -> None:
         """Let the policy see what a node reads as these items."""
         sharded = self._sharded
         for part in (sharded.layouts, sharded.used, sharded.stored, sharded.placements):
@@ -268,76 +297,27 @@ class _Placer:
         for (name, key, _), item in zip(reads, items, strict=True):
             parts[name][key] = item
 
-    def _reads(self, node: Node) -> list[tuple[str, Any, Symbol[Any]]]:
-        """Return what may decide on the placement of a node: the part of what is known, which of it, and its symbol."""
-        operator, origin = node.operator, node.notes.origin
-        found: dict[tuple[str, Any], Symbol[Any]] = {}
+    def _loosened(self, node: Node, reads: list[Read]) -> list[Read]:
+        """Return what may decide on a sum of gradients: where it is loose, not whether its terms could be kept."""
+        terms = {value for value in node.inputs if value in self._found.values}
+        inner = any(value.node in self._found.loose for value in terms)
+        if not inner and combined_cells([symbol for _, _, symbol in reads]) <= self._most_cells // _OF_SUMS:
+            return reads
+        self._found.loose[node] = None
+        return [
+            (part, key, Symbol.always(symbol.items[0].reduced()) if part == "layout" and key in terms else symbol)
+            for part, key, symbol in reads
+        ]
 
-        def reads_value(value: Value) -> None:
-            if value in self._found.values:
-                found["layout", value] = self._found.values[value]
-            if value.name in self._found.used and value.parameter is not None:
-                found["used", value.name] = self._found.used[value.name]
+    def _is_cotangent(self, node: Node) -> bool:
+        """Return whether a part of a gradient takes all sums in the layouts of its origin, wherever they are."""
+        origin = node.notes.origin
+        if origin is None or any(value.parameter is not None for value in origin.inputs[:1]):
+            return False
+        cotangents = self._graph.cotangents.get(origin, ())
+        return all(value in cotangents for value in node.inputs if value.node in self._found.loose)
 
-        def reads_taker(value: Value) -> None:
-            """Read what tells the layout in which the next node takes a part of a gradient."""
-            parameter, taker = self._graph.gradients.get(value), self._policy.takers.get(value)
-            if parameter is not None:
-                reads_value(parameter)
-            elif taker is None or taker.operator.keeps_layouts:
-                return
-            elif taker.notes.like is not None:
-                reads_value(taker.notes.like)
-            elif taker.notes.origin is not None:
-                found["origin", taker.notes.origin] = self._found.nodes[taker.notes.origin]
-                if value not in self._graph.cotangents.get(taker.notes.origin, ()):
-                    for one in taker.inputs:
-                        if one.node is not None or self._is_own(one, taker.notes.origin):
-                            reads_value(one)
-                    for one in taker.outputs:
-                        reads_taker(one)
-
-        if operator.updates and not operator.keeps_partial:
-            reads_value(node.inputs[operator.updates[0]])
-            if operator.laid_out_as is not None:
-                reads_value(node.inputs[operator.laid_out_as])
-        elif origin is not None and node.notes.like is None:
-            found["origin", origin] = self._found.nodes[origin]
-            for value in node.inputs:
-                if operator.linear or self._is_own(value, origin):
-                    reads_value(value)
-            if operands_of(node).equation.own_to_outputs:
-                for value in node.outputs:
-                    reads_taker(value)
-        else:
-            for value in node.inputs:
-                if node.notes.like is not None and value in self._found.values:
-                    found["layout", value] = self._as_term(value)
-                else:
-                    reads_value(value)
-                landed = self._graph.gradients.get(value)
-                if landed is not None:
-                    reads_value(landed)
-            if node.notes.like is not None:
-                reads_value(node.notes.like)
-        return [(part, key, symbol) for (part, key), symbol in found.items()]
-
-    def _as_term(self, value: Value) -> Symbol[Layout]:
-        """Return where a value is that is added to others: it matters only where it is a term of a sum itself."""
-        symbol = self._found.values[value]
-
-        def as_term() -> Symbol[Layout]:
-            whole = next((one for one in symbol.items if not _is_term(one)), None)
-            return symbol.mapped(lambda one: one if whole is None or _is_term(one) else whole)
-
-        return self._repeats.of("term", [symbol], as_term)
-
-    def _is_own(self, value: Value, origin: Node) -> bool:
-        """Return whether a gradient of ``origin`` takes a value from where it is, not from where ``origin`` had it."""
-        near = {*origin.inputs, *origin.outputs, *self._graph.cotangents.get(origin, ())}
-        return value not in near and value.constant is None
-
-    def _keep(self, node: Node, placed: _Placed) -> None:
+    def _keep(self, node: Node, placed: _PlacedNode) -> None:
         self._found.nodes[node] = placed[0]
         self._found.values.update(zip(node.outputs, placed[1], strict=True))
 
@@ -356,11 +336,7 @@ def _renumbered(options: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ..
     return tuple((known.setdefault(number, len(known)), one) for number, one in options)
 
 
-def _is_term(layout: Layout) -> bool:
-    return bool(layout.partial) and layout.reduction == "sum"
-
-
-def _parts(symbol: Symbol[_Outcome], node: Node) -> _Placed:
+def _parts(symbol: Symbol[_Outcome], node: Node) -> _PlacedNode:
     """Return the placement of a node, and where each of its outputs is."""
     outputs = symbol.mapped(attrgetter("outputs"))
     of_outputs = [outputs.mapped(itemgetter(place)) for place in range(len(node.outputs))]

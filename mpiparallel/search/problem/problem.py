@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
 from operator import attrgetter, itemgetter
-
-import numpy as np
+from typing import Final
 
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
-from mpiparallel.parallel.placement import OperatorPlacement
-from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
-from mpiparallel.search.cost.moves import prices_of_moves
+from mpiparallel.parallel.operator_placement import OperatorPlacement
+from mpiparallel.search.cost.operator_key import operator_key
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.problem.choices import Choice
 from mpiparallel.search.problem.clock import Clock
-from mpiparallel.search.problem.folding import Folding
-from mpiparallel.search.problem.likeness import Likeness, likeness, operator_key
+from mpiparallel.search.problem.loose_sums import LooseSum, loose_sums, stays, term_at_least
+from mpiparallel.search.problem.outline import Outline, outline_of
 from mpiparallel.search.problem.placements import Placements, all_placements
 from mpiparallel.search.problem.repeats import Repeats
-from mpiparallel.search.problem.symbol import Symbol, combinations, combined_cells
+from mpiparallel.search.problem.symbol import Symbol
 from mpiparallel.search.problem.task import Task
-from mpiparallel.search.problem.views import Array, Table, coarsened, joined_views
+from mpiparallel.search.problem.value_moves import ValueMoves, Wish, wishes_of
+from mpiparallel.search.problem.views import Table
 
-_MOST_CELLS = 1 << 24
+NARROW: Final = 1 << 21
+WIDE: Final = 1 << 24
+"""The cells of the largest table for what several choices decide together, as it is quick and as it is possible."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """The choices of a graph; ``seconds`` and ``memory`` (bytes of a rank) are sums of tables over them.
 
-    ``moving`` are those of ``seconds`` that price communication. ``exact`` says that the sum is the cost of what runs:
-    where many operators take one value at once, moves that several of them share may be counted more than once.
+    ``moving`` are those of ``seconds`` that price communication. ``exact`` says that the sum is the cost of what runs.
+    Else some of it, which too many choices decide together, is counted apart for each of them, as what it is at least;
+    the sum ``bounds`` what runs from below, unless other layouts depend on it.
     """
 
     choices: tuple[Choice, ...]
@@ -44,6 +45,7 @@ class Problem:
     moving: tuple[Table, ...]
     memory: tuple[Table, ...]
     exact: bool
+    bounds: bool = True
 
     @property
     def seconds(self) -> tuple[Table, ...]:
@@ -73,34 +75,39 @@ def problem_of(
     task: Task,
     choices: tuple[Choice, ...],
     clock: Clock,
-    alike: Likeness | None = None,
-    folding: Folding | None = None,
+    outline: Outline | None = None,
+    most_cells: int = NARROW,
 ) -> Problem:
     """Return the problem of these choices; raise TimeOverError where there is no time to price all of it.
 
-    ``alike`` says which nodes are, if that is known; where there is a ``folding`` it is no more exact.
+    ``outline`` is that of the graph, if it is known. What has more than ``most_cells`` combinations is counted apart
+    for each choice.
     """
-    repeats, folding = Repeats(), folding or Folding()
-    alike = alike or likeness(task.graph, task.given, task.held)
+    return pricing_of(task, choices, clock, outline, most_cells).problem()
+
+
+def pricing_of(
+    task: Task,
+    choices: tuple[Choice, ...],
+    clock: Clock,
+    outline: Outline | None = None,
+    most_cells: int = NARROW,
+) -> Pricing:
+    """Return what makes the problem of these choices, as ``problem_of`` does, and makes it anew for other plans."""
+    repeats, outline = Repeats(), outline or outline_of(task, choices)
     configuration = task.configuration
     placements = all_placements(
-        task.graph, choices, task.given, task.held, configuration, repeats, clock, alike, folding
+        task.graph, choices, task.given, task.held, configuration, repeats, clock, outline, most_cells
     )
-    return _Pricing(task.graph, choices, placements, task.prices, repeats, clock, folding).problem()
+    return Pricing(task.graph, choices, placements, task.prices, repeats, clock, outline, most_cells)
 
 
-_Node = tuple[list[Symbol[Layout]], list[Table], list[Table]]
+_PricedNode = tuple[list[Symbol[Layout]], list[Table], list[Table]]
 
 
-@dataclass(frozen=True)
-class _Wish:
-    """A layout in which a value is wanted; wishes of one ``kind`` are met together where they are equal."""
+class Pricing:
+    """All placements of a graph, and what they cost."""
 
-    layout: Symbol[Layout]
-    kind: object
-
-
-class _Pricing:
     def __init__(
         self,
         graph: Graph,
@@ -109,42 +116,50 @@ class _Pricing:
         prices: Prices,
         repeats: Repeats,
         clock: Clock,
-        folding: Folding,
+        outline: Outline,
+        most_cells: int,
     ) -> None:
         self._graph, self._choices, self._placements, self._prices = graph, choices, placements, prices
-        self._repeats, self._clock, self._folding = repeats, clock, folding
-        self._exact = not folding.weights
+        self._repeats, self._clock, self._outline, self._folding = repeats, clock, outline, outline.folding
+        self._most_cells = most_cells
+        self._value_moves = ValueMoves(prices, repeats, most_cells)
 
-    def problem(self) -> Problem:
+    def problem(self, plans: Sequence[Sequence[int]] = ()) -> Problem:
+        """Return the problem; what is counted apart comes near to what it costs by the options of these ``plans``."""
+        self._value_moves = ValueMoves(self._prices, self._repeats, self._most_cells, plans)
         nodes = self._priced_nodes()
         weights = {node: self._folding.weight(node) for node in nodes}
         computing = [table for node, one in nodes.items() for table in self._times(weights[node], one[1])]
-        wishes = self._wishes({node: reads for node, (reads, _, _) in nodes.items()})
-        homes = self._first_takers(nodes)
+        loose, values = self._placements.loose, self._placements.values
+        wishes = wishes_of(self._graph, {node: one[0] for node, one in nodes.items() if node not in loose}, values)
         moving: list[Table] = []
+        for one in loose_sums([node for node in nodes if node in loose], wishes):
+            moving += self._times(weights[one.last], self._at_least(one, wishes))
         for value, wanted in wishes.items():
-            weight = self._folding.weight(homes[value]) if value in homes else 1
+            weight = self._outline.weight(value)
             moving += self._times(weight, self._moves(value, wanted) if weight else [])
         moving += [table for node, one in nodes.items() for table in self._times(weights[node], one[2])]
         computing += self._placements.impossible
-        memory = self._memory(homes)
-        return Problem(self._choices, tuple(computing), tuple(moving), tuple(memory), self._exact)
+        memory = self._memory()
+        exact = not self._folding.weights and not loose and self._value_moves.exact
+        tables = tuple(computing), tuple(moving), tuple(memory)
+        return Problem(self._choices, *tables, exact, bounds=exact or self._placements.apart)
 
-    def _priced_nodes(self) -> dict[Node, _Node]:
+    def _moves(self, value: Value, wishes: Sequence[Wish]) -> list[Table]:
+        self._clock.check()
+        return self._value_moves.to_wishes(value, self._priced_layout(value), wishes)
+
+    def _priced_layout(self, value: Value) -> Symbol[Layout]:
+        """Return where a value is, as layouts that stand for it in prices."""
+        placed = self._placements.values[value]
+        return self._repeats.of("priced", [placed], lambda: placed.mapped(_priced))
+
+    def _priced_nodes(self) -> dict[Node, _PricedNode]:
         """Return what all nodes cost that anything needs; a folded one reads what the one reads that stands for it."""
-        found: dict[Node, _Node] = {}
-        for node in live_nodes(self._graph):
+        found: dict[Node, _PricedNode] = {}
+        for node in self._outline.nodes:
             first = found.get(self._folding.stands_for.get(node, node))
             found[node] = self._priced_node(node) if first is None else first
-        return found
-
-    def _first_takers(self, nodes: Iterable[Node]) -> dict[Value, Node]:
-        """Return of each value the node that makes it, or that takes it first: its moves are folded with it."""
-        found: dict[Value, Node] = {}
-        for node in nodes:
-            found.update((value, node) for value in node.outputs)
-            for value in node.inputs:
-                found.setdefault(value, node)
         return found
 
     def _times(self, weight: int, tables: Sequence[Table]) -> Sequence[Table]:
@@ -158,91 +173,39 @@ class _Pricing:
             for one in tables
         ]
 
-    def _priced_node(self, node: Node) -> _Node:
+    def _priced_node(self, node: Node) -> _PricedNode:
         """Return how a node reads its inputs, and what computing it and moving its outputs at once costs."""
         placed, lying = self._placements.nodes[node], [self._placements.values[value] for value in node.outputs]
 
-        def priced() -> _Node:
+        def priced() -> _PricedNode:
             read = placed.mapped(partial(read_layouts, node.operator))
             reads = [read.mapped(itemgetter(index)).mapped(_priced) for index in range(len(node.inputs))]
             tables = self._left(node, placed, lying)
-            computing = [] if node.operator.is_view else [placed.prices(partial(self._prices.computing, node))]
+            counts_alone = not node.operator.is_view and node not in self._placements.loose
+            computing = [] if not counts_alone else [placed.prices(partial(self._prices.computing, node))]
             return reads, computing, tables
 
-        return self._repeats.of(("node", _signature(node)), [placed, *lying], priced)
+        what = "node", _signature(node), node in self._placements.loose
+        return self._repeats.of(what, [placed, *lying], priced)
 
-    def _wishes(self, read: Mapping[Node, list[Symbol[Layout]]]) -> dict[Value, list[_Wish]]:
-        """Return the layouts in which each value is wanted, those that are always equal once."""
-        found: dict[Value, dict[object, _Wish]] = {}
+    def _at_least(self, one: LooseSum, wishes: dict[Value, list[Wish]]) -> list[Table]:
+        """Return what the terms of a loose sum cost, each at least.
 
-        def wish(value: Value, layout: Symbol[Layout], kind: object) -> None:
-            key = layout.choices, layout.pattern, kind
-            found.setdefault(value, {})[key] = _Wish(layout, kind)
-
-        for node, layouts in read.items():
-            for index, value in enumerate(node.inputs):
-                if index not in node.operator.unread and (value.constant is None):
-                    wish(value, layouts[index], _again(node) if value.parameter is not None else None)
-        for value in self._graph.outputs:
-            own = self._placements.values.get(value)
-            if own is not None and value.constant is None:
-                devices = own.items[0].devices
-                whole = Layout.replicated(value.spec.shape, DeviceMatrix((devices.size,))).canonical
-                wish(value, Symbol.always(whole), None)
-        return {value: list(wishes.values()) for value, wishes in found.items()}
-
-    def _moves(self, value: Value, wishes: Sequence[_Wish]) -> list[Table]:
-        """Return what it costs to take a value to where it is wanted, each place once."""
-        self._clock.check()
-        placed = self._placements.values[value]
-        kinds: dict[object, int] = {}
-
-        def moves() -> list[Table]:
-            own = placed.mapped(_priced)
-            return [self._moved_to(value, own, together) for together in self._together(own, wishes)]
-
-        what = "moves", value.spec.dtype, tuple(kinds.setdefault(wish.kind, len(kinds)) for wish in wishes)
-        return self._repeats.of(what, [placed, *(wish.layout for wish in wishes)], moves)
-
-    def _together(self, own: Symbol[Layout], wishes: Sequence[_Wish]) -> list[list[Symbol[Layout]]]:
-        """Return the wishes in groups: those that may be equal in one, as long as its table is not too large."""
-        groups: list[tuple[object, set[Layout], list[Symbol[Layout]]]] = []
-        for wish in wishes:
-            items = {item.canonical for item in wish.layout.items}
-            apart = items - {own.items[0].canonical} if len(own.items) == 1 else items
-            for kind, known, layouts in groups:
-                if kind == wish.kind and known & apart:
-                    if combined_cells([own, *layouts, wish.layout]) > _MOST_CELLS:
-                        self._exact = False
-                        continue
-                    known |= items
-                    layouts.append(wish.layout)
-                    break
-            else:
-                groups.append((wish.kind, items, [wish.layout]))
-        return [layouts for _, _, layouts in groups]
-
-    def _moved_to(self, value: Value, own: Symbol[Layout], wanted: Sequence[Symbol[Layout]]) -> Table:
-        known: dict[Layout, int] = {}
-        numbered = [
-            (layout, np.array([known.setdefault(item.canonical, len(known)) for item in layout.items]))
-            for layout in wanted
-        ]
-        views = joined_views(symbol.table for symbol in (own, *wanted))
-        total = np.zeros(tuple(view.count for view in views))
-        before: list[Array] = []
-        for layout, numbers in numbered:
-            pair_views, places, rows = combinations([own, layout])
-            prices = prices_of_moves(self._prices, own.items, layout.items, value.spec.dtype.itemsize)
-            costs = prices[tuple(rows)]
-            cost = Table(pair_views, costs[places]).over(views)
-            places_wanted = Table(layout.table.views, numbers[layout.table.values]).over(views)
-            met = np.zeros((1,) * len(views), bool)
-            for other in before:
-                met = met | (other == places_wanted)
-            total += np.where(met, 0.0, cost)
-            before.append(places_wanted)
-        return coarsened(views, total)
+        Where the total is wanted elsewhere than where terms that differ are added, no more is said of its moves.
+        """
+        at = self._priced_layout(one.total)
+        is_closed = stays(at, wishes.get(one.total, ()))
+        if not is_closed:
+            del wishes[one.total]
+        found = []
+        for place, value in enumerate(one.terms):
+            # What others take too may be moved for all of them at once.
+            if value not in wishes and value.node not in self._placements.loose:
+                own = self._priced_layout(value)
+                what = "at least", _signature(one.last), place, len(one.terms), is_closed
+                make = partial(term_at_least, one, place, own, at, is_closed, self._prices)
+                found.append(self._repeats.of(what, [own, at], make))
+        return found
 
     def _left(self, node: Node, placed: Symbol[OperatorPlacement], lying: Sequence[Symbol[Layout]]) -> list[Table]:
         """Return what it costs to move the outputs of a node at once, where its program says so."""
@@ -251,20 +214,20 @@ class _Pricing:
         for place, value in enumerate(node.outputs):
             made, own = outputs.mapped(itemgetter(place)).mapped(_priced), lying[place].mapped(_priced)
             if made.items != own.items:
-                tables.append(self._moved_to(value, made, [own]))
+                tables.append(self._value_moves.to_layouts(value, made, [own]))
         return tables
 
-    def _memory(self, homes: Mapping[Value, Node]) -> list[Table]:
+    def _memory(self) -> list[Table]:
         """Return the bytes of parameters and states as they are kept, and of what the gradient reads of the network."""
         held = [
             (self._placements.stored[name], value)
             for name, value in self._graph.parameters.items()
             if name in self._placements.stored
         ]
-        held += [(self._placements.values[value], value) for value in kept_for_gradient(self._graph)]
+        held += [(self._placements.values[value], value) for value in self._outline.kept]
         tables: list[Table] = []
         for layout, value in held:
-            weight = self._folding.weight(homes[value]) if value in homes else 1
+            weight = self._outline.weight(value)
             tables += self._times(weight, [self._bytes(layout, value)] if weight else [])
         return tables
 
@@ -291,9 +254,3 @@ def _signature(node: Node) -> Hashable:
     """Return what is equal for nodes that compute the same from tensors of the same shapes."""
     specs = tuple(value.spec for value in (*node.inputs, *node.outputs))
     return operator_key(node.operator), specs
-
-
-def _again(node: Node) -> object:
-    """Return the stretch that a node is computed in once more, whose parameters are then gathered anew."""
-    segment = node.notes.segment if node.notes.origin is None else node.notes.origin.notes.segment
-    return segment if segment is not None and segment.recomputed and segment.regathers else None

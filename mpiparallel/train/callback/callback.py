@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from mpiparallel.train.callback.moment import Moment
 class CallbackParameters:
     """What a callback may look at: MindSpore's names.
 
-    ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch; ``net_outputs`` is the loss tensor of
-    the step that ended, or the mean of those of its batches, and ``cur_batches`` what this rank was fed in it. The
+    ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch. ``net_outputs`` is the loss tensor of
+    the step that ended, or the mean of those of its batches. ``cur_batches`` is what this rank was fed in it. The
     batch of all ranks is ``pieces`` times ``batch_size``. ``joins`` says that this rank enters a training that the
     others are in already. ``resumed`` is what ``Model.resume`` has returned, if the training goes on from there.
+    ``unsettled`` are checks of results that had not come from a device yet: ``settle`` makes them.
     """
 
     network: Any = None
@@ -39,6 +40,13 @@ class CallbackParameters:
     joins: bool = False
     resumed: Any = None
     list_callback: Sequence[Any] = field(default_factory=tuple)
+    unsettled: list[Callable[[], None]] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Make the checks that were put off, and raise what they raise; all ranks do it at the same moment."""
+        checks, self.unsettled[:] = [*self.unsettled], []
+        for check in checks:
+            check()
 
     @property
     def step_in_epoch(self) -> int:

@@ -30,13 +30,14 @@ class ModelCheckpoint(Callback):
     """Save the state of the training as one HDF5 shard a rank: ``<directory>/rank_<r>/<prefix>-<epoch>_<step>.h5``.
 
     ``step`` is that in the epoch. A checkpoint counts once ``<directory>/<prefix>-<epoch>_<step>.manifest.json`` is
-    written, after all shards. Where the folder has checkpoints of the prefix from an earlier run, the prefix becomes
-    ``<prefix>_1`` and so on, on all ranks alike; but a training that ``Model.resume`` has taken from there goes on
-    under the prefix that it had, after deleting its shards that were never committed. Rank 0's strategy and group
-    files, where the context asks for them, are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``, so
-    that a later training that is cut otherwise leaves them alone. ``last_checkpoint`` is the file with this rank's
-    slices in the newest checkpoint, ``last_manifest`` its manifest. What is not committed when an error ends the
-    training is deleted.
+    written, after all shards. What is not committed when an error ends the training is deleted.
+
+    Where the folder has checkpoints of the prefix from an earlier run, the prefix becomes ``<prefix>_1`` and so on, on
+    all ranks alike. A training that ``Model.resume`` has taken from there goes on under the prefix that it had, after
+    deleting its shards that were never committed. Where the context asks for rank 0's strategy and group files, they
+    are copied beside the manifest as ``<prefix>-<epoch>_<step>.<name>``. So a later training that is cut otherwise
+    leaves them alone. ``last_checkpoint`` is the file with this rank's slices in the newest checkpoint,
+    ``last_manifest`` its manifest.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class ModelCheckpoint(Callback):
         With which names of files begin.
     directory : str or Path, optional
         The same for all ranks, "checkpoints" unless given; one that ends in ``rank_<r>``, with the rank's number, means
-        the folder above. Or each rank names its own, like ``ckpt_<r>``, or works in a folder of its own: then its
+        the folder above. Or each rank names its own, like ``ckpt_<r>``, or works in a folder of its own. Then its
         shards are in that folder itself, and the manifest in the one above them all.
     config : CheckpointConfig, optional
         When it saves, and what.
@@ -203,6 +204,8 @@ class ModelCheckpoint(Callback):
 
     @collector_paused()
     def _save(self, parameters: CallbackParameters) -> None:
+        # A loss that is not finite is refused before its weights are saved.
+        parameters.settle()
         self._finish(parameters)
         self._last_step, self._last_time = parameters.cur_step_num, time.monotonic()
         communicator = world_or_alone()
@@ -259,7 +262,7 @@ class ModelCheckpoint(Callback):
         if communicator.any_true(name in self._lost):
             self._folder.discard([name], communicator)
             self._lost -= {name}
-        return communicator.any_true(communicator.rank == 0 and self._folder.step_of(name) == step)
+        return communicator.any_true(communicator.rank == 0 and self._folder.has(name, step))
 
     def _finish(self, parameters: CallbackParameters) -> None:
         """Commit what a thread writes, or has written, if there is any."""

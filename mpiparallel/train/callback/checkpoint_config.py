@@ -30,10 +30,10 @@ class CheckpointConfig:
     keep_checkpoint_max : int
         How many are kept, the newest always.
     keep_checkpoint_per_n_minutes : int
-        Keep one checkpoint for each interval of so many minutes, and the newest, instead of ``keep_checkpoint_max``.
+        Keep one checkpoint for each interval of this many minutes, and the newest, instead of ``keep_checkpoint_max``.
     integrated_save : bool
-        Whether rank 0 gathers whole tensors and writes the only file, for programs of one device; it must have memory
-        for all of them, and of what is each rank's own, such as moving averages of its own batches, there is rank 0's.
+        Whether rank 0 gathers whole tensors and writes the only file, for programs of one device. It must have memory
+        for all of them. Of what is each rank's own, such as moving averages of its own batches, there is rank 0's.
     async_save : bool or str
         Whether a step waits only until its slices are copied; a thread writes them, and the checkpoint is committed at
         the end of a later step.

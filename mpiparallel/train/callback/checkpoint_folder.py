@@ -147,16 +147,12 @@ class CheckpointFolder:
         self.number = number
         return True
 
-    def step_of(self, name: str) -> int | None:
-        """Return the step that a committed checkpoint is of; None where there is none of that name."""
+    def has(self, name: str, step: int) -> bool:
+        """Return whether a checkpoint of that name and step is committed; a damaged one counts as none."""
         path = self.path / f"{name}{MANIFEST_SUFFIX}"
-        if not path.exists():
-            return None
-        try:
-            step = Manifest.load(path).training.get("step")
-        except CheckpointError:
-            return -1
-        return step if type(step) is int else -1
+        with suppress(CheckpointError):
+            return path.exists() and Manifest.load(path).training.get("step") == step
+        return False
 
     def companions(self, name: str, sources: Iterable[str]) -> dict[Path, Path]:
         """Return where those files that are there are to be copied beside a checkpoint: ``<name>.<their name>``."""
@@ -201,8 +197,8 @@ class CheckpointFolder:
     def prune(self, most: int, minutes: float, spared: Iterable[str], communicator: Communicator) -> None:
         """Delete all but the newest ``most`` of the prefix; with ``minutes``, all but one for each interval of these.
 
-        The newest is never deleted; ``spared``, and those that lack a file, do not count, and stay as long as one that
-        is older. All ranks call it together.
+        The newest is never deleted; ``spared`` ones, and those that lack a file, do not count; they stay as long as any
+        older checkpoint stays. All ranks call it together.
         """
         doomed: list[str] = []
         with failing_together(communicator, CheckpointError):

@@ -50,7 +50,7 @@ class LossGuard(Callback):
     Parameters
     ----------
     policy : {"stop", "skip", "rollback", "warn", "off"}
-        "stop" raises NonFiniteError on all ranks; weights, optimizer states and moving averages are those from before
+        "stop" raises NonFiniteError on all ranks. Weights, optimizer states and moving averages are those from before
         the step, and checkpoints stay as they are. "skip" leaves the update out, says so, and goes on. "rollback" goes
         back to the state that a ModelCheckpoint has committed last, and on with the batches that follow; it stops where
         nothing is committed. "warn" makes the update and says so. "off" does not look.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -49,22 +50,44 @@ class LossMonitor(Callback):
 
     def step_end(self, run_context: RunContext) -> None:
         parameters = run_context.original_args()
-        _refuse_if_not_finite(parameters)
+        parameters.settle()
         step = parameters.cur_step_num
-        if self._per_print_times and step - self._last_step >= self._per_print_times:
+        prints = self._per_print_times and step - self._last_step >= self._per_print_times
+        if prints or not parameters.net_outputs.comes_late:
+            _check_of(parameters)()
+        else:
+            # After the next step: it has come by then, and the host does not wait.
+            parameters.unsettled.append(_check_of(parameters))
+        if prints:
             self._last_step = step
             loss = parameters.net_outputs.asnumpy()
             print(f"epoch: {parameters.cur_epoch_num} step: {parameters.step_in_epoch}, loss is {loss!s}", flush=True)
 
+    def epoch_end(self, run_context: RunContext) -> None:
+        run_context.original_args().settle()
 
-def _refuse_if_not_finite(parameters: CallbackParameters) -> None:
-    guarded = any(isinstance(callback, LossGuard) for callback in parameters.list_callback)
-    if not guarded and not np.isfinite(parameters.net_outputs.asnumpy()).all():
-        raise NonFiniteError(
-            f"epoch: {parameters.cur_epoch_num} step: {parameters.step_in_epoch}: the loss is "
-            f"{parameters.net_outputs.asnumpy()!s}, and the weights may be too; train on from the last checkpoint with "
-            "LossGuard() among the callbacks, which stops in time and names rank and weight"
-        )
+    def resharding(self, run_context: RunContext) -> None:
+        run_context.original_args().settle()
+
+    def preempted(self, run_context: RunContext) -> None:
+        run_context.original_args().settle()
+
+
+def _check_of(parameters: CallbackParameters) -> Callable[[], None]:
+    """Return what raises NonFiniteError where the loss of the step that has ended is not finite, and nobody guards."""
+    loss, place = parameters.net_outputs, f"epoch: {parameters.cur_epoch_num} step: {parameters.step_in_epoch}"
+    if any(isinstance(callback, LossGuard) for callback in parameters.list_callback):
+        return lambda: None
+
+    def check() -> None:
+        value = loss.asnumpy()
+        if not np.isfinite(value).all():
+            raise NonFiniteError(
+                f"{place}: the loss is {value!s}, and the weights may be too; train on from the last checkpoint with "
+                "LossGuard() among the callbacks, which stops in time and names rank and weight"
+            )
+
+    return check
 
 
 class TimeMonitor(Callback):
@@ -77,8 +100,9 @@ class TimeMonitor(Callback):
     data_size : int, optional
         Its steps, where the training does not count them; at least 1.
     data_time : bool
-        Whether there is also the mean time from the end of a step, or the begin of the epoch, to the next step: that of
-        waiting for data and of callbacks. Where several steps are sunk at once it cannot be told, as a remark says.
+        Whether there is also the mean time from the end of a step, or the begin of the epoch, to the next step. It is
+        that of waiting for data and of callbacks. Where several steps are sunk at once it cannot be told, as a remark
+        says.
 
     Raises
     ------

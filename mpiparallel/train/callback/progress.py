@@ -34,7 +34,7 @@ def describe_progress(parameters: CallbackParameters, seconds: float, steps: int
 class ProgressMonitor(Callback):
     """Show loss, step time, samples a second and the time left, on rank 0 only, also of steps that are sunk.
 
-    On a terminal one line is kept up to date (by rich, where the extra ``ui`` is installed); elsewhere a plain line is
+    On a terminal one line is kept up to date (by rich, where the extra ``ui`` is installed). Elsewhere a plain line is
     printed every ``seconds``, and after the last step.
 
     Parameters

@@ -106,7 +106,7 @@ _PLAIN = {kind.__name__: kind for kind in (Refusal, TrainingEnd, PreemptionEnd, 
 
 
 def error_of(end: TrainingEnd) -> MpiParallelError:
-    """Return the error that ended a training on the ranks that trained, for those that waited."""
+    """Return, for ranks that waited, the error that ended the training on the others."""
     kind: type[MpiParallelError] = getattr(errors, end.error, MpiParallelError)
     error = kind(f"Model.train: the training that this rank waited for has ended: {end.error}: {end.why}")
     return name_origins(error, end.origins)

@@ -99,7 +99,9 @@ class Membership:
         self._parts_asleep = False
 
     def meet(self, message: bytes = b"") -> bytes:
-        """Return on everyone, those included who do not know yet who leads, what the one says that has a message."""
+        """Return the message of the one rank that has one, on all ranks, even those that do not know yet which rank
+        leads.
+        """
         self.everyone.rest()
         leader = np.array(self.everyone.rank if message else -1, np.int64)
         self.everyone.all_reduce(leader, "max")
@@ -130,7 +132,7 @@ class Membership:
             self.everyone.group(sorted((leader, *spares)))
 
     def _world(self) -> Communicator:
-        """Return the world of those who train, the one it was where they have trained together before."""
+        """Return the communicator of the training ranks, the same one again if they have trained together before."""
         if self.ranks == self.everyone.ranks == tuple(range(self.everyone.size)):
             return self.everyone
         if self.ranks not in self._worlds:

@@ -10,7 +10,7 @@ from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.nn.cell import Cell
 
-Cuts = dict[str, tuple[Strategy | None, Strategy | None]]
+OperatorCuts = dict[str, tuple[Strategy | None, Strategy | None]]
 """The strategies of the inputs and of the outputs of operators, by their places."""
 _SHOWN = 3
 
@@ -39,16 +39,16 @@ def _operators_in(item: Any) -> Iterator[tuple[str, Operator]]:
         yield from ((str(key), one) for key, one in item.items() if isinstance(one, Operator))
 
 
-def cuts_of(network: Cell) -> Cuts:
+def cuts_of(network: Cell) -> OperatorCuts:
     """Return the strategies of each operator, None where it has none."""
     return _cuts(operators_of(network))
 
 
-def _cuts(operators: Mapping[str, Operator]) -> Cuts:
+def _cuts(operators: Mapping[str, Operator]) -> OperatorCuts:
     return {place: (operator.strategy, operator.out_strategy) for place, operator in operators.items()}
 
 
-def set_cuts(network: Cell, cuts: Cuts) -> None:
+def set_cuts(network: Cell, cuts: OperatorCuts) -> None:
     """Give operators other strategies."""
     operators = operators_of(network)
     for place, strategies in cuts.items():
@@ -82,7 +82,7 @@ def merge_stages(network: Cell, count: int) -> None:
         set_stages(network, {place: stage * count // before for place, stage in stages.items()})
 
 
-def cuts_like(network: Cell, twin: Cell) -> Cuts:
+def cuts_like(network: Cell, twin: Cell) -> OperatorCuts:
     """Return the strategies of ``twin`` for ``network``.
 
     Raises StrategyError unless both have the same operators, and parameters of the same names and shapes.

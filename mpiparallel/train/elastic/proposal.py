@@ -49,7 +49,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Networks:
-    """The networks of a model: the one the user gave, the one that trains, and all, of which the latter is first."""
+    """The networks of a model: the one that the user gave, the one that trains, and all networks, beginning with the
+    one that trains.
+    """
 
     own: Cell
     training: TrainOneStepCell | None
@@ -318,7 +320,7 @@ def _check_names(strategy: Any, network: Cell, staged: StagedGraph | None) -> No
         return
     places = operators_of(network)
     stages = () if staged is None else staged.stages
-    nodes = [node for stage in stages for node in stage.graph.nodes if node.notes.origin is None]
+    nodes = [node for stage in stages for node in stage.graph.nodes if node.is_forward]
     known = {name for node in nodes for name in (saved_name(node), node.name)}
     missing = [name for name in strategy if name not in places and name not in known]
     if missing:

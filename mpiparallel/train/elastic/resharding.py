@@ -14,12 +14,14 @@ import numpy as np
 from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.backend.freed_memory import give_back_freed_memory
 from mpiparallel.communication import world
-from mpiparallel.communication.agreement import raise_together
+from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.compile.bind import make_backend
 from mpiparallel.context.settings import all_settings, current_configuration, take_settings
 from mpiparallel.errors import ConfigurationError, MpiParallelError, ReshardError, name_origins, origins_of
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.layout import Layout
+from mpiparallel.parallel.device_space import DeviceSpace, moves_on_devices, on_device
+from mpiparallel.reshard.array_space import ArraySpace
 from mpiparallel.reshard.movement import Movement
 from mpiparallel.reshard.options import ReshardOptions
 from mpiparallel.reshard.planning.plan_cache import PlanCache
@@ -217,15 +219,32 @@ class Resharding:
         """
         membership = self.membership
         keys = keys_before(command, membership.number)
-        arrays: Arrays = {key: parameters[name].asnumpy() for name, key in keys.items()}
+        options = ReshardOptions(**command.options)
+        space = self._space(options)
+        arrays = self._arrays({key: parameters[name] for name, key in keys.items()}, space)
         pairs = pairs_of(command)
         source, target = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
-        options = ReshardOptions(**command.options)
         if options.mode == "safe":
-            movement = Movement(arrays, source, target, membership.everyone, options, self._plans, command.dead)
+            movement = Movement(arrays, source, target, membership.everyone, options, self._plans, command.dead, space)
             report = movement.forward()
             return movement.arrays, report
-        return self._moved_in_waves(arrays, source, target, options, {parameters[name]: keys[name] for name in keys})
+        holders = {parameters[name]: keys[name] for name in keys}
+        return self._moved_in_waves(arrays, source, target, options, holders, space)
+
+    def _space(self, options: ReshardOptions) -> ArraySpace | None:
+        """Return the memory of the devices, where all ranks have theirs there; None for that of the hosts."""
+        backend, everyone = make_backend(current_configuration()), self.membership.everyone
+        return DeviceSpace(backend, options, everyone) if moves_on_devices(backend, options, everyone) else None
+
+    def _arrays(self, parameters: Mapping[str, Parameter], space: ArraySpace | None) -> Arrays:
+        """Return what this rank gives, by the names under which it moves, where it is to move."""
+        if space is None:
+            return {key: parameter.asnumpy() for key, parameter in parameters.items()}
+        arrays: Arrays = {}
+        with failing_together(self.membership.everyone, ReshardError):
+            backend = make_backend(current_configuration())
+            arrays.update({key: on_device(one.array, backend, key) for key, one in parameters.items()})
+        return arrays
 
     def _moved_in_waves(
         self,
@@ -234,6 +253,7 @@ class Resharding:
         target: dict[str, Layout],
         options: ReshardOptions,
         holders: Mapping[Parameter, str],
+        space: ArraySpace | None,
     ) -> tuple[Arrays, ReshardReport]:
         """Move arrays that nothing else holds meanwhile; after an error ``holders`` hold again what is in its place."""
         places = {parameter: (parameter.layout, parameter.rank) for parameter in holders}
@@ -241,7 +261,7 @@ class Resharding:
             parameter.leave()
         layouts = dict(source)
         try:
-            movement = Movement(arrays, source, target, self.membership.everyone, options, self._plans)
+            movement = Movement(arrays, source, target, self.membership.everyone, options, self._plans, space=space)
             layouts = movement.layouts
             return movement.arrays, _forward_or_back(movement)
         except ReshardError:
@@ -283,7 +303,7 @@ class Resharding:
                 parameters[name].leave(one.target, rank)
                 continue
             array = arrays[keys[name]]
-            parameters[name].move(one.target, rank, array if backend.name == "cpu" else backend.from_host(array))
+            parameters[name].move(one.target, rank, array if backend.links is None else on_device(array, backend, name))
         self._networks.all[0].program.signature = command.signature
         self.step = command.step
 

@@ -208,14 +208,14 @@ class Shrinking:
 
 
 def _stages_for(count: int) -> dict[str, int]:
-    """Return the setting of the most stages, of those that there are, that so many ranks can be shared out to."""
+    """Return the setting with the most stages that this number of ranks can be shared out to."""
     stages = current_configuration().pipeline_stages
     most = next(fewer for fewer in range(stages, 0, -1) if count % fewer == 0)
     return {} if stages == 1 else {"pipeline_stages": most}
 
 
 def _furthest(trainers: Sequence[Said], step: int) -> dict[str, Any]:
-    """Return the position after ``step`` of the rank that has come furthest: who has told callbacks does not again."""
+    """Return the furthest position of all ranks after ``step``: a rank does not call its callbacks a second time."""
     places = [one["copied"] for one in trainers if one["copy"] == step]
     places += [one["position"] for one in trainers if one["live"] == step]
     found: dict[str, Any] = max(places, key=lambda place: (Moment(place["moment"]).order, place["told"]))

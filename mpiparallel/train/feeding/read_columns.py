@@ -24,24 +24,35 @@ class ReadColumns:
 
     @classmethod
     def of(cls, names: Sequence[str], specs: Sequence[TensorSpec], sharded: ShardedGraph) -> ReadColumns:
-        """Return what a rank reads that runs a graph; where it uses none, the smallest column tells the rows."""
+        """Return what a rank reads that runs a graph."""
         inputs, named = sharded.graph.inputs, dict(zip(names, specs, strict=True))
         used = {value for node in sharded.graph.nodes for value in node.inputs}.union(sharded.graph.outputs)
         if len(inputs) != len(names):
             return cls(named, tuple(names))
         read = [name for name, value in zip(names, inputs, strict=True) if value in used]
-        return cls(named, tuple(read or [min(names, key=lambda name: named[name].byte_count)]))
+        return cls(named, tuple(read))
 
     def batches(self, dataset: Dataset, epoch: int, skip: int) -> Iterator[list[np.ndarray[Any, Any]]]:
-        """Yield the batches of an epoch; in place of a column that is not read stand zeros that take no memory."""
+        """Yield the batches of an epoch; in place of a column that is not read stand zeros that take no memory.
+
+        Who reads none is told by the dataset how many rows there are; if that cannot tell, by its smallest column.
+        """
         if not isinstance(dataset, Dataset) or len(self.read) == len(self.specs):
             given = dataset.iterate(epoch, skip)
+        elif not self.read and next(dataset.stacked_rows(epoch, skip), 0) is not None:
+            yield from (self._stand_ins((rows or 0,)) for rows in dataset.stacked_rows(epoch, skip))
+            return
         else:
-            given = dataset.iterate(epoch, skip, columns=self.read)
+            smallest = min(self.specs, key=lambda name: self.specs[name].byte_count)
+            given = dataset.iterate(epoch, skip, columns=self.read or [smallest])
         with closing(given):
             for columns in given:
                 rows = next(iter(columns.values())).shape[:1]
-                yield [columns[name] if name in columns else _stand_in(spec, rows) for name, spec in self.specs.items()]
+                stand_ins = self._stand_ins(rows)
+                yield [columns.get(name, other) for name, other in zip(self.specs, stand_ins, strict=True)]
+
+    def _stand_ins(self, rows: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
+        return [np.broadcast_to(np.zeros((), one.dtype), rows + one.shape[1:]) for one in self.specs.values()]
 
 
 def first_batch(dataset: Dataset) -> dict[str, Any]:
@@ -49,7 +60,3 @@ def first_batch(dataset: Dataset) -> dict[str, Any]:
     for columns in dataset.iterate():
         return columns
     raise DatasetError("the dataset has no batch; use a smaller batch_size or drop_remainder=False")
-
-
-def _stand_in(spec: TensorSpec, rows: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    return np.broadcast_to(np.zeros((), spec.dtype), rows + spec.shape[1:])

@@ -16,7 +16,7 @@ from mpiparallel.checkpoint.catalogue import find, manifest_of_shard
 from mpiparallel.checkpoint.formats.registry import existing_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
-from mpiparallel.checkpoint.transform.copies import check_unnamed
+from mpiparallel.checkpoint.transform.replica_comparison import check_unnamed
 from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices
 from mpiparallel.checkpoint.transform.source_state import open_source
 from mpiparallel.checkpoint.transform.target_slices import strategy_stages

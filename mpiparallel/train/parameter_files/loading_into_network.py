@@ -34,15 +34,15 @@ def load_param_into_net(
     net : Cell or Optimizer
         Its parameters are overwritten.
     parameter_dict : dict
-        Parameters, tensors or arrays by name; texts are left alone. Each is a rank's slice or a whole tensor, of which
-        the rank takes its slice; for a slice of a checkpoint that is another one than the rank's, the rank's is read
-        from the shards.
+        Parameters, tensors or arrays by name; texts are left alone. Each is the rank's slice, or a whole tensor, of
+        which the rank takes its slice. If it is another rank's slice of a checkpoint, the rank reads its own from the
+        shards.
     strict_load : bool
         Whether dtypes must be equal; else floats may differ.
     remove_redundancy : bool
-        Whether each rank gives only some of the slices that it shares with others, as it has loaded them from a
-        checkpoint of ``CheckpointConfig(remove_redundancy=True)``, and gets the rest from the ranks that hold the same;
-        all ranks call it together.
+        Whether the parameters were loaded from a checkpoint of ``CheckpointConfig(remove_redundancy=True)``. Then each
+        rank gives only some of the slices that it shares with others, and gets the rest from those ranks. All ranks
+        call it together.
 
     Returns
     -------

@@ -157,7 +157,7 @@ def _candidates(
 def _checked(
     manifest: Manifest, folder: Path, staged: StagedGraph, facts: Mapping[str, Any], strict: bool
 ) -> tuple[TrainingRecord, tuple[str, ...], tuple[str, ...]]:
-    """Return where the training stood, what is other here, and what is not in the checkpoint.
+    """Return where the training stood, what differs here, and what the checkpoint lacks.
 
     Raises CheckpointError where it does not fit.
     """

@@ -10,7 +10,7 @@ from mpiparallel.context.seeds import get_seed
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.nn.cell import Cell
+from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 
 _FACTS: Final = {
     "seed": "the seed of the context",
@@ -81,13 +81,12 @@ class TrainingRecord:
         ]
 
 
-def facts_of(train_network: Cell, dataset: Dataset, pieces: int) -> dict[str, Any]:
+def facts_of(training: TrainOneStepCell, dataset: Dataset, pieces: int) -> dict[str, Any]:
     """Return what the next steps of a training depend on beside its tensors, as JSON values.
 
     ``pieces`` is how many ranks feed a part of each batch of their own.
     """
-    optimizer = getattr(train_network, "optimizer", None)
-    steps = getattr(train_network, "batches_a_step", 1)
+    optimizer, steps = training.optimizer, training.batches_a_step
     return {
         "seed": get_seed(),
         "data_seeds": list(dataset.seeds),
@@ -95,7 +94,7 @@ def facts_of(train_network: Cell, dataset: Dataset, pieces: int) -> dict[str, An
         "rows": dataset.get_batch_size() * steps * pieces,
         "accumulation_steps": steps,
         "optimizer": type(optimizer).__name__,
-        "learning_rate": _described(getattr(optimizer, "learning_rate", None)),
+        "learning_rate": _described(optimizer.learning_rate),
     }
 
 

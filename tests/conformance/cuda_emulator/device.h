@@ -1,5 +1,6 @@
 // CUDA texts on a CPU: each thread of a block is a fiber, and blocks run one after the other.
 // A launch is repeated with the threads in three orders, in memory of exactly the size of each array.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,10 @@ using std::floor;
 using std::fmod;
 using std::log;
 
+// What emulates is optimized; the texts are not, so that a sanitizer names the line.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -28,14 +33,14 @@ static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x;
 static int __float_as_int(float x) { int bits; memcpy(&bits, &x, 4); return bits; }
 static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 
-static float from_half(unsigned short bits) {
+static float from_float16(unsigned short bits) {
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
     const float size = exponent == 31 ? (fraction ? NAN : INFINITY)
                        : exponent ? std::ldexp(1024.0f + fraction, exponent - 25) : std::ldexp((float)fraction, -24);
     return bits >> 15 ? -size : size;
 }
 
-static unsigned short to_half(float x) {
+static unsigned short to_float16(float x) {
     const unsigned short sign = std::signbit(x) ? 0x8000 : 0;
     if (std::isnan(x)) return sign | 0x7e00;
     const float size = std::fabs(x);
@@ -65,8 +70,9 @@ static void fail(const char* what) {
     exit(3);
 }
 
-// The compiler's own jumps need no call of the system, unlike swapcontext.
-static __attribute__((noinline)) void go_to(void** point) { __builtin_longjmp(point, 1); }
+// The compiler's own jumps need no call of the system, unlike swapcontext. The sanitizer would make some before each that it
+// sees, and mark all of the stack as clean. Here each jump is told to it as a switch, and skips no frame.
+static __attribute__((noipa, no_sanitize("address"))) void go_to(void** point) { __builtin_longjmp(point, 1); }
 
 static __attribute__((noinline)) void leave(bool ends) {
     Fiber& own = fibers[running];
@@ -100,9 +106,27 @@ template <typename T> static T __shfl_xor_sync(unsigned, T value, int distance) 
     return other;
 }
 
-// The scalar twin of the tensor cores' product of a warp.
-static unsigned words[MOST][6];
+// The scalar twin of the tensor cores' product of a warp: each lane reads its own numbers, and then those of all.
+static float factors[MOST][12];
 template <typename F> static void product_of_warp(float* sum, const unsigned* x, const unsigned* y, F number) {
+    const int own = threadIdx.x, base = own / 32 * 32, lane = own % 32;
+    Barrier& warp = warps[own / 32];
+    for (int at = 0; at < 12; ++at)
+        factors[own][at] = number((unsigned short)((at < 8 ? x[at / 2] : y[at / 2 - 4]) >> at % 2 * 16));
+    wait(warp, 32);
+    for (int at = 0; at < 4; ++at) {
+        const int row = lane / 4 + at / 2 * 8, column = lane % 4 * 2 + at % 2;
+        for (int k = 0; k < 16; ++k) {
+            const float left = factors[base + row % 8 * 4 + k % 8 / 2][(row / 8 + k / 8 * 2) * 2 + k % 2];
+            const float right = factors[base + column * 4 + k % 8 / 2][(4 + k / 8) * 2 + k % 2];
+            sum[at] += left * right;
+        }
+    }
+    wait(warp, 32);
+}
+
+// As much of float32: the cores read 10 bits of a fraction, and drop the others.
+static void product_of_warp_in_tf32(float* sum, const unsigned* x, const unsigned* y) {
     const int own = threadIdx.x, base = own / 32 * 32, lane = own % 32;
     Barrier& warp = warps[own / 32];
     memcpy(words[own], x, 16);
@@ -110,12 +134,28 @@ template <typename F> static void product_of_warp(float* sum, const unsigned* x,
     wait(warp, 32);
     for (int at = 0; at < 4; ++at) {
         const int row = lane / 4 + at / 2 * 8, column = lane % 4 * 2 + at % 2;
-        for (int k = 0; k < 16; ++k) {
-            const unsigned left = words[base + row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2];
-            const unsigned right = words[base + column * 4 + k % 8 / 2][4 + k / 8];
-            const int shift = k % 2 * 16;
-            sum[at] += number((unsigned short)(left >> shift)) * number((unsigned short)(right >> shift));
+        for (int k = 0; k < 8; ++k) {
+            const unsigned left = words[base + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2];
+            const unsigned right = words[base + column * 4 + k % 4][4 + k / 4];
+            sum[at] += __int_as_float(left & ~0x1fffu) * __int_as_float(right & ~0x1fffu);
         }
+    }
+    wait(warp, 32);
+}
+
+// The twin of the load of four matrices of 8 x 8 numbers of 16 bits, of which each lane names a row.
+static const unsigned short* rows_of[MOST];
+static void matrices_of_warp(unsigned* found, const unsigned short* row, bool turned) {
+    const int own = threadIdx.x, base = own / 32 * 32, group = own % 32 / 4, part = own % 4 * 2;
+    Barrier& warp = warps[own / 32];
+    if ((size_t)row % 16) fail("a row of a matrix begins at no multiple of 16 bytes");
+    rows_of[own] = row;
+    wait(warp, 32);
+    for (int at = 0; at < 4; ++at) {
+        const unsigned short* const* rows = rows_of + base + 8 * at;
+        const unsigned low = turned ? rows[part][group] : rows[group][part];
+        const unsigned high = turned ? rows[part + 1][group] : rows[group][part + 1];
+        found[at] = low | high << 16;
     }
     wait(warp, 32);
 }
@@ -141,7 +181,20 @@ static __attribute__((noinline)) void resume(int thread) {
     __sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);
 }
 
-static void run_block(const std::vector<int>& order) {
+// Let each of some threads go on to where it waits; return whether any did, and take off ``left`` those that end.
+static bool advance(const std::vector<int>& order, size_t first, size_t last, size_t& left) {
+    bool moved = false;
+    for (size_t at = first; at < last; ++at) {
+        Fiber& fiber = fibers[order[at]];
+        if (fiber.ended || (fiber.waits && fiber.waits->generation == fiber.generation)) continue;
+        resume(order[at]);
+        left -= fiber.ended;
+        moved = true;
+    }
+    return moved;
+}
+
+static void run_block(const std::vector<int>& order, int which) {
     whole = Barrier();
     memset(warps, 0, sizeof warps);
     memset(lanes, 0xcb, sizeof lanes);
@@ -156,15 +209,12 @@ static void run_block(const std::vector<int>& order) {
         fiber.context.uc_link = nullptr;
         makecontext(&fiber.context, begin, 0);
     }
+    // In the third order all threads go on side by side; in the others each warp goes as far as it can before the next.
+    const size_t together = which == 2 ? order.size() : 32;
     for (size_t left = order.size(); left;) {
         bool moved = false;
-        for (int thread : order) {
-            Fiber& fiber = fibers[thread];
-            if (fiber.ended || (fiber.waits && fiber.waits->generation == fiber.generation)) continue;
-            resume(thread);
-            moved = true;
-            left -= fiber.ended;
-        }
+        for (size_t first = 0; first < order.size(); first += together)
+            while (advance(order, first, std::min(first + together, order.size()), left)) moved = true;
         if (!moved) fail("waits at a barrier that not all threads reach");
     }
 }
@@ -185,7 +235,7 @@ static void launch(void (*call)(void**), void** arguments, bool waits, int block
     for (int at = 0; at < blocks; ++at) {
         blockIdx.x = which == 1 ? blocks - 1 - at : at;
         if (waits) {
-            run_block(order);
+            run_block(order, which);
             continue;
         }
         for (int thread : order) {
@@ -203,3 +253,4 @@ static void call_with(void (*kernel)(A...), void** arguments, std::index_sequenc
 template <typename... A> static void call_with(void (*kernel)(A...), void** arguments) {
     call_with(kernel, arguments, std::index_sequence_for<A...>());
 }
+#pragma GCC pop_options

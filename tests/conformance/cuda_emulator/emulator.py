@@ -176,10 +176,11 @@ class EmulatedBackend(NumpyBackend):
 
     name = "gpu"
 
-    def __init__(self, kernels: EmulatedKernels) -> None:
+    def __init__(self, kernels: EmulatedKernels, convolves_in_tf32: bool = False) -> None:
         self.kernels = kernels
+        self.convolves_in_tf32 = convolves_in_tf32
 
-    def empty(self, byte_count: int) -> Any:
+    def empty(self, byte_count: int, holder: str = "") -> Any:
         """Return bytes that nobody should read."""
         memory = super().empty(byte_count)
         memory[...] = 0xFF

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from mpiparallel.communication.threads import alone
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
@@ -34,10 +36,18 @@ class TableProgram:
 
 def bind_table(backend: Any) -> list[TableProgram]:
     """Bind every case of the table, each operator fused with those of its gradient where it can be."""
-    return [_bind(case, backend) for case in CASES]
+    return [bind_case(case, backend) for case in CASES]
 
 
-def _bind(case: OperatorCase, backend: Any) -> TableProgram:
+def narrowed(case: OperatorCase, dtype: Any) -> OperatorCase:
+    """Return a case with floats of 16 bits."""
+    given = [np.asarray(one) for one in case.inputs]
+    with np.errstate(over="ignore"):
+        return replace(case, inputs=tuple(one.astype(dtype) if one.dtype.kind == "f" else one for one in given))
+
+
+def bind_case(case: OperatorCase, backend: Any) -> TableProgram:
+    """Bind a case, each operator fused with those of its gradient where it can be."""
     traced = trace_case(case)
     sharded = place(traced.graph, ParallelConfiguration())
     for name, value in sharded.graph.parameters.items():

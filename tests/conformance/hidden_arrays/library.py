@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,9 +18,11 @@ from tests.conformance.hidden_arrays.array import (
     UnknownToCupyError,
     check_keywords,
     device,
-    host,
+    is_pinned,
+    perform,
 )
-from tests.conformance.hidden_arrays.stream import STREAM
+from tests.conformance.hidden_arrays.ipc import memory_seen, runtime_of_blocks
+from tests.conformance.hidden_arrays.stream import DEVICE
 
 _OF_ONE = (
     "absolute arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil conjugate cos cosh exp exp2 expm1 floor",
@@ -76,12 +82,13 @@ class UniversalFunction:
         """Add at indices; the device adds in no order."""
         if self.__name__ not in _AT:
             raise UnknownToCupyError(f"`{self.__name__}.at` is not supported yet")
-        self._function.at(host(array), host(indices), host(values))
+        perform(self._function.at, (array, indices, values), {}, array)
 
 
 def _called(function: Any, given: Any, named: Any) -> Any:
     out = named.get("out")
-    found = function(*host(given), **{key: host(value) for key, value in named.items()})
+    written = out if out is not None else named.get("dst", given[0]) if function is np.copyto else ()
+    found = perform(function, given, named, written)
     if out is not None:
         return out
     return [device(one) for one in found] if isinstance(found, list) else device(found)
@@ -110,26 +117,42 @@ def _matmul(x: Any, y: Any, out: Any = None) -> Any:
 def _empty(shape: Any, dtype: Any = float, order: str = "C") -> HiddenArray:
     """Return memory in which floats are no numbers."""
     made = np.empty(shape, dtype, order)
+    DEVICE.allocate(made.nbytes)
+    DEVICE.find_room(made.nbytes)
     made.reshape(-1).view(np.uint8)[...] = 0xFF
     return HiddenArray(made)
 
 
 def _asarray(value: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False) -> Any:
     if isinstance(value, HiddenArray):
-        return device(np.asarray(value.hidden, dtype, order=order))
-    if isinstance(value, np.ndarray) and not blocking and value.size and _is_pinned(value):
-        STREAM.copies_from(value)
-    return HiddenArray(np.array(value, dtype, order=order or "K"))
+        return device(perform(np.asarray, (value, dtype), {"order": order}))
+    if hasattr(value, "__cuda_array_interface__"):
+        return HiddenArray(memory_seen(value.__cuda_array_interface__))
+    DEVICE.must_not_capture("the host's memory is copied")
+    if isinstance(value, np.ndarray) and not blocking and value.size and is_pinned(value):
+        DEVICE.copies_from(value)
+    DEVICE.find_room(np.asarray(value).nbytes)
+    made = HiddenArray(np.array(value, dtype, order=order or "K"))
+    DEVICE.current.uses([made.hidden], [made.hidden])
+    return made
 
 
 def _new(make: Any) -> Any:
-    return lambda *given, **named: HiddenArray(make(*given, **named))
+    def call(*given: Any, **named: Any) -> HiddenArray:
+        made = make(*given, **named)
+        DEVICE.allocate(made.nbytes)
+        return HiddenArray(made)
+
+    return call
 
 
-def _is_pinned(value: Any) -> bool:
-    while isinstance(value, np.ndarray):
-        value = value.base
-    return isinstance(value, (memoryview, bytearray))
+@contextmanager
+def _using_allocator(allocator: Any) -> Iterator[None]:
+    before, DEVICE.allocator = DEVICE.allocator, allocator
+    try:
+        yield
+    finally:
+        DEVICE.allocator = before
 
 
 def _shares_memory(one: Any, other: Any, max_work: Any = None) -> bool:
@@ -150,7 +173,17 @@ class _Device:
         """Do nothing: there is one."""
 
 
-def hidden_library() -> ModuleType:
+def shared_gpu() -> bytes:
+    """Return the number of a device that all ranks share."""
+    return bytes(16)
+
+
+def own_gpu() -> bytes:
+    """Return the number of a device that a rank has for itself."""
+    return os.getpid().to_bytes(8) + threading.get_ident().to_bytes(8)
+
+
+def hidden_library(uuid: Callable[[], bytes] = shared_gpu) -> ModuleType:
     """Return a module that takes the place of ``cupy``."""
     made: Any = ModuleType("cupy")
     made.ndarray = HiddenArray
@@ -163,18 +196,45 @@ def hidden_library() -> ModuleType:
     made.matmul, made.empty, made.asarray, made.shares_memory = _matmul, _empty, _asarray, _shares_memory
     made.empty_like = lambda x, dtype=None: _empty(x.shape, dtype or x.dtype)
     made.take = lambda a, indices, axis=None, out=None: a.take(indices, axis, out)
-    made.ascontiguousarray = lambda a: HiddenArray(np.ascontiguousarray(a.hidden).reshape(a.shape))
+    made.ascontiguousarray = lambda a: a if a.hidden.flags.c_contiguous else a.copy()
     made.asnumpy = _asnumpy
     made.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=_as_strided))
     made.cuda = SimpleNamespace(
         is_available=lambda: True,
         Device=_Device,
-        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
+        runtime=SimpleNamespace(
+            getDeviceCount=lambda: 1,
+            streamCaptureModeThreadLocal=1,
+            getDeviceProperties=lambda number: {"uuid": uuid()},
+            memGetInfo=lambda: (DEVICE.room, DEVICE.room),
+            deviceGetPCIBusId=lambda number: uuid().hex(),
+            **runtime_of_blocks(),
+        ),
         function=SimpleNamespace(Module=None),
-        get_current_stream=lambda: STREAM,
+        Stream=DEVICE.stream,
+        Event=TimedEvent,
+        get_elapsed_time=lambda first, last: last.work - first.work,
+        get_current_stream=lambda: DEVICE.current,
+        using_allocator=_using_allocator,
         alloc_pinned_memory=bytearray,
     )
     return made  # type: ignore[no-any-return]
+
+
+class TimedEvent:
+    """An event by which a device's time is taken: each of its calls takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.work = 0
+
+    def record(self, stream: Any) -> None:
+        """Note how much has been given."""
+        self.work = DEVICE.launches
+        self._stream = stream
+
+    def synchronize(self) -> None:
+        """Let the host wait."""
+        self._stream.synchronize()
 
 
 def _asnumpy(array: Any, order: str = "C", out: Any = None) -> Any:

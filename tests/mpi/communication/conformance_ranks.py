@@ -14,7 +14,7 @@ from tests.conformance.communicator import (
     CLAIMS,
     Run,
     all_to_all_v_moves_uneven_and_empty_blocks,
-    started_messages_of_any_length_cross_without_waiting,
+    messages_of_any_length_cross_without_waiting,
 )
 from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
@@ -25,7 +25,7 @@ SMALL_MESSAGE = 19
 
 ALL_CLAIMS = CLAIMS + EXCHANGE_CLAIMS
 # Blocks of any length are for totals that one message can hold. Thousands of waiting pieces are matched one by one.
-NOT_IN_PIECES = (all_to_all_v_moves_uneven_and_empty_blocks, started_messages_of_any_length_cross_without_waiting)
+NOT_IN_PIECES = (all_to_all_v_moves_uneven_and_empty_blocks, messages_of_any_length_cross_without_waiting)
 
 
 def on_parts_of(world: Communicator) -> Run:

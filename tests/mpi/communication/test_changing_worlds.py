@@ -12,11 +12,11 @@ from tests.conformance.trainings.surviving_job import run_surviving
 
 pytestmark = pytest.mark.mpi
 
-GROWTH = "tests.mpi.communication.growth_ranks"
+GROWTH = "tests.mpi.communication.spawning_ranks"
 SURVIVAL = "tests.mpi.communication.survivor_ranks"
 
 
-@pytest.mark.parametrize("program", [GROWTH, Path(__file__).parent / "growth_ranks.py"], ids=["module", "script"])
+@pytest.mark.parametrize("program", [GROWTH, Path(__file__).parent / "spawning_ranks.py"], ids=["module", "script"])
 def test_started_processes_join_and_old_ranks_keep_their_numbers(mpi_run: Callable[..., str], program: str) -> None:
     output = mpi_run(2, program, 2)
     for rank in range(5):

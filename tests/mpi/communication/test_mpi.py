@@ -22,6 +22,15 @@ def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
         assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS)} claims" in output
 
 
+def test_stages_train_for_a_thousand_steps_by_requests_that_are_made_once_and_freed(
+    mpi_run: Callable[..., str],
+) -> None:
+    output = mpi_run(2, "tests.mpi.communication.persistent_ranks")
+    assert output.count("requests and keeps True") == 2
+    # MPICH tells at its end what was not freed.
+    assert "persistent request" not in output
+
+
 def test_more_than_two_gibibytes_travel(mpi_run: Callable[..., str]) -> None:
     output = mpi_run(2, "tests.mpi.communication.large_ranks")
     assert output.count("has moved more than 2 GiB") == 2

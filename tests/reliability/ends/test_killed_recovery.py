@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.checkpoint.files.durable_file import PARTIAL_PREFIX
-from mpiparallel.checkpoint.maintenance.recovery import recover
+from mpiparallel.checkpoint.maintenance.shard_recovery import recover
 from mpiparallel.errors import CheckpointError
 from tests.reliability import states
 from tests.reliability.child import exit_status

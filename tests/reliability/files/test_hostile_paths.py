@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.catalogue import CheckpointFiles, catalogue, newest, remove, remove_files, uncommitted
-from mpiparallel.checkpoint.maintenance.recovery import recover
+from mpiparallel.checkpoint.maintenance.shard_recovery import recover
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import MpiParallelError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.checkpoint.maintenance.recovery import LostSlicesError, recover
+from mpiparallel.checkpoint.maintenance.shard_recovery import LostSlicesError, recover
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.layout.box import Box

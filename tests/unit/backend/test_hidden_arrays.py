@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpiparallel import context, nn
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dtype import bfloat16
-from mpiparallel.graph.execution.product import product_kernel
+from mpiparallel.graph.execution.product_kernel import product_kernel
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.train import Model
 from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedKernels, compiler
 from tests.conformance.hidden_arrays.array import HiddenArray, LeakError, UnknownToCupyError
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
@@ -24,6 +26,8 @@ from tests.conformance.hidden_arrays.stream import OverwrittenError
 from tests.conformance.trainings import resumed_training
 from tests.gpu import test_training
 from tests.gpu.test_training import NETWORKS, losses
+from tests.unit.compile.test_channels_last import Images
+from tests.unit.compile.test_channels_last import batch as images
 from tests.unit.train import staged_networks
 
 CUPY = hidden_library()
@@ -140,6 +144,25 @@ def test_a_transformer_trains_by_kernels_of_a_gpu_as_on_the_host(
     (found,) = run_world(1, losses, "Transformer", "GPU", False)
     kernels.close()
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+@pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
+def test_images_whose_channels_are_last_train_by_kernels_of_a_gpu_as_on_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(target: str) -> list[float]:
+        context.set_context(device_target=target)
+        network = Images(np.float16)
+        model = Model(network, optimizer=nn.Momentum(network.trainable_params(), 0.1, 0.9))
+        return [float(model.run_step(images())) for _ in range(3)]
+
+    wanted = trained("CPU")
+    kernels = EmulatedKernels(tmp_path)
+    install(monkeypatch, kernels)
+    found = trained("GPU")
+    kernels.close()
+    np.testing.assert_allclose(found, wanted, rtol=2e-3)
+    assert any("ldmatrix" in text and "STEP_DOWN" in text for text in kernels.texts.values())
 
 
 @pytest.mark.parametrize("name", ["1 rank", "4 ranks, cut, optimizer shards"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpiparallel.backend import pair_products
+from mpiparallel.backend.products import pair_products
 from mpiparallel.dtype import bfloat16
-from mpiparallel.graph.execution.product import product_kernel
+from mpiparallel.graph.execution.product_kernel import product_kernel
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.ops import operations as P
 

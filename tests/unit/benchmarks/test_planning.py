@@ -51,3 +51,16 @@ def test_a_search_has_a_line_with_what_it_took_and_what_it_found(capsys, monkeyp
     _, *rows = capsys.readouterr().out.splitlines()
     assert [row.split()[4] for row in rows] == ["recursive_programming", "optimal"]
     assert all(re.search(r"Transformer, 1 layers +2 .* [\d.]+ +[\d.]+ +[\d.]+ +[\d.]+% +[\d.]+$", row) for row in rows)
+
+
+def test_what_others_took_stands_below_in_the_same_columns_with_who_says_so(capsys, monkeypatch) -> None:
+    words = ["search.py", "--layers", "1", "--ranks", "2", "--modes", "recursive_programming", "--peers"]
+    monkeypatch.setattr("sys.argv", words)
+    search.main()
+    heading, ours, told, *theirs = capsys.readouterr().out.splitlines()
+    end = heading.index("CPU s") + len("CPU s")
+    assert re.search(r" [\d.]+$", ours[:end])
+    assert "not measured here" in told
+    assert len(theirs) == len(search.PEERS)
+    assert all(re.search(r"  (<=? )?[\d.]+( \+ \d+)?$", row[:end]) and row[end : end + 2] == "  " for row in theirs)
+    assert all(len(row[end:].split()) > 1 for row in theirs)

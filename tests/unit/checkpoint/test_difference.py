@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.registry import write_file
-from mpiparallel.checkpoint.maintenance.difference import TensorDifference, Values, diff
+from mpiparallel.checkpoint.maintenance.difference import TensorDifference, ValueDifference, diff
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -52,7 +52,7 @@ def test_differences_are_counted_across_layouts(tmp_path: Path) -> None:
     save(tmp_path / "3", 80, layouts=RECUT)
     for name, tensor in found(tmp_path / "8", tmp_path / "3").items():
         one, other = whole(name, 77), whole(name, 80)
-        expected = Values(
+        expected = ValueDifference(
             one.size,
             int((one != other).sum()),
             float(np.abs(one.astype("f8") - other.astype("f8")).max(initial=0)),
@@ -71,7 +71,7 @@ def test_one_element_of_one_slice_is_found_by_the_digests_of_the_others(tmp_path
     save(tmp_path / "other", changed={rank: {"net.w": changed} for rank in (1, 5)})
     tensors = found(tmp_path / "one", tmp_path / "other")
     box = LAYOUTS["net.w"].box(1)
-    assert tensors["net.w"].values == Values(120, 1, 5.0, 0, (box.start[0] + 2, box.start[1] + 3))
+    assert tensors["net.w"].values == ValueDifference(120, 1, 5.0, 0, (box.start[0] + 2, box.start[1] + 3))
     assert {name for name, tensor in tensors.items() if tensor.by_digest} == LAYOUTS.keys() - {"net.w"}
 
 
@@ -82,7 +82,7 @@ def test_the_first_difference_is_told_by_element_not_by_slice(tmp_path: Path) ->
         changed[rank]["net.w"][row, 1] += 1
     save(tmp_path / "other", changed=changed)
     # The slice of rank 0, with the columns before those of rank 1, comes first.
-    assert found(tmp_path / "one", tmp_path / "other")["net.w"].values == Values(120, 2, 1.0, 0, (0, 6))
+    assert found(tmp_path / "one", tmp_path / "other")["net.w"].values == ValueDifference(120, 2, 1.0, 0, (0, 6))
 
 
 def test_slices_with_equal_digests_are_not_read(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_tensors_of_one_state_only_and_other_shapes_and_dtypes_are_told(tmp_path
         "s": "other shape",
     }
     assert (tensors["a"].second, tensors["b"].first, tensors["s"].values) == (None, None, None)
-    assert (tensors["d"].same_dtype, tensors["d"].values) == (False, Values(4, 0, 0.0, 0, None))
+    assert (tensors["d"].same_dtype, tensors["d"].values) == (False, ValueDifference(4, 0, 0.0, 0, None))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_large_tensors_are_compared_in_portions(tmp_path: Path) -> None:
     progress: list[tuple[int, int]] = []
     first, second = one_file(tmp_path / "one.h5", w=one), one_file(tmp_path / "other.h5", w=other)
     (tensor,) = diff(first, second, lambda done, total: progress.append((done, total)))
-    assert tensor.values == Values(one.size, 3, 3.0, 0, (0, 0))
+    assert tensor.values == ValueDifference(one.size, 3, 3.0, 0, (0, 0))
     assert len(progress) > 3
     assert progress[-1] == (one.nbytes, one.nbytes)
 

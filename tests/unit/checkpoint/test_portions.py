@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 from math import prod
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpiparallel.checkpoint.files import array_file
 from mpiparallel.checkpoint.files.portions import portions
 from mpiparallel.layout.box import Box
 
@@ -31,3 +35,18 @@ def test_a_tensor_of_any_size_is_cut_without_being_walked() -> None:
     box = Box.whole((2**40, 2**20))
     assert next(iter(portions(box, 4))).size * 4 <= 8 << 20
     assert list(portions(Box.whole((2**62, 0)), 4)) == []
+
+
+@given(boxes(), st.sampled_from([8, 16, 64, 200, 8 << 20]))
+def test_any_box_of_a_stored_array_is_what_numpy_cuts_out_of_it(box: Box, portion: int) -> None:
+    shape = tuple(stop + 1 for stop in box.stop)
+    elements = np.arange(prod(shape)).reshape(shape)
+
+    def fill(name: str, first: int, target: Any) -> None:
+        target[:] = elements.reshape(-1)[first : first + target.size]
+
+    file: Any = SimpleNamespace(path="one", arrays=array_file.infos_of({"w": elements}), fill=fill)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(array_file, "_PORTION_BYTES", portion)
+        found = array_file.read_box(file, "w", box)
+    np.testing.assert_array_equal(found, elements[tuple(map(slice, box.start, box.stop))])

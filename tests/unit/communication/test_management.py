@@ -29,7 +29,7 @@ def test_the_public_names_are_complete_and_sorted() -> None:
     names = [
         name
         for name, value in public
-        if getattr(value, "__module__", "").endswith(("management", "joining", "named_groups"))
+        if getattr(value, "__module__", "").endswith(("management", "spawned_processes", "named_groups"))
     ]
     assert communication.__all__ == sorted(communication.__all__) == sorted(names)
 

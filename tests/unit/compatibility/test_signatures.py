@@ -25,6 +25,7 @@ from tests.conformance.probes.operator_probes import OPERATORS
 from tests.conformance.probes.training_probes import TRAINING
 
 TABLE = Path(__file__).parents[2] / "fixtures" / "mindspore" / "signatures.json"
+RELEASED = TABLE.parents[1] / "earlier" / "defaults.json"
 THEIRS: dict[str, list[str]] = json.loads(TABLE.read_text(encoding="utf-8"))
 ARGUMENTS: dict[str, Probe] = {**CELLS, **CHECKPOINTS, **DATA, **FUNCTIONS, **LAYERS, **OPERATORS, **TRAINING}
 """All probes by the name of what is called."""
@@ -123,6 +124,11 @@ def test_a_default_is_mindspores_or_its_difference_is_known(name: str) -> None:
     shared = here.keys() & there.keys()
     differing = {one for one in shared if plain(here[one]) != plain(there[one])}
     assert differing == set(by_any_name(OTHER_DEFAULTS, name, {}))
+
+
+def test_a_default_of_what_this_package_alone_offers_is_that_of_earlier_versions() -> None:
+    released = json.loads(RELEASED.read_text(encoding="utf-8"))
+    assert {name: Signature.of(OURS[name]).defaults for name in released} == released
 
 
 def plain(default: str) -> str:

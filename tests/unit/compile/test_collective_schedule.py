@@ -9,7 +9,7 @@ import pytest
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
-from mpiparallel.compile.schedule import schedule_collectives
+from mpiparallel.compile.schedule_collectives import schedule_collectives
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime

@@ -18,7 +18,10 @@ NO_CUPY: ModuleType | None = None
 
 def cupy(has_device: bool) -> ModuleType:
     module = ModuleType("cupy")
-    module.cuda = SimpleNamespace(is_available=lambda: has_device)  # type: ignore[attr-defined]
+    runtime = SimpleNamespace(
+        driverGetVersion=lambda: 12080, runtimeGetVersion=lambda: 12090, getDeviceCount=lambda: int(has_device)
+    )
+    module.cuda = SimpleNamespace(is_available=lambda: has_device, runtime=runtime)  # type: ignore[attr-defined]
     return module
 
 

@@ -73,6 +73,30 @@ def test_wrong_settings_are_refused() -> None:
         context.set_context(save_graphs=4)
     with pytest.raises(ConfigurationError, match="must be an integer"):
         context.set_seed(-1)
+    with pytest.raises(ConfigurationError, match="gpu_config 'fast' must be a dict"):
+        context.set_context(gpu_config="fast")
+    with pytest.raises(ConfigurationError, match="did you mean 'matmul_allow_tf32'"):
+        context.set_context(gpu_config={"matmul_tf32": True})
+    with pytest.raises(ConfigurationError, match="matmul_allow_tf32 1 must be True or False"):
+        context.set_context(gpu_config={"matmul_allow_tf32": 1})
+
+
+def test_factors_of_products_are_rounded_only_where_the_user_has_asked_for_it() -> None:
+    assert not current_configuration().allows_tf32
+    context.set_context(gpu_config={"matmul_allow_tf32": True})
+    assert current_configuration().allows_tf32
+    context.set_context(gpu_config={})
+    assert not current_configuration().allows_tf32
+
+
+def test_factors_of_convolutions_have_a_switch_of_their_own() -> None:
+    context.set_context(gpu_config={"conv_allow_tf32": True})
+    assert current_configuration().convolves_in_tf32
+    assert not current_configuration().allows_tf32
+    context.set_context(gpu_config={"matmul_allow_tf32": True})
+    assert not current_configuration().convolves_in_tf32
+    with pytest.raises(ConfigurationError, match="conv_allow_tf32 'yes' must be True or False"):
+        context.set_context(gpu_config={"conv_allow_tf32": "yes"})
 
 
 def test_reset_brings_the_defaults_back() -> None:

@@ -10,7 +10,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.policy import operands_of
 from mpiparallel.graph.cost import Cost
 from mpiparallel.layout.device_matrix import DeviceMatrix
-from mpiparallel.parallel.placement import place_by_strategy
+from mpiparallel.parallel.operator_placement import place_by_strategy
 from mpiparallel.testing.case_strategies import strategies_of, trace_case
 from tests.conformance.cases.operator_cases import CASES
 
@@ -35,7 +35,14 @@ def spec(*shape: int) -> TensorSpec:
             [spec(2, 4, 7, 7), spec(6, 4, 3, 3)],
             [spec(2, 6, 7, 7)],
             # Each of 588 numbers is a sum of 36 products.
-            Cost(2 * 588 * 36, 4 * (392 + 216), 4 * 588),
+            # The 36 numbers that each of 98 windows holds are gathered once for all channels.
+            Cost(2 * 588 * 36, 4 * (392 + 216), 4 * 588, bytes_gathered=4 * 98 * 36),
+        ),
+        (
+            ops.Conv2DBackpropInput(6, 3, pad_mode="same"),
+            [spec(2, 6, 7, 7), spec(6, 4, 3, 3), spec(2, 4, 7, 7)],
+            [spec(2, 4, 7, 7)],
+            Cost(2 * 588 * 36, 4 * (588 + 216), 4 * 392, bytes_gathered=4 * 98 * 54, bytes_turned=4 * 216),
         ),
         (ops.MaxPool(3, 3), [spec(2, 4, 9, 9)], [spec(2, 4, 3, 3)], Cost(72 * 9, 4 * 648, 4 * 72)),
     ],

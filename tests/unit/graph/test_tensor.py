@@ -40,3 +40,15 @@ def test_a_tensor_of_one_whose_values_come_later_is_made_for_another_dtype() -> 
     copy = Tensor(initializer("ones", (2,), np.float32), np.float64)
     assert copy.asnumpy().dtype == np.float64
     assert copy.asnumpy().tolist() == [1.0, 1.0]
+
+
+def test_a_tensor_is_contiguous_whatever_order_its_array_has() -> None:
+    assert Tensor(np.ones((2, 3)).T).is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float16, np.float32, np.bool_])
+def test_numpy_is_given_a_tensor_as_it_is_or_in_the_dtype_that_it_asks_for(dtype) -> None:
+    tensor = Tensor(np.array([0, 1, 1], dtype))
+    assert (np.asarray(tensor).dtype, tensor.__array__().dtype) == (dtype, dtype)
+    assert (np.asarray(tensor, np.float64).dtype, tensor.__array__(np.float64).dtype) == (np.float64, np.float64)
+    np.testing.assert_array_equal(tensor, np.array([0, 1, 1], dtype))

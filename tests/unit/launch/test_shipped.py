@@ -55,6 +55,7 @@ def test_every_example_is_listed_and_says_what_it_is(capsys: pytest.CaptureFixtu
     }.items():
         there = {f"{prefix}{path.name}" for path in (ROOT / folder).iterdir() if path.name[0] not in "_."}
         assert there - {f"{prefix}README.md"} <= set(names)
+    assert [name for name in names if name.endswith("README.md")] == []
     assert [row["name"] for row in told if not row["about"]] == []
 
 

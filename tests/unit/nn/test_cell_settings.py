@@ -13,6 +13,7 @@ from mpiparallel.common.initializer import initializer
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.nn.cell_attributes import attributes_of
 
 X = np.random.default_rng(3).normal(size=(4, 6))
 W = np.random.default_rng(4).normal(size=(6, 2))
@@ -166,3 +167,14 @@ def test_what_has_no_effect_on_a_cell_says_so(remarks: Any) -> None:
         "Dense.set_broadcast_flag",
         "Dense.set_auto_parallel",
     ]
+
+
+def test_a_cell_of_many_parts_is_as_it_was_until_one_of_them_is_another() -> None:
+    cell = nn.Cell()
+    cell.parts = [object() for _ in range(300)]
+    before = attributes_of(cell)
+    assert attributes_of(cell) == before
+    cell.parts[299] = object()
+    assert attributes_of(cell) != before
+    cell.parts.pop()
+    assert attributes_of(cell) != before

@@ -43,6 +43,43 @@ def test_loss_is_the_reduction_of_its_formula(loss, labels, wanted, reduction):
     np.testing.assert_allclose(found, REDUCTIONS[reduction](wanted), rtol=1e-12)
 
 
+SHARES = np.exp(TARGETS) / np.exp(TARGETS).sum(1, keepdims=True)
+ODDS = 1 / (1 + np.exp(-LOGITS))
+LOG_SHARES = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
+APART = abs(LOGITS - TARGETS)
+BCE = -(SHARES * np.log(ODDS) + (1 - SHARES) * np.log(1 - ODDS))
+ROWS = np.arange(6)
+OTHERS = {
+    "binary cross entropy": (nn.BCELoss, ODDS, SHARES, BCE, "mean"),
+    "binary cross entropy of logits": (nn.BCEWithLogitsLoss, LOGITS, SHARES, BCE, "mean"),
+    "negative log likelihood": (nn.NLLLoss, LOG_SHARES, CLASSES, -LOG_SHARES[ROWS, CLASSES], "mean"),
+    "cross entropy of classes": (nn.CrossEntropyLoss, LOGITS, CLASSES, -LOG_SHARES[ROWS, CLASSES], "mean"),
+    "divergence": (nn.KLDivLoss, LOG_SHARES, SHARES, SHARES * (np.log(SHARES) - LOG_SHARES), "mean"),
+    "huber": (nn.HuberLoss, LOGITS, TARGETS, np.where(APART <= 1, APART**2 / 2, APART - 0.5), "mean"),
+    "smooth l1": (
+        partial(nn.SmoothL1Loss, 0.5),
+        LOGITS,
+        TARGETS,
+        np.where(APART < 0.5, APART**2, APART - 0.25),
+        "none",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_losses_are_each_reduction_of_their_formula_and_one_without_being_asked(name):
+    loss, given, labels, wanted, default = OTHERS[name]
+    asked = {one: loss(reduction=one) for one in REDUCTIONS}
+    for reduction, made in (*asked.items(), (default, loss())):
+        found = made(Tensor(given), Tensor(labels)).asnumpy()
+        np.testing.assert_allclose(found, REDUCTIONS[reduction](wanted), rtol=1e-10)
+
+
+def test_a_divergence_is_divided_by_its_rows_where_it_is_a_mean_of_the_batch():
+    found = nn.KLDivLoss("batchmean")(Tensor(LOG_SHARES), Tensor(SHARES)).asnumpy()
+    np.testing.assert_allclose(found, (SHARES * (np.log(SHARES) - LOG_SHARES)).sum() / 6, rtol=1e-10)
+
+
 def test_losses_can_be_weighed():
     class Weighed(nn.LossBase):
         def construct(self, logits, labels):

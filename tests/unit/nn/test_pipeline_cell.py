@@ -86,7 +86,7 @@ def test_stage_config_numbers_cells_by_their_names() -> None:
         (
             lambda: nn.PipelineCell(Network(), 5).set_train()(Tensor(ROWS)),
             ConfigurationError,
-            "micro_size 5 does not divide the 12 rows of input 0; take a batch_size that it divides",
+            "micro_size 5 does not divide the 12 rows of input 0, which weight/MatMul reads first; take a batch_size",
         ),
         (
             lambda: nn.PipelineCell(nn.WithLossCell(Network(), nn.MSELoss()), 2)(Tensor(ROWS), Tensor(LABELS[:6])),

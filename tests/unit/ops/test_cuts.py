@@ -86,7 +86,10 @@ def run_part(operator: Any, rule: Equation, specs: list[TensorSpec], inputs: Any
     if local.is_view:
         return [(targets[0], local.view(arrays[0]))]
     outputs = [np.full(part.shape, 7, spec.dtype) for part, spec in zip(targets, specs, strict=True)]
-    local.kernel(Runtime(), arrays, outputs)()
+    runtime = Runtime()
+    run = local.kernel(runtime, arrays, outputs)
+    runtime.numbers.bring()
+    run()
     if operator.updates:
         return [(parts[index], arrays[index]) for index in operator.updates]
     return list(zip(targets, outputs, strict=True))

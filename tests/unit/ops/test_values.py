@@ -9,7 +9,7 @@ from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.random_stream import drawing_at
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.expression import blocks
+from mpiparallel.graph.expression import block_places
 from mpiparallel.graph.operator import OPERATORS
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
@@ -51,7 +51,7 @@ def assert_equal(actual: Any, wanted: Any, case: OperatorCase) -> None:
 def test_an_operator_computes_its_formula_from_memory_in_any_order_in_blocks_of_any_size(
     case: OperatorCase, size: int, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK", size)
+    monkeypatch.setattr(block_places, "_BLOCK", size)
     assert_equal(compute_at_once(case, order), expected(case), case)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mpiparallel as ms
 from mpiparallel import nn, ops
 from mpiparallel.communication.threads import ThreadCommunicator, run_world
-from mpiparallel.compile import elementwise_fusion, schedule
+from mpiparallel.compile import elementwise_fusion, schedule_collectives
 from mpiparallel.ops import operations as P
 
 RANKS, STEPS = 4, 4
@@ -239,7 +239,7 @@ def check(choice: Choice) -> None:
         patch.setattr(elementwise_fusion, "_SMALLEST", 1 << 30)
         ((wanted_losses, wanted),) = run_world(1, trained, choice, True)
         patch.setattr(elementwise_fusion, "_SMALLEST", choice.smallest_fused)
-        patch.setattr(schedule, "_LARGEST", choice.largest_joined)
+        patch.setattr(schedule_collectives, "_LARGEST", choice.largest_joined)
         watch_what_is_under_way(patch)
         found = run_world(RANKS, trained, choice, False, overlaps=choice.overlaps)
     losses = np.array([losses for losses, _ in found])

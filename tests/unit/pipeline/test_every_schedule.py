@@ -14,7 +14,7 @@ from mpiparallel.pipeline.blocking import stuck_if_blocking
 def broken_rule(name: str, stages: int, micro_batches: int) -> str:
     if name == "interleaved_1f1b" and micro_batches % stages:
         return "micro-batches divisible by stages"
-    if name == "zb_v" and micro_batches < 2 * stages - 1:
+    if name in ("zb_v", "zb_v_lean") and micro_batches < 2 * stages - 1:
         return "2p - 1 micro-batches for p stages"
     return ""
 

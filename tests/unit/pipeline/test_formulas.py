@@ -12,6 +12,8 @@ SIZES = [
     (stages, micro_batches) for stages in range(2, 9) for micro_batches in {stages, stages + 1, 2 * stages, 5 * stages}
 ]
 # Forward, input gradient, weight gradient; whole numbers, so that the sums are exact.
+V_SHAPED = ("zb_v", "zb_v_lean", "v_half")
+SPLIT = ("zb_h1", *V_SHAPED)
 COSTS = [(12, 12, 12), (12, 24, 12), (24, 36, 12), (12, 12, 6), (12, 24, 36)]
 
 
@@ -19,7 +21,7 @@ def report(
     name: str, stages: int, micro_batches: int, times: tuple[int, int, int], chunks: int | None = None
 ) -> Report:
     """Return what the checker says; an input gradient that is followed by its weight gradient leaves after that."""
-    split = name in ("zb_h1", "zb_v", "v_half")
+    split = name in SPLIT
     schedule = make_schedule(name, stages, micro_batches, chunks, merged_backward=not split)
     return check(schedule, Costs.even(stages, *times))
 
@@ -56,9 +58,18 @@ def test_the_bubble_of_zb_v_is_half_a_forward_pass_a_stage_where_all_passes_take
             assert report("zb_v", stages, micro_batches, (12, 12, 12)).bubble == (stages - 1) * 12 / 2
 
 
+def test_lean_zb_v_has_half_a_forward_pass_more_bubble_and_holds_no_more_than_1f1b_with_gradients_that_wait() -> None:
+    for stages in range(2, 17):
+        for micro_batches in {2 * stages - 1, 2 * stages, 3 * stages + 1, 64}:
+            found = report("zb_v_lean", stages, micro_batches, (12, 12, 12))
+            assert found.bubble == stages * 12 / 2
+            assert max(found.with_gradients) == stages == max(report("1f1b", stages, micro_batches, (1, 1, 1)).peaks)
+            assert max(found.peaks) == stages
+
+
 def test_at_4_stages_and_8_micro_batches_zero_bubbles_keep_what_is_promised() -> None:
     one = report("1f1b", 4, 8, (12, 12, 12))
-    for name, most in (("zb_h1", 0.4), ("zb_v", 0.25)):
+    for name, most in (("zb_h1", 0.4), ("zb_v", 0.25), ("zb_v_lean", 0.25)):
         found = report(name, 4, 8, (12, 12, 12))
         assert found.bubble <= most * 3 * 36
         assert max(found.peaks) <= max(one.peaks)
@@ -96,11 +107,11 @@ def test_v_half_holds_about_half_of_what_1f1b_holds() -> None:
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_each_border_between_stages_is_crossed_once_a_micro_batch_and_direction(name: str) -> None:
-    parts = {"interleaved_1f1b": 2, "zb_v": 2, "v_half": 2}.get(name, 1)
+    parts = {"interleaved_1f1b": 2, "zb_v": 2, "zb_v_lean": 2, "v_half": 2}.get(name, 1)
     for stages in (2, 3, 4, 8):
         micro_batches = 2 * stages
         # In a V the last stage hands over to itself.
-        borders = parts * (stages - 1) if name in ("zb_v", "v_half") else parts * stages - 1
+        borders = parts * (stages - 1) if name in V_SHAPED else parts * stages - 1
         assert report(name, stages, micro_batches, (1, 1, 1)).messages == 2 * micro_batches * borders
 
 
@@ -134,7 +145,7 @@ def test_an_input_gradient_that_leaves_before_the_weight_gradient_only_helps(nam
 def test_steps_take_as_long_as_in_another_simulation(
     name: str, chunks: int | None, even: float, uneven: float, late: float | None
 ) -> None:
-    merged = name not in ("zb_h1", "zb_v", "v_half")
+    merged = name not in SPLIT
     schedule = make_schedule(name, 4, 8, chunks, merged_backward=merged)
     assert check(schedule).step == even
     assert check(schedule, Costs.even(4, 1, 1.2, 0.8)).step == pytest.approx(uneven)

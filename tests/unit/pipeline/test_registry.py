@@ -35,7 +35,7 @@ def test_mindspores_names_lead_to_ours_and_ours_to_themselves(scheduler: str, in
         ("seqsmartvpp", True, "cuts micro-batches along the sequence"),
         ("gpipe", True, "one chunk a stage"),
         ("zb_h1", True, "one chunk a stage"),
-        ("dualpipe", False, "there are gpipe, 1f1b, interleaved_1f1b, zb_h1, zb_v, v_half"),
+        ("dualpipe", False, "there are gpipe, 1f1b, interleaved_1f1b, zb_h1, zb_v, zb_v_lean, v_half"),
     ],
 )
 def test_names_of_what_is_not_offered_are_refused_with_what_is(scheduler: str, interleave: bool, mend: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
-from mpiparallel.reshard import memory, movement
+from mpiparallel.reshard import array_space, memory, movement
 from mpiparallel.reshard.planning.plan_cache import PlanCache
 from tests.conformance.meddling_communicator import Meddling
 from tests.conformance.resharding.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
@@ -20,7 +20,7 @@ from tests.conformance.resharding.reshard_cases import MODES, Case
 from tests.conformance.resharding.reshard_states import RANKS
 
 # Where a move makes what may be large; shared memory is asked of the communicator.
-ASKING = ((memory, "allocate"), (PlanCache, "plan"), (movement, "bind"), (movement, "Checksummer"))
+ASKING = ((memory, "allocate"), (PlanCache, "plan"), (movement, "bind"), (array_space, "Checksummer"))
 
 
 class Refusal:

@@ -18,7 +18,7 @@ from mpiparallel.search.problem.choices import choices_of
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.search.problem.folding import folding_of, tied
 from mpiparallel.search.problem.likeness import likeness
-from mpiparallel.search.problem.problem import problem_of
+from mpiparallel.search.problem.problem import WIDE, pricing_of, problem_of
 from mpiparallel.search.problem.views import whole_view
 from mpiparallel.search.search import MODES, search
 from tests.conformance.hand_plans import cut_by_hand, degrees
@@ -130,6 +130,57 @@ def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks)
             assert len({id(table.values) for table in found.seconds}) < len(found.seconds) / 2
         if np.isfinite(found.cost(options)):
             assert found.cost(options) == pytest.approx(task.cost(found.strategies(options)).seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["drawn", "transformer", "images"])
+def test_what_is_counted_apart_is_never_above_what_runs_and_comes_nearer_at_plans(name) -> None:
+    task = task_of(NETWORKS[name](), 4)
+    choices = choices_of(task.graph, task.given, 4)
+    pricing = pricing_of(task, choices, Clock(), most_cells=1)
+    found = pricing.problem()
+    assert found.bounds
+    assert not found.exact
+    draw = np.random.default_rng(5)
+    below, nearer = 0, 0
+    for _ in range(4):
+        options = [int(draw.integers(count)) for count in found.counts]
+        told, real = found.cost(options), task.cost(found.strategies(options)).seconds
+        again = pricing.problem([options]).cost(options)
+        assert max(told, again) <= real * (1 + 1e-9)
+        below += told < real * (1 - 1e-9)
+        nearer += again > told
+    assert below
+    assert nearer
+
+
+def test_what_is_counted_apart_is_all_of_what_runs_where_operators_that_take_one_value_are_cut_alike() -> None:
+    task = task_of(Transformer(1), 4)
+    choices = choices_of(task.graph, task.given, 4)
+    pricing = pricing_of(task, choices, Clock(), most_cells=200)
+    draw = np.random.default_rng(5)
+    apart = 0
+    for products in (((1, 1), (1, 4)), ((2, 1), (1, 2)), ((1, 4), (4, 1))):
+        drawn_options = {choice.options: int(draw.integers(len(choice.options))) for choice in choices}
+        drawn_options[choices[1].options] = choices[1].options.index(products)
+        options = [drawn_options[choice.options] for choice in choices]
+        found = pricing.problem([options])
+        real = task.cost(found.strategies(options)).seconds
+        assert found.cost(options) == pytest.approx(real, rel=1e-9)
+        apart += pricing.problem().cost(options) < real * (1 - 1e-9)
+    assert apart
+
+
+@pytest.mark.parametrize("wide", [1, WIDE])
+def test_optimal_is_the_best_of_all_strategies_or_says_how_far_it_may_be_where_tables_are_small(
+    wide, monkeypatch
+) -> None:
+    monkeypatch.setattr("mpiparallel.search.search.NARROW", 1)
+    monkeypatch.setattr("mpiparallel.search.search.WIDE", wide)
+    for case in SAMPLE:
+        task = drawn(*case)
+        best, found = all_costs(task).min(), search(task, "optimal")
+        assert found.bound <= best * (1 + 1e-9)
+        assert found.seconds == pytest.approx(best, rel=1e-9 if wide > 1 else found.gap + 1e-9)
 
 
 @pytest.mark.parametrize("settings", [{}, {"enable_parallel_optimizer": True, "optimizer_threshold": 0}])

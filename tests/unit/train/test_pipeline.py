@@ -149,7 +149,11 @@ def test_a_rank_has_no_values_of_other_stages() -> None:
             r"/1/MatMul: it is in pipeline_stage 0, but takes .*/0/Add:0 of stage 1, which comes later; number",
         ),
         (2, replace(MASKED, stages=(None, 0, 0, 1, 1, 1)), "uses the trained parameter 'embedding.table', but"),
-        (2, replace(MASKED, micro_size=3), "micro_size 3 does not divide the 8 rows of input 0; take a batch"),
+        (
+            2,
+            replace(MASKED, micro_size=3),
+            r"micro_size 3 does not divide the 8 rows of input 0, which \S+ of stage 0 reads first; take a batch",
+        ),
         (2, replace(MASKED, micro_size=0), r"wrap it as nn.PipelineCell\(network, micro_size\)"),
         (3, MASKED, "pipeline_stages 2: 3 devices cannot be shared out evenly"),
     ],
@@ -212,6 +216,21 @@ def test_a_micro_batch_that_needs_later_ones_is_refused() -> None:
         run_world(2, job)
 
 
+@pytest.mark.parametrize(
+    ("stages", "stage"), [((0, 0, 0, 1, 1, 1), 0), ((0, 1, 2, 2, None, None), 0)], ids=["two stages", "three stages"]
+)
+def test_a_batch_that_micro_batches_do_not_divide_is_refused_with_operator_and_stage(
+    stages: tuple[int | None, ...], stage: int
+) -> None:
+    def job(communicator):
+        model, _ = make_model(Case(stages=stages, micro_size=5))
+        model.train(1, rows(), dataset_sink_mode=False)
+
+    message = f"micro_size 5 does not divide the 8 rows of input 0, which \\S+ of stage {stage} reads first; take"
+    with pytest.raises(ConfigurationError, match=message):
+        run_world(max(one or 0 for one in stages) + 1, job)
+
+
 def arena_bytes(communicator, case: Case) -> int:
     model, _ = make_model(case)
     model.train(1, rows(16), dataset_sink_mode=False)
@@ -263,8 +282,25 @@ def own_list(path, text: str) -> Case:
     return replace(MASKED, schedule={"pipeline_scheduler": str(file)})
 
 
-def test_stages_work_by_a_list_of_actions_that_the_user_has_written(tmp_path) -> None:
-    case = own_list(tmp_path, OWN)
+TURNED = """
+schedule turned        # gradients in other orders than the micro-batches
+micro-batches 4
+parts 0 1
+stage 0: F0 F1 F2 F3 I3 W3 I1 I2 W2 W1 I0 W0
+stage 1: F0 F1 F2 F3 I3 I1 W1 I2 I0 W0 W3 W2
+"""
+SHUFFLED = """
+schedule shuffled      # forward passes too, and both gradients of a micro-batch at once
+micro-batches 4
+parts 0 1
+stage 0: F2 F0 F3 F1 I2 W2 I0 W0 I3 W3 I1 W1
+stage 1: F2 I2 W2 F0 I0 W0 F3 I3 W3 F1 I1 W1
+"""
+
+
+@pytest.mark.parametrize("text", [OWN, TURNED, SHUFFLED], ids=["late", "turned", "shuffled"])
+def test_stages_work_by_a_list_of_actions_that_the_user_has_written(text: str, tmp_path) -> None:
+    case = own_list(tmp_path, text)
     losses, wanted = on_one_device(case)
     found = run_world(2, trained, case)
     same_as(wanted, [held for _, held in found])

@@ -40,7 +40,7 @@ def test_only_the_stages_that_need_a_column_decode_it() -> None:
     first, middle, last = run_world(3, decoded, case)
     looked_at = 8
     assert first[:2] == (40 + looked_at, looked_at)
-    assert middle[:2] == (40 + looked_at, looked_at)
+    assert middle[:2] == (looked_at, looked_at)
     assert last[:2] == (looked_at, 40 + looked_at)
     for *_, losses in (first, middle, last):
         np.testing.assert_allclose(losses, wanted, rtol=0, atol=1e-9)
@@ -56,3 +56,13 @@ def test_a_dataset_makes_the_columns_that_are_asked_for_alone() -> None:
     assert (left.count, right.count, both.count) == (6, 0, 0)
     assert [one["e"].tolist() for one in data.iterate(columns=["e"])] == [[0, 1, 2, 3], [4, 5]]
     assert (left.count, right.count, both.count) == (6, 6, 6)
+
+
+def test_a_dataset_tells_how_many_rows_its_batches_have_and_reads_none() -> None:
+    decoder = Decoder()
+    data = NumpySlicesDataset({"a": np.arange(6), "b": np.arange(6)}, shuffle=False).map(decoder, "a").batch(4)
+    assert list(data.stacked_rows(0, 0)) == list(data.map(decoder, "a").rename("b", "c").stacked_rows(0, 0)) == [4, 2]
+    assert list(data.repeat(2).stacked_rows(0, 1)) == [2, 4, 2]
+    # An operation on all columns of a batch may change its rows.
+    assert list(data.map(lambda a, b: (a[1:], b[1:]), ["a", "b"]).stacked_rows(0, 0)) == [None, None]
+    assert decoder.count == 0

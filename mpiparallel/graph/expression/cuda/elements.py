@@ -9,7 +9,7 @@ from typing import Final
 from mpiparallel.graph.expression.cuda.body import CudaBody
 from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch, KernelText
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type, vector_width
-from mpiparallel.graph.expression.term import Term, walk
+from mpiparallel.graph.expression.term import Term, uncast, walk
 from mpiparallel.graph.expression.term_arrays import TermArrays
 
 _THREADS: Final = 256
@@ -27,6 +27,7 @@ def element_launch(
     add_operands(text, bound.shape, operands)
     text.add_number("count", count // width)
     uniform = write_uniform(text, bound.roots, operands, leaves)
+    write_way_out(text, bound.roots, outputs, leaves, uniform)
     text.line(0, f"{text.index} at = ({text.index})blockIdx.x * {_THREADS} + threadIdx.x;")
     text.line(0, f"for (; at < count; at += ({text.index})gridDim.x * {_THREADS}) {{")
     text.line(1, f"{text.index} rest = at;")
@@ -81,3 +82,17 @@ def write_uniform(
     text.line(0, *(f"const {operands[place].type}* r{place} = a{place};" for place in sorted(read)))
     text.line(0, *body.lines())
     return names
+
+
+def write_way_out(
+    text: KernelText, roots: Sequence[Term], outputs: Sequence[int], leaves: dict[Term, int], uniform: dict[Term, str]
+) -> None:
+    """Let threads end where one truth, the same for all elements, leaves every output as it is."""
+    truths = set()
+    for root, place in zip(roots, outputs, strict=True):
+        choice = uncast(root)
+        if choice.function != "where" or leaves.get(uncast(choice.operands[2])) != place:
+            return
+        truths.add(choice.operands[0])
+    if len(truths) == 1 and truths <= uniform.keys():
+        text.line(0, f"if (!{uniform[truths.pop()]}) return;")

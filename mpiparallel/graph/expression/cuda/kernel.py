@@ -14,6 +14,7 @@ from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.cuda.domain import apart, row_dims_of, small_terms
 from mpiparallel.graph.expression.cuda.elements import element_launch
 from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch
+from mpiparallel.graph.expression.cuda.memory_order import in_memory_order
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type
 from mpiparallel.graph.expression.cuda.row_plan import is_column, row_plan
 from mpiparallel.graph.expression.cuda.rows import RowSource
@@ -35,7 +36,8 @@ def is_cuda_computable(runtime: Runtime, roots: Sequence[Term]) -> bool:
 def cuda_kernel(runtime: Runtime, roots: Sequence[Term], operands: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
     """Return what computes each root from the operands into its output, in as few launches as can be."""
     steps: list[Kernel] = []
-    _LaunchBinding(runtime, steps, count(_FIRST_SLOT), operands).bind(tuple(roots), outputs)
+    turned, views, targets = in_memory_order(roots, operands, outputs)
+    _LaunchBinding(runtime, steps, count(_FIRST_SLOT), views).bind(turned, targets)
     if len(steps) == 1:
         return steps[0]
 

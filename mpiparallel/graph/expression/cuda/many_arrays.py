@@ -12,7 +12,7 @@ import numpy as np
 from mpiparallel.backend.protocol import AddressTable, Array
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.cuda.body import CudaBody
-from mpiparallel.graph.expression.cuda.elements import write_uniform
+from mpiparallel.graph.expression.cuda.elements import write_uniform, write_way_out
 from mpiparallel.graph.expression.cuda.kernel_text import KernelLaunch, KernelText
 from mpiparallel.graph.expression.cuda.operand import CudaOperand
 from mpiparallel.graph.expression.cuda.text import is_written
@@ -70,6 +70,7 @@ def _launch(runtime: Runtime, roots: Sequence[Term], columns: Sequence[Column], 
         else:
             text.add_array(f"a{operand.index}", operand.type, column[0], is_output=False)
     uniform = write_uniform(text, roots, operands, leaves)
+    write_way_out(text, roots, outputs, leaves, uniform)
     text.line(
         0,
         "const int own = owners[blockIdx.x];",

@@ -8,17 +8,29 @@ PRELUDE: Final = r"""
 template <typename T, int N> struct alignas(sizeof(T) * N) Vector { T e[N]; };
 
 #ifdef __CUDACC__
-__device__ __forceinline__ float from_half(unsigned short bits) {
+__device__ __forceinline__ float from_float16(unsigned short bits) {
     float x;
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
     return x;
 }
-__device__ __forceinline__ unsigned short to_half(float x) {
+__device__ __forceinline__ unsigned short to_float16(float x) {
     unsigned short bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }
 #endif
+
+__device__ __forceinline__ float from_bfloat16(unsigned short bits) { return __int_as_float((int)bits << 16); }
+__device__ __forceinline__ unsigned short to_bfloat16(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#else
+    const unsigned bits = __float_as_int(x);
+    return x != x ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+#endif
+}
 
 template <typename T> __device__ __forceinline__ T maximum(T x, T y) { return x != x || x > y ? x : y; }
 template <typename T> __device__ __forceinline__ T minimum(T x, T y) { return x != x || x < y ? x : y; }

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpiparallel.dtype import is_floating, is_narrow
 from mpiparallel.graph.expression.term import REDUCTIONS, Term
 from mpiparallel.graph.expression.universal_functions import universal_function
 
@@ -22,7 +23,6 @@ _STORED: Final = {
     "L": "unsigned long long",
     "q": "long long",
     "Q": "unsigned long long",
-    "e": "unsigned short",
     "f": "float",
     "d": "double",
 }
@@ -33,31 +33,35 @@ _NO_NUMBER: Final = {"f": "__int_as_float(0x7fc00000)", "d": "__longlong_as_doub
 
 def is_written(term: Term) -> bool:
     """Return whether a kernel can compute a term."""
-    if term.dtype.char not in _STORED or (term.function == "max" and term.dtype.kind != "f"):
+    if not _is_stored(term.dtype) or (term.function == "max" and not is_floating(term.dtype)):
         return False
     if term.function in REDUCTIONS:
         return bool(term.number)
     return term.function in ("cast", "where") or term.is_leaf or bool(_text_of(term.function))
 
 
+def _is_stored(dtype: np.dtype[Any]) -> bool:
+    return is_narrow(dtype) or dtype.char in _STORED
+
+
 def stored_type(dtype: np.dtype[Any]) -> str:
-    """Return the type of an element in memory; a half is its bits."""
-    return _STORED[dtype.char]
+    """Return the type of an element in memory; a float of 16 bits is its bits."""
+    return "unsigned short" if is_narrow(dtype) else _STORED[dtype.char]
 
 
 def computed_type(dtype: np.dtype[Any]) -> str:
-    """Return the type in which an element is computed with; a half is a float that a half can be."""
-    return "float" if dtype.char == "e" else _STORED[dtype.char]
+    """Return the type in which an element is computed with; one of 16 bits is a float that it can be."""
+    return "float" if is_narrow(dtype) else _STORED[dtype.char]
 
 
 def loaded(dtype: np.dtype[Any], text: str) -> str:
     """Return an element of memory as it is computed with."""
-    return f"from_half({text})" if dtype.char == "e" else text
+    return f"from_{dtype.name}({text})" if is_narrow(dtype) else text
 
 
 def stored(dtype: np.dtype[Any], text: str) -> str:
     """Return a number as an element of memory."""
-    return f"to_half((float)({text}))" if dtype.char == "e" else f"({_STORED[dtype.char]})({text})"
+    return f"to_{dtype.name}((float)({text}))" if is_narrow(dtype) else f"({_STORED[dtype.char]})({text})"
 
 
 def cuda_formula(term: Term, name: Callable[[Term], str]) -> str:
@@ -78,7 +82,7 @@ def cuda_formula(term: Term, name: Callable[[Term], str]) -> str:
 
 def cuda_constant(term: Term) -> str:
     """Return a constant as it is written."""
-    if term.dtype.kind != "f":
+    if not is_floating(term.dtype):
         return f"({_STORED[term.dtype.char]})({int(term.number)!r}{'ll' if term.dtype.itemsize == 8 else ''})"
     return _float(float(term.dtype.type(term.number)), "d" if term.dtype.char == "d" else "f")
 
@@ -99,8 +103,8 @@ def _float(value: float, char: str) -> str:
 def _cast(term: Term, text: str) -> str:
     if term.dtype.kind == "b":
         return f"({text} != 0)"
-    if term.dtype.char == "e":
-        return f"from_half(to_half((float)({text})))"
+    if is_narrow(term.dtype):
+        return loaded(term.dtype, stored(term.dtype, text))
     return f"({_STORED[term.dtype.char]})({text})"
 
 

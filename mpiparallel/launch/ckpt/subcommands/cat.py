@@ -16,8 +16,8 @@ from mpiparallel.checkpoint.files.durable_file import write_at
 from mpiparallel.checkpoint.files.portions import portions
 from mpiparallel.checkpoint.maintenance.named_state import NamedState, open_named
 from mpiparallel.errors import CheckpointError, ConfigurationError
-from mpiparallel.launch.ckpt.answer import answer
-from mpiparallel.launch.ckpt.arguments import Bounds
+from mpiparallel.launch.ckpt.arguments import IndexBounds
+from mpiparallel.launch.ckpt.output import answer
 from mpiparallel.launch.command_line.output_file import output_file
 from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
@@ -65,7 +65,7 @@ def _text(box: Box) -> str:
     return f"[{', '.join(f'{start}:{stop}' for start, stop in zip(box.start, box.stop, strict=True))}]"
 
 
-def _box(name: str, shape: tuple[int, ...], bounds: Bounds | None) -> Box:
+def _box(name: str, shape: tuple[int, ...], bounds: IndexBounds | None) -> Box:
     given = [*(bounds or ()), *[(None, None)] * (len(shape) - len(bounds or ()))]
     start = tuple(0 if first is None else first for first, _ in given)
     stop = tuple(shape[dim] if last is None and dim < len(shape) else last or 0 for dim, (_, last) in enumerate(given))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mpiparallel.checkpoint.maintenance.difference import TensorDifference, differences
 from mpiparallel.checkpoint.maintenance.named_state import open_named
 from mpiparallel.checkpoint.stored_state import StoredTensor
-from mpiparallel.launch.ckpt.answer import answer, several, table
+from mpiparallel.launch.ckpt.output import answer, several, table
 from mpiparallel.launch.command_line.progress import progress_bar
 
 _SHOWN: Final = 50

@@ -9,8 +9,8 @@ from typing import Any
 
 from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.ckpt.answer import answer, several
 from mpiparallel.launch.ckpt.arguments import wanted
+from mpiparallel.launch.ckpt.output import answer, several
 from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
 

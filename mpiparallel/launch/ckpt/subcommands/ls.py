@@ -11,7 +11,7 @@ from typing import Any
 from mpiparallel.checkpoint.catalogue import catalogue, root_of, uncommitted
 from mpiparallel.checkpoint.catalogued import Catalogued
 from mpiparallel.checkpoint.manifest import Manifest
-from mpiparallel.launch.ckpt.answer import answer, moment, several, table
+from mpiparallel.launch.ckpt.output import answer, moment, several, table
 from mpiparallel.launch.plan.report import amount
 
 _HEAD = ("checkpoint", "epoch", "step", "ranks", "tensors", "on disk", "saved", "files")

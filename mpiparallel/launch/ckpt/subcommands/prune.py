@@ -9,7 +9,7 @@ from pathlib import Path
 from mpiparallel.checkpoint.catalogue import root_of
 from mpiparallel.checkpoint.maintenance.pruning import Pruned, prune
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.launch.ckpt.output import answer, several
 from mpiparallel.launch.plan.report import amount
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mpiparallel.checkpoint.catalogue import find
-from mpiparallel.checkpoint.maintenance.recovery import CheckpointRecovery, Rebuilt, recover
-from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.checkpoint.maintenance.shard_recovery import CheckpointRecovery, Rebuilt, recover
+from mpiparallel.launch.ckpt.output import answer, several
 from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
 

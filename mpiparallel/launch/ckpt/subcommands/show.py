@@ -15,9 +15,9 @@ from mpiparallel.checkpoint.maintenance.verification import SliceHolders
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.errors import CheckpointError, ConfigurationError
-from mpiparallel.launch.ckpt.answer import answer, moment, several
 from mpiparallel.launch.ckpt.arguments import wanted
 from mpiparallel.launch.ckpt.held_tensor import HeldSlice, HeldTensor
+from mpiparallel.launch.ckpt.output import answer, moment, several
 from mpiparallel.launch.ckpt.picture import draw
 from mpiparallel.launch.ckpt.subcommands.strategy_view import view
 from mpiparallel.launch.ckpt.tree import tree
@@ -37,7 +37,9 @@ def execute(arguments: argparse.Namespace) -> int:
     seen = view(arguments.state, arguments.only)
     if seen is not None:
         if svg is not None:
-            raise ConfigurationError(f"--svg {svg}: {arguments.state} says not who holds what; give a checkpoint")
+            raise ConfigurationError(
+                f"--svg {svg}: {arguments.state} does not say which rank holds what; give a checkpoint"
+            )
         answer(seen.told, seen.lines, arguments.json)
         return 0
     with open_named(arguments.state) as source:

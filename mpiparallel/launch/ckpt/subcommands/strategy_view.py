@@ -12,8 +12,8 @@ from mpiparallel.checkpoint.strategy.group_file import read_group_info
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord, to_right
 from mpiparallel.errors import CheckpointError
-from mpiparallel.launch.ckpt.answer import several, table
 from mpiparallel.launch.ckpt.arguments import wanted
+from mpiparallel.launch.ckpt.output import several, table
 from mpiparallel.launch.ckpt.tree import tree
 
 # How each message begins: a strategy file with the number current_stage, a group file with a group or with the list of

@@ -11,7 +11,7 @@ from mpiparallel.checkpoint.maintenance.conversion import transform_checkpoint
 from mpiparallel.checkpoint.maintenance.target_layouts import as_strategy_says, rows_over, whole_on
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.launch.ckpt.output import answer, several
 from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
 from mpiparallel.launch.plan.state import on_ranks

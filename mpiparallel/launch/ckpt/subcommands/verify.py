@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mpiparallel.checkpoint.catalogue import find
 from mpiparallel.checkpoint.maintenance.verification import Verification, verify
-from mpiparallel.launch.ckpt.answer import answer, several
+from mpiparallel.launch.ckpt.output import answer, several
 from mpiparallel.launch.command_line.progress import progress_bar
 from mpiparallel.launch.plan.report import amount
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from mpiparallel.cluster.rank_order import runs
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.mounts import Mount, mounts
 
 _PROCESSOR = re.compile(r"^processor\s*:", re.MULTILINE)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.mounts import Mount, mount_of, mounts
 
 _MIB = 1 << 20
@@ -20,7 +20,7 @@ _NO_LOCKS = ("FALSE", "0", "BEST_EFFORT")
 
 
 def find_folders(machine: ExaminedMachine) -> Iterator[Finding]:
-    """Yield what hinders logs in the one folder and checkpoints in the other, if that is another."""
+    """Yield problems of the folder of logs, and of the folder of checkpoints if that is a different one."""
     yield from _folder(machine, "logs", machine.log_dir)
     if machine.checkpoint_dir != machine.log_dir:
         yield from _folder(machine, "checkpoints", machine.checkpoint_dir)

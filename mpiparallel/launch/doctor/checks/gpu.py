@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _DRIVER_SECONDS = 8.0
 _SECONDS = 25.0
+_JOB_SECONDS = 30
 
 
 def find_gpu(machine: ExaminedMachine) -> Iterator[Finding]:
@@ -18,6 +22,7 @@ def find_gpu(machine: ExaminedMachine) -> Iterator[Finding]:
     if not listed:
         if driver.code is None and "started" in driver.failure:
             yield Finding("GPU", "note", "none that nvidia-smi knows of; ranks compute with NumPy")
+            yield from _without_driver(machine)
         else:
             said = driver.complaint or driver.last_words or "says nothing"
             yield Finding(
@@ -34,6 +39,9 @@ def _cupy(machine: ExaminedMachine, listed: int) -> Iterator[Finding]:
     found = answer.facts
     if "cupy" not in found and "No module named" in answer.last_words:
         yield Finding("CuPy", "note", "not installed; ranks compute with NumPy", "pip install 'mpiparallel[cuda12x]'")
+    elif "problem" in found:
+        what, _, mend = found["problem"].partition("; ")
+        yield Finding("CuPy", "error", what, mend)
     elif answer.failure:
         mend = f"{machine.python} -m mpiparallel.launch.doctor.probes.gpu; then the cupy wheel for this driver's CUDA"
         yield Finding("CuPy", "error", f"a sum on each GPU {answer.complaint}", mend)
@@ -46,16 +54,73 @@ def _cupy(machine: ExaminedMachine, listed: int) -> Iterator[Finding]:
             yield Finding("devices", "note", what, "unset CUDA_VISIBLE_DEVICES")
         nccl = found.get("nccl", 0)
         yield Finding("NCCL", "ok" if nccl else "note", f"version {nccl}" if nccl else "CuPy has none")
+        yield _convolutions(found)
+        yield _ways(machine.ranks, found.get("own", found["devices"]), nccl)
+
+
+def _convolutions(found: Mapping[str, Any]) -> Finding:
+    """Return whose convolutions ranks take."""
+    if "cudnn_problem" in found:
+        mend = "MPIPARALLEL_CONVOLUTIONS=own, or pip uninstall nvidia-cudnn-frontend"
+        return Finding("cuDNN", "error", f"installed, and cannot be used: {found['cudnn_problem']}", mend)
+    if "cudnn" not in found:
+        mend = "pip install 'mpiparallel[cudnn12x]'"
+        return Finding("cuDNN", "note", "not installed; convolutions are kernels of this package", mend)
+    what = "one rank takes its convolutions where they are faster, several ranks take them all"
+    return Finding("cuDNN", "ok", f"version {found['cudnn']}; {what}")
+
+
+def _ways(ranks: int, cards: int, nccl: int) -> Finding:
+    """Return how the arrays of ranks here would travel, by the rule of ``communication/transport/choice.py``."""
+    if ranks <= cards and nccl:
+        return Finding("transport", "ok", f"{ranks} ranks have a GPU each, so their arrays travel by NCCL")
+    mend = f"mpiparallel run -n {cards}"
+    if cards == 1:
+        what = f"{ranks} ranks share 1 GPU, so their arrays travel within its memory, by CUDA IPC"
+        return Finding("transport", "note", what, mend)
+    if not nccl:
+        mend = "pip install 'mpiparallel[cuda12x]'"
+        return Finding("transport", "note", "arrays of GPUs travel through the host's memory: there is no NCCL", mend)
+    what = f"{ranks} ranks share {cards} GPUs, so arrays travel from one GPU to another through the host's memory"
+    return Finding("transport", "note", what, mend)
+
+
+def _without_driver(machine: ExaminedMachine) -> Iterator[Finding]:
+    """Yield why CuPy, which is installed, is of no use."""
+    if not any(Path(folder, "cupy").is_dir() for folder in machine.packages):
+        return
+    problem = machine.probe("gpu", seconds=_SECONDS).facts.get("problem", "")
+    if problem:
+        what, _, mend = problem.partition("; ")
+        yield Finding("CuPy", "note", what, mend)
 
 
 def _gpu_memory(machine: ExaminedMachine) -> Finding:
     found = machine.probe("mpi_library", "gpu").facts
     takes = found.get("takes_gpu_memory")
     if takes:
-        return Finding("CUDA-aware", "ok", f"{machine.mpi.library} takes arrays in GPU memory")
+        return _tried(machine)
     told = "does not take" if takes is False else "does not say whether it takes"
     what = f"{machine.mpi.library or 'MPI'} {told} arrays in GPU memory; give it a CuPy array, and ranks crash"
     return Finding("CUDA-aware", "note", what, "let mpiparallel move arrays, or install an MPI built with CUDA")
+
+
+def _tried(machine: ExaminedMachine) -> Finding:
+    """Return whether a job of two ranks has moved arrays between GPUs; what it saw is kept for other jobs."""
+    again = "mpiparallel run -n 2 -m mpiparallel.launch.doctor.probes.cuda_aware"
+    with tempfile.TemporaryDirectory(prefix="mpiparallel_doctor_", ignore_cleanup_errors=True) as logs:
+        answer = machine.ask(
+            *(machine.python, "-m", "mpiparallel", "run", "-n", "2", "--log-dir", logs, "--timeout", str(_JOB_SECONDS)),
+            *("-m", "mpiparallel.launch.doctor.probes.cuda_aware"),
+            seconds=_JOB_SECONDS + 10,
+        )
+    whole = answer.facts.get("whole")
+    if whole:
+        return Finding("CUDA-aware", "ok", f"{machine.mpi.library} takes arrays in GPU memory; 2 ranks have tried it")
+    how = "they arrive damaged" if whole is False else f"2 ranks that try it {answer.complaint}"
+    return Finding(
+        "CUDA-aware", "warning", f"{machine.mpi.library} says it takes arrays in GPU memory, but {how}", again
+    )
 
 
 def _version(number: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _SECONDS = 5.0
 _SLOW_SECONDS = 1.0

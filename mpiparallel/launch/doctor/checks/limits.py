@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.job.host_room import ENOUGH_FILES, enough_files
 
 _LINE = re.compile(r"(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)")
@@ -19,7 +19,7 @@ _LOCKED_BYTES = 1 << 30
 
 
 def find_limits(machine: ExaminedMachine) -> Iterator[Finding]:
-    """Yield the limits that are too low for the ranks, and in one line those that are not."""
+    """Yield the limits that are too low for the ranks; one line sums up the others."""
     limits = _soft_limits(machine.text("proc/self/limits"))
     if not limits:
         yield Finding("ulimits", "note", "/proc/self/limits tells none")

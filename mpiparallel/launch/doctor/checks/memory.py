@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.mounts import mount_of, mounts
 from mpiparallel.launch.job.host_room import SHARED_MIB
 from mpiparallel.launch.watching.shared_segments import BEGINNINGS, left_segments

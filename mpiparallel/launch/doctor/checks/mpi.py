@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
 
-from mpiparallel.launch.doctor.finding import Finding, State
-from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
+from mpiparallel.launch.doctor.finding import Finding, Severity
 from mpiparallel.launch.job.installation import vendor_of
 
 _NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -66,7 +66,7 @@ def _pair(machine: ExaminedMachine) -> Finding:
     name = f"{_NAMES.get(mpi.vendor, mpi.vendor)}{f' {launcher[0]}' if launcher else ''}"
     if library is None or launcher is None or library[0] == launcher[0]:
         return Finding("launcher", "ok", f"{name}, {mpi.launcher}")
-    state: State = "error" if library[1] != launcher[1] else "warning"
+    state: Severity = "error" if library[1] != launcher[1] else "warning"
     folder = Path(mpi.launcher).parent
     return Finding(
         "launcher",

@@ -6,8 +6,8 @@ import re
 import shutil
 from collections.abc import Iterator
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _SECONDS = 5.0
 # The interface that each library needs of srun.

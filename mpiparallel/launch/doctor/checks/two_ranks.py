@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 _SECONDS = 30
 _SLOW_SECONDS = 10.0

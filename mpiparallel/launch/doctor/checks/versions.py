@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 
-from mpiparallel.launch.doctor.finding import Finding, State
-from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
+from mpiparallel.launch.doctor.finding import Finding, Severity
 
 # What is installed under one name is imported under another.
 _MODULES = {"protobuf": "google.protobuf"}
@@ -31,7 +31,7 @@ def find_versions(machine: ExaminedMachine) -> Iterator[Finding]:
     if well := [f"{name} {found[modules[name]]['version']}".rstrip() for name in tried if not problems[name]]:
         yield Finding("libraries", "ok", ", ".join(well))
     if untried := [name for name in wanted if name not in tried]:
-        state: State = "note" if tried else "error"
+        state: Severity = "note" if tried else "error"
         yield Finding("others", state, f"{', '.join(untried)} were not tried: {answer.complaint}")
     if found.get("h5py", {}).get("hdf5"):
         yield Finding("HDF5", "ok", f"{found['h5py']['hdf5']}, that of h5py")

@@ -9,7 +9,7 @@ from math import prod
 from mpiparallel.backend.protocol import Array
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
-from mpiparallel.ops.images.convolution.columns import Columns, run_all
+from mpiparallel.ops.images.convolution.columns import ColumnMatrices, run_all
 from mpiparallel.ops.images.window import WindowsOfImage
 
 
@@ -23,7 +23,7 @@ class ColumnConvolution:
 
     def forward(self, x: Array, weight: Array, y: Array) -> Kernel:
         """Return what sets ``y``: the weights times the columns."""
-        columns = Columns.of(self.runtime, self.group, self.windows, x, weight)
+        columns = ColumnMatrices.of(self.runtime, self.group, self.windows, x, weight)
         matrices = columns.weights(weight)
         if columns.are_elements:
             shape = (len(x), self.group, -1, prod(self.windows.output))
@@ -31,7 +31,7 @@ class ColumnConvolution:
         blocks = (self._forward(columns, matrices, x, y, rows) for rows in columns.blocks(len(x)))
         return partial(run_all, [step for block in blocks for step in block])
 
-    def _forward(self, columns: Columns, matrices: Array, x: Array, y: Array, rows: slice) -> list[Kernel]:
+    def _forward(self, columns: ColumnMatrices, matrices: Array, x: Array, y: Array, rows: slice) -> list[Kernel]:
         xp, images = self.runtime.array_module, rows.stop - rows.start
         fill, filled = columns.filling(x, rows, 1)
         if images == 1:
@@ -42,7 +42,7 @@ class ColumnConvolution:
 
     def input_gradient(self, dy: Array, weight: Array, dx: Array) -> Kernel:
         """Return what sets ``dx``: the weights' transpose times ``dy`` gives columns, which are added up."""
-        columns = Columns.of(self.runtime, self.group, self.windows, dx, weight)
+        columns = ColumnMatrices.of(self.runtime, self.group, self.windows, dx, weight)
         matrices = columns.weights(weight).swapaxes(1, 2)
         if columns.are_elements:
             shape = (len(dy), self.group, -1, prod(self.windows.output))
@@ -50,7 +50,9 @@ class ColumnConvolution:
         blocks = (self._input_gradient(columns, matrices, dy, dx, rows) for rows in columns.blocks(len(dx)))
         return partial(run_all, [step for block in blocks for step in block])
 
-    def _input_gradient(self, columns: Columns, matrices: Array, dy: Array, dx: Array, rows: slice) -> list[Kernel]:
+    def _input_gradient(
+        self, columns: ColumnMatrices, matrices: Array, dy: Array, dx: Array, rows: slice
+    ) -> list[Kernel]:
         xp, images, windows = self.runtime.array_module, rows.stop - rows.start, self.windows
         take, taken = columns.taking(dy, rows, 1)
         array, product = columns.scratch_columns(images, dx.dtype, 2)
@@ -74,7 +76,7 @@ class ColumnConvolution:
 
         Images are copied to columns again rather than kept so.
         """
-        xp, columns = self.runtime.array_module, Columns.of(self.runtime, self.group, self.windows, x, dw)
+        xp, columns = self.runtime.array_module, ColumnMatrices.of(self.runtime, self.group, self.windows, x, dw)
         matrices = columns.weights(dw)
         term = self.runtime.scratch(tuple(matrices.shape), dw.dtype, 0)
         steps: list[Kernel] = []

@@ -18,7 +18,7 @@ _COLUMNS = {"cpu": 512}
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnMatrices:
     """Images as matrices with a column for each window, a few images at a time in scratch memory that is used again.
 
     ``images`` are taken at once; ``inputs`` and ``outputs`` are the channels held here.
@@ -32,7 +32,7 @@ class Columns:
     outputs: int
 
     @classmethod
-    def of(cls, runtime: Runtime, group: int, windows: WindowsOfImage, x: Array, weight: Array) -> Columns:
+    def of(cls, runtime: Runtime, group: int, windows: WindowsOfImage, x: Array, weight: Array) -> ColumnMatrices:
         """Return how images of the shape of ``x`` are taken apart."""
         wanted = _COLUMNS.get(runtime.backend.name, 1 << 16)
         return cls(runtime, group, windows, max(wanted // prod(windows.output), 1), x.shape[1], weight.shape[0])

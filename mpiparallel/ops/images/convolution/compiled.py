@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mpiparallel.backend import jit, pair_products
+from mpiparallel.backend import jit
+from mpiparallel.backend.products import pair_products
 from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
@@ -121,7 +122,7 @@ class CompiledConvolution:
         return partial(run_all, steps)
 
     def _multiply(self, lines: Array, gathered: Gathered, source: Array, channels: int, target: Array) -> list[Kernel]:
-        """Return what sets ``target``, images or every so-many-th element of them, to lines times gathered columns."""
+        """Return the kernels that set ``target``, a strided view of images, to lines times gathered columns."""
         images, outputs, *counts = target.shape
         begins, ends = _ranges(gathered.blocks)
         apart = channels * gathered.images.plane

@@ -9,14 +9,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mpiparallel.backend import pair_products
 from mpiparallel.backend.blas_threads import blas_threads
+from mpiparallel.backend.convolutions.request import Direction
+from mpiparallel.backend.products import pair_products
 from mpiparallel.backend.protocol import Array
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.graph.written_kernels.written_text import BFLOAT16, has_written_kernels
 from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
+from mpiparallel.ops.images.convolution.by_library import faster
+from mpiparallel.ops.images.convolution.channels_last import ChannelsLastConvolution, takes_channels_last
 from mpiparallel.ops.images.convolution.columns import run_all
 from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
 from mpiparallel.ops.images.convolution.pairs import PairConvolution
@@ -45,6 +48,13 @@ class ConvolutionAlgorithm(Protocol):
 
 def forward(runtime: Runtime, windows: WindowsOfImage, group: int, x: Array, weight: Array, y: Array) -> Kernel:
     """Return what sets ``y`` to the convolution of ``x`` with ``weight``."""
+    own = _own_forward(runtime, windows, group, x, weight, y)
+    return faster(runtime, Direction.FORWARD, windows, (x, weight, y), own)
+
+
+def _own_forward(runtime: Runtime, windows: WindowsOfImage, group: int, x: Array, weight: Array, y: Array) -> Kernel:
+    if takes_channels_last(runtime, group, (x, y), weight):
+        return ChannelsLastConvolution(runtime, windows).forward(x, weight, y)
     lines = len(weight) // group
     dtype = _computed(runtime, windows, y.dtype, lines, len(x) * weight.size)
     return _on_plain_arrays(
@@ -56,6 +66,15 @@ def input_gradient(
     runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, weight: Array, dx: Array
 ) -> Kernel:
     """Return what sets ``dx`` to the gradient with respect to images of its shape."""
+    own = _own_input_gradient(runtime, windows, group, dy, weight, dx)
+    return faster(runtime, Direction.INPUT_GRADIENT, windows, (dx, weight, dy), own)
+
+
+def _own_input_gradient(
+    runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, weight: Array, dx: Array
+) -> Kernel:
+    if takes_channels_last(runtime, group, (dy, dx), weight):
+        return ChannelsLastConvolution(runtime, windows).input_gradient(dy, weight, dx)
     lines = weight.shape[1] if group == 1 else _FEW_LINES
     dtype = _computed(runtime, windows, dx.dtype, lines, len(dy) * weight.size)
     bind = choose_algorithm(runtime, windows, group, dtype, lines).input_gradient
@@ -64,6 +83,15 @@ def input_gradient(
 
 def weight_gradient(runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, x: Array, dw: Array) -> Kernel:
     """Return what sets ``dw`` to the gradient with respect to weights of its shape."""
+    own = _own_weight_gradient(runtime, windows, group, dy, x, dw)
+    return faster(runtime, Direction.WEIGHT_GRADIENT, windows, (x, dw, dy), own)
+
+
+def _own_weight_gradient(
+    runtime: Runtime, windows: WindowsOfImage, group: int, dy: Array, x: Array, dw: Array
+) -> Kernel:
+    if takes_channels_last(runtime, group, (dy, x), dw):
+        return ChannelsLastConvolution(runtime, windows).weight_gradient(dy, x, dw)
     lines = len(dw) // group
     dtype = _computed(runtime, windows, dw.dtype, lines, len(x) * dw.size)
     bind = choose_algorithm(runtime, windows, group, dtype, lines).weight_gradient
@@ -76,8 +104,9 @@ def choose_algorithm(
     """Return the fastest way in a dtype; ``lines`` are the channels of a group on the side of the weights."""
     if windows.output == (1, 1) and group == 1:
         return SingleWindow(runtime, windows)
-    # CuPy multiplies no stack of matrices of bfloat16.
-    is_product = windows.is_pointwise and group == 1 and np.dtype(dtype).name != BFLOAT16
+    # CuPy multiplies no stack of matrices of bfloat16, and rounds none to TF32.
+    is_rounded = runtime.backend.convolves_in_tf32 and dtype == np.float32
+    is_product = windows.is_pointwise and group == 1 and np.dtype(dtype).name != BFLOAT16 and not is_rounded
     if has_written_kernels(runtime, np.dtype(dtype)) and not is_product:
         return WrittenConvolution(runtime, windows, group)
     loops = CompiledLoops.find(dtype) if _is_compiled(runtime, lines) else None

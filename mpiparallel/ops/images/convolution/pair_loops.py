@@ -6,10 +6,10 @@ this module.
 
 from __future__ import annotations
 
-from mpiparallel.backend.bfloat16_packing_tiles import address, pack_pairs, pack_square
-from mpiparallel.backend.bfloat16_panel_tiles import LINES, pack, panel_bytes
-from mpiparallel.backend.bfloat16_tiles import product
 from mpiparallel.backend.compiled import compiled, inlined
+from mpiparallel.backend.products.bfloat16_packing_tiles import address, pack_pairs, pack_square
+from mpiparallel.backend.products.bfloat16_panel_tiles import LINES, pack, panel_bytes
+from mpiparallel.backend.products.bfloat16_tiles import product
 from mpiparallel.backend.register_tiles import gather
 from mpiparallel.ops.images.convolution.loops import pad, pad_rows, transpose
 

@@ -20,7 +20,7 @@ from mpiparallel.ops.images.window import WindowsOfImage
 _THREADS: Final = 256
 _DEPTH: Final = 16
 _MOST_BLOCKS: Final = 1 << 14
-_SHARE: Final = 4096
+SHARE: Final = 4096
 """Windows that a part of the weights' gradient is summed over at least."""
 
 _MOST_PARTS: Final = 64
@@ -56,7 +56,7 @@ class WrittenConvolution:
             given = (dy, x, dw, *self._numbers(x, dw))
             return self._launch(convolution_text.DEPTHWISE_WEIGHT, dw.size, x.dtype, 16, given)
         windows = len(x) * prod(self.windows.output)
-        chunks = min(max(windows // _SHARE, 1), _MOST_PARTS)
+        chunks = min(max(windows // SHARE, 1), _MOST_PARTS)
         share = -(-windows // chunks // _DEPTH) * _DEPTH
         chunks = -(-windows // share)
         wide = np.dtype(np.float64 if dw.dtype == np.float64 else np.float32)
@@ -79,7 +79,7 @@ class WrittenConvolution:
         chunks: int = 1,
     ) -> Kernel:
         least = min(rows, columns)
-        tile = 64 if least > 32 or has_tensor_cores(x.dtype) else 32 if least > 16 else 16
+        tile = 64 if least > 32 or has_tensor_cores(x.dtype, self._allows_tf32) else 32 if least > 16 else 16
         blocks = chunks * self.group * -(-rows // tile) * -(-columns // tile)
         return self._launch(text, blocks, x.dtype, tile, (*arrays, *self._numbers(x, weight), *more))
 
@@ -93,8 +93,13 @@ class WrittenConvolution:
         places: dict[str, object] = {f"{name}down": pair[0] for name, pair in pairs.items()}
         places |= {f"{name}across": pair[1] for name, pair in pairs.items()}
         places |= {"element": element_type(dtype), "tile": tile, "depth": _DEPTH}
-        places |= {"tensor_product": tensor_product(dtype), "has_tensor_cores": int(has_tensor_cores(dtype))}
+        places["tensor_product"] = tensor_product(dtype, self._allows_tf32)
+        places["has_tensor_cores"] = int(has_tensor_cores(dtype, self._allows_tf32))
         return written_kernel(self.runtime, text, places, blocks, _THREADS, *arguments)
+
+    @property
+    def _allows_tf32(self) -> bool:
+        return self.runtime.backend.convolves_in_tf32
 
     def _numbers(self, x: Array, weight: Array) -> tuple[np.int32, ...]:
         windows = self.windows

@@ -17,7 +17,7 @@ def test_the_file_of_another_format_is_read_and_that_is_said_once(tmp_path, form
     other = "ckpt" if format != "ckpt" else "h5"
     for _ in range(2):
         np.testing.assert_array_equal(load_checkpoint(tmp_path / f"net.{other}")["w"].asnumpy(), np.arange(3.0))
-    line = f".{other} files that are not there are read from .{format} files of their names"
+    line = f"missing .{other} files are replaced by .{format} files of the same names"
     assert remarks() == [line]
 
 

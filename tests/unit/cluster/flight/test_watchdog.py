@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.cluster.flight import format as layout
-from mpiparallel.cluster.flight.diagnosis import Diagnosis
+from mpiparallel.cluster.flight.hang_diagnosis import Diagnosis
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.errors import ConfigurationError

@@ -11,10 +11,12 @@ import pytest
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.recomputation import RECOMPUTED
+from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.pipeline import SCHEDULES, Kind, check, make_schedule
 
 STAGES, MICRO_BATCHES, BLOCKS, ROWS, WIDTH = 3, 6, 6, 40, 32
+MESSAGE = ROWS * WIDTH * 4
 
 
 class Block(nn.Cell):
@@ -26,7 +28,7 @@ class Block(nn.Cell):
         return x + self.out(ops.relu(self.into(x)))
 
 
-def program_of(communicator, name: str, recomputes: bool = False):
+def program_of(communicator, name: str, recomputes: bool = False, blocks: int = BLOCKS):
     context.set_auto_parallel_context(
         parallel_mode="semi_auto_parallel",
         full_batch=True,
@@ -35,9 +37,9 @@ def program_of(communicator, name: str, recomputes: bool = False):
     )
     family = SCHEDULES[name]
     places = family.place(STAGES, family.chunks or 2).stages
-    network = nn.SequentialCell([Block() for _ in range(BLOCKS)])
+    network = nn.SequentialCell([Block() for _ in range(blocks)])
     for number, block in enumerate(network):
-        block.pipeline_stage = places[number * len(places) // BLOCKS]
+        block.pipeline_stage = places[number * len(places) // blocks]
         if recomputes:
             block.recompute()
     trained = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), MICRO_BATCHES)
@@ -64,6 +66,11 @@ def activations(node: Node) -> Iterable[Value]:
     return node.outputs if "ReLU" in node.operator.name.split("+") else ()
 
 
+def activations_and_gradients(node: Node) -> Iterable[Value]:
+    found = {"ReLU", "ReluGrad"} & set(node.operator.name.split("+"))
+    return [value for value in node.outputs if value.spec.shape == (ROWS, WIDTH)] if found else ()
+
+
 def recomputed_activations(node: Node) -> Iterable[Value]:
     return [value for value in activations(node) if value.name.startswith(RECOMPUTED)]
 
@@ -82,6 +89,28 @@ def test_a_stage_holds_the_activations_of_as_many_micro_batches_as_the_checker_s
     peaks = check(make_schedule(name, STAGES, MICRO_BATCHES)).peaks
     held = [most_held(graph, activations) * STAGES / BLOCKS for graph in run_world(STAGES, program_of, name)]
     np.testing.assert_allclose(held, peaks, rtol=0.05)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_stage_of_products_holds_as_many_gradients_beside_as_the_checker_says(name: str) -> None:
+    most = check(make_schedule(name, STAGES, MICRO_BATCHES)).with_gradients
+    held = [
+        most_held(graph, activations_and_gradients) * STAGES / BLOCKS for graph in run_world(STAGES, program_of, name)
+    ]
+    # In the first part of the network, and where a V turns, the gradient of one layer is there at a time.
+    turns = name in ("zb_v", "zb_v_lean", "v_half")
+    for stage in range(STAGES):
+        layer = STAGES / BLOCKS if stage == 0 or (turns and stage == STAGES - 1) else 0.0
+        assert 0.95 * most[stage] <= held[stage] <= 1.05 * most[stage] + layer
+
+
+def test_lean_zb_v_takes_the_memory_of_1f1b_and_no_more_than_two_messages_beside_where_zb_v_takes_far_more() -> None:
+    most = {
+        name: max(plan_buffers(graph).byte_count for graph in run_world(STAGES, program_of, name, False, 4 * BLOCKS))
+        for name in ("1f1b", "zb_v_lean", "zb_v")
+    }
+    assert most["zb_v_lean"] <= most["1f1b"] + 2 * MESSAGE
+    assert most["zb_v"] > 1.3 * most["1f1b"]
 
 
 def owed(name: str, stage: int) -> float:

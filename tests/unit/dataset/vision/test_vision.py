@@ -80,6 +80,15 @@ def test_padding_is_left_top_right_bottom(
     np.testing.assert_array_equal(crop(picture(3, 4), generator=drawn(0)), expected)
 
 
+def test_what_is_too_small_with_its_padding_is_padded_by_what_it_lacks_on_both_sides() -> None:
+    image = picture(2, 3)
+    padded = np.pad(image, ((4, 4), (1, 1)))
+    places = [padded[top : top + 7, left : left + 3] for top in range(4) for left in range(3)]
+    crop = vision.RandomCrop((7, 3), 1, pad_if_needed=True)
+    found = {crop(image, generator=drawn(seed)).tobytes() for seed in range(150)}
+    assert found == {place.tobytes() for place in places}
+
+
 def test_random_crop_fills_each_channel_with_its_value() -> None:
     crop = vision.RandomCrop(3, 1, fill_value=(1, 2, 3))
     assert crop(picture(1, 1, 3), generator=drawn(0))[0, 0].tolist() == [1, 2, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 from mpiparallel import ops
+from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.nvrtc import Nvrtc
 from mpiparallel.communication.threads import alone
+from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.cuda import elements, kernel
@@ -24,23 +27,26 @@ from mpiparallel.graph.expression.term import Term, call, operand, reduce, widen
 from mpiparallel.graph.expression.universal_functions import UNIVERSAL_FUNCTIONS
 from mpiparallel.ops.elementwise import ROWS
 from mpiparallel.testing.case_strategies import run_case
+from tests.conformance.cases.operator_cases import CASES
 from tests.conformance.cuda_emulator.emulator import (
     NO_COMPILER,
     EmulatedBackend,
     EmulatedKernels,
     compiler,
 )
-from tests.conformance.cuda_emulator.table_programs import bind_table
+from tests.conformance.cuda_emulator.table_programs import bind_case, bind_table, narrowed
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
-from tests.reliability.counts import count
+from tests.reliability.counts import count, share
 
 ARCHITECTURES = ("sm_80", "sm_90")
 COMPILED_FOR = count(2, 1)
 """For how many of them each kernel of the table is compiled: both in make soak, else one or the other in turn."""
+EVERY = 1 if share() else 24
+"""Of how many operators one is tried in 16 bits, too: of all in make soak."""
 MOST_SPILLED = 32
 """Bytes of registers that a thread may keep in memory."""
 
-TOLERANCES = {"d": 1e-12, "f": 2e-5, "e": 2e-3, "?": 0.0}
+TOLERANCES = {"d": 1e-12, "f": 2e-5, "e": 2e-3, "E": 1.6e-2, "?": 0.0}
 EDGES = [0.0, -0.0, 1.0, -2.5, 0.75, 3.0, -3.0, 6.5, np.inf, -np.inf, np.nan, 1e-7]
 Roots = Callable[..., list[Term]]
 
@@ -62,6 +68,23 @@ def test_every_operator_of_the_table_gives_what_it_does_on_the_cpu(
     for one in bind_table(hidden_backend(kernels)):
         for result, truth in zip(one.run(), run_case(alone(), one.case, None), strict=True):
             np.testing.assert_allclose(result, truth, 1e-11, 1e-12, err_msg=one.case.name)
+
+
+NARROW = {np.float16: 2e-3, bfloat16: 1.6e-2}
+"""Four units in the last place: of 11 bits, and of 8."""
+
+
+@is_emulated
+def test_operators_of_16_bits_give_what_they_do_on_the_cpu(kernels: EmulatedKernels) -> None:
+    chosen = CASES[::EVERY]
+    cases = [narrowed(case, dtype) for case, dtype in zip(chosen, cycle(NARROW))]
+    programs = [[bind_case(case, backend) for backend in (NumpyBackend(), EmulatedBackend(kernels))] for case in cases]
+    for (truth, found), dtype in zip(programs, cycle(NARROW)):
+        for wanted, result in zip(truth.run(), found.run(), strict=True):
+            wide = wanted.astype(np.float64)
+            assert result.dtype == wanted.dtype
+            close = NARROW[dtype] * float(np.abs(wide[np.isfinite(wide)]).max(initial=1e-3))
+            np.testing.assert_allclose(result.astype(np.float64), wide, NARROW[dtype], close, err_msg=truth.case.name)
 
 
 class Comparison:
@@ -87,7 +110,7 @@ class Comparison:
                     kernel()
             for truth, found in zip(sides[0][1], sides[1][1], strict=True):
                 tolerance = TOLERANCES[found.dtype.char]
-                np.testing.assert_allclose(found, truth, tolerance, tolerance, err_msg=name)
+                np.testing.assert_allclose(*map(as_numpy_compares, (found, truth)), tolerance, tolerance, err_msg=name)
 
         self._checks.append(check)
 
@@ -95,6 +118,10 @@ class Comparison:
         """Compare all."""
         for check in self._checks:
             check()
+
+
+def as_numpy_compares(array: Any) -> Any:
+    return array.astype(np.float32) if array.dtype == bfloat16 else array
 
 
 @pytest.fixture
@@ -113,13 +140,13 @@ def roots_of(row: Any, *terms: Term) -> list[Term]:
 
 def edges_of(row: Any, dtype: Any) -> list[Any]:
     """Return each of the edges, beside each other one where the function has two arguments."""
-    kind = np.bool_ if row.takes == "booleans" else dtype
+    kind = np.dtype(np.bool_ if row.takes == "booleans" else dtype)
     first, second = np.meshgrid(np.array(EDGES, kind), np.array(EDGES, kind), indexing="ij")
     return [first.copy(), second.copy()][: len(row.arguments)]
 
 
 @is_emulated
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, bfloat16])
 def test_functions_at_the_edges_are_numpys(dtype: Any, comparison: Comparison) -> None:
     gradients = [row.gradient for row in ROWS if row.gradient is not None]
     for row in (*ROWS, *gradients):
@@ -168,7 +195,9 @@ def test_rows_and_sums_of_any_length_are_numpys(comparison: Comparison) -> None:
     for shape in ((9000,), (600, 3), (130, 40), (4, 5, 6)):
         each_sum(comparison, numbers(*shape))
     comparison.add("sums over all choices of dims", sums, numbers(4, 5, 6))
-    comparison.add("halves", lambda x: [reduce("sum", x, (0, 2))], numbers(3, 4, 40, dtype=np.float16))
+    for dtype in (np.float16, bfloat16):
+        narrow = numbers(3, 4, 40, dtype=dtype)
+        comparison.add(f"16 bits {dtype}", lambda x: [reduce("sum", x, (0, 2)), reduce("max", x, (0, 2)) - x], narrow)
     comparison.run()
 
 
@@ -186,7 +215,7 @@ def test_layouts_broadcast_and_overwrite_as_numpys(
         monkeypatch.setattr(module, "index_type", lambda *_: index)
     for shape in ((4, 6, 16), (3, 5, 7), (1, 1, 9), (1, 1, 1)):
         a, b, c = shape
-        for dtype in (np.float32, np.float16):
+        for dtype in (np.float32, np.float16, bfloat16):
             turned = np.moveaxis(numbers(b, c, a, dtype=dtype), 2, 0)
             others = [numbers(b, 1, dtype=dtype), numbers(c, dtype=dtype), np.array(0.5, dtype)]
             comparison.add(f"mixed {shape}", mixed, turned, *others)
@@ -202,6 +231,26 @@ def test_layouts_broadcast_and_overwrite_as_numpys(
 def by_channel(x: Term, mean: Term, variance: Term) -> list[Term]:
     """Return what has a term that is costly, and far smaller than the rest."""
     return [(x - mean) * (1.0 / call("sqrt", variance + 1e-3))]
+
+
+@is_emulated
+def test_images_whose_channels_are_last_in_memory_are_computed_as_they_lie(
+    comparison: Comparison, kernels: EmulatedKernels
+) -> None:
+    last, first = numbers(3, 4, 5, 8), numbers(3, 8, 4, 5)
+    turned, vector = last.transpose(0, 3, 1, 2), numbers(8, 1, 1)
+    comparison.add("scaled and added", lambda x, y, v: [x * v + y], turned, turned * 2, vector)
+    comparison.add("sums by channel", lambda x: [reduce("sum", x, (0, 2, 3))], turned)
+    comparison.add("rows of channels", lambda x: [x - reduce("max", x, (1,))], turned)
+    comparison.add("of both orders", lambda x, y: [x * y], turned, first)
+    comparison.add("fewer dims", lambda x, y: [x * y], turned, numbers(5))
+    comparison.run()
+    kernels.texts.clear()
+    runtime = Runtime(EmulatedBackend(kernels))
+    for given in (last, turned):
+        term = operand(0, given.shape, given.dtype)
+        expression_kernel(runtime, [call("exp", term)], [given], [np.empty_like(given)])
+    assert len(kernels.texts) == 1
 
 
 def test_indices_have_64_bits_only_where_places_need_them() -> None:
@@ -230,6 +279,21 @@ def bind_softmax(runtime: Runtime, extent: int) -> Any:
     found = np.empty_like(x)
     truth = np.exp(x) / np.exp(x).sum(1, keepdims=True)
     return expression_kernel(runtime, softmax(operand(0, x.shape, x.dtype)), [x], [found]), found, truth
+
+
+@pytest.mark.parametrize(("dtype", "arrays"), [("f", 3), ("d", 2)])
+def test_a_thread_holds_as_much_of_its_row_for_the_next_pass_as_64_registers_take(
+    dtype: str, arrays: int, kernels: EmulatedKernels
+) -> None:
+    given = [numbers(3, 500).astype(dtype) for _ in range(3)]
+    operands = [operand(place, one.shape, one.dtype) for place, one in enumerate(given)]
+    first, second, third = (one / reduce("sum", one, (-1,)) for one in operands)
+    runtime = Runtime(EmulatedBackend(kernels))
+    expression_kernel(runtime, [first + second + third], given, [np.empty_like(given[0])])
+    (text,) = kernels.texts.values()
+    held = re.findall(r"(float|double) held\d+\[(\d+)\];", text)
+    words = [int(count) * {"float": 1, "double": 2}[kind] for kind, count in held]
+    assert (len(words), sum(words) <= 64) == (arrays, True)
 
 
 def bind_columns(runtime: Runtime, extent: int) -> Any:
@@ -282,6 +346,8 @@ def test_every_kernel_of_the_table_compiles_and_keeps_to_its_registers(
     architecture: str, nvrtc: Nvrtc, kernels: EmulatedKernels
 ) -> None:
     bind_table(EmulatedBackend(kernels))
+    for case in CASES[ARCHITECTURES.index(architecture) :: EVERY]:
+        bind_case(narrowed(case, bfloat16), EmulatedBackend(kernels))
     for extent in (1000, 4096, 16384, 40000):
         bind_softmax(Runtime(EmulatedBackend(kernels)), extent)
     step = len(ARCHITECTURES) // COMPILED_FOR

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from tests.unit.launch.doctor.faked_machine import fake
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 
 FakedMachine = Callable[..., ExaminedMachine]
 OPENMPI = 'echo \'{"vendor": "openmpi", "library": "Open MPI v5.0.11", "launcher": "FOLDER/mpirun"}\''

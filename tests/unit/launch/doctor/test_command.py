@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.cli import main
-from mpiparallel.launch.doctor.finding import Finding, State
-from mpiparallel.launch.doctor.machine import ExaminedMachine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
+from mpiparallel.launch.doctor.finding import Finding, Severity
 from mpiparallel.launch.doctor.registry import Check
 
 
@@ -18,7 +18,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[ExaminedMachine]:
     return finding_of(monkeypatch, "ok")
 
 
-def finding_of(monkeypatch: pytest.MonkeyPatch, state: State) -> list[ExaminedMachine]:
+def finding_of(monkeypatch: pytest.MonkeyPatch, state: Severity) -> list[ExaminedMachine]:
     machines: list[ExaminedMachine] = []
 
     def find(machine: ExaminedMachine) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def finding_of(monkeypatch: pytest.MonkeyPatch, state: State) -> list[ExaminedMa
 def test_only_errors_end_with_code_1(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    state: State,
+    state: Severity,
     code: int,
     options: tuple[str, ...],
 ) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from mpiparallel.launch.doctor.child import ask
 from mpiparallel.launch.doctor.examination import examine
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
-from mpiparallel.launch.doctor.machine import ExaminedMachine
 from mpiparallel.launch.doctor.registry import CHECKS, Check
 from tests.unit.launch.doctor.faked_machine import FakedMachine
 

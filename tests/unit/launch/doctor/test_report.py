@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mpiparallel.launch.doctor.document import document
 from mpiparallel.launch.doctor.finding import Finding
+from mpiparallel.launch.doctor.json_output import document
 from mpiparallel.launch.doctor.report import report, summary
 
 LONG = "a sentence that is so long that it does not fit a line of a terminal of eighty columns, " * 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,13 @@ def cupy(**facts: object) -> str:
         (cupy(), "CuPy", "ok", "14.2.0, CUDA 12.9, driver for CUDA 12.8, 2 of 2 GPUs add up"),
         (cupy(), "NCCL", "ok", "version 22707"),
         (cupy(nccl=0), "NCCL", "note", "CuPy has none"),
+        (cupy(), "cuDNN", "note", "not installed; convolutions are kernels of this package"),
+        (cupy(cudnn="9.28.0"), "cuDNN", "ok", "version 9.28.0; one rank takes its convolutions where they are faster"),
+        (cupy(cudnn_problem="no driver"), "cuDNN", "error", "installed, and cannot be used: no driver"),
+        (cupy(own=2), "transport", "ok", "2 ranks have a GPU each, so their arrays travel by NCCL"),
+        (cupy(own=1), "transport", "note", "2 ranks share 1 GPU, so their arrays travel within its memory"),
+        (cupy(nccl=0), "transport", "note", "arrays of GPUs travel through the host's memory: there is no NCCL"),
+        ('echo \'{"problem": "it is busy; give it back"}\'', "CuPy", "error", "it is busy"),
         (cupy(devices=1), "devices", "note", "1 of 2 GPUs may be used; CUDA_VISIBLE_DEVICES is not set"),
         ('echo \'{"cupy": "14"}\'; kill -SEGV $$', "CuPy", "error", "a sum on each GPU was ended by SIGSEGV"),
         ("echo \"ModuleNotFoundError: No module named 'cupy'\" >&2; exit 1", "CuPy", "note", "not installed"),
@@ -99,7 +107,6 @@ def test_gpus_are_tried_in_a_child(faked: FakedMachine, said: str, subject: str,
 @pytest.mark.parametrize(
     ("said", "state", "what"),
     [
-        ("echo '{\"takes_gpu_memory\": true}'", "ok", "takes arrays"),
         ("echo '{\"takes_gpu_memory\": false}'", "note", "does not take arrays"),
         ("kill -SEGV $$", "note", "does not say whether"),
     ],
@@ -108,3 +115,27 @@ def test_mpi_is_asked_whether_it_takes_gpu_memory(faked: FakedMachine, said: str
     machine = faked(programs={"nvidia-smi": GPUS}, probes={"gpu": cupy(), "mpi_library": said, "launcher": OPENMPI})
     finding = only(find_gpu(machine), "CUDA-aware")
     assert (finding.state, what in finding.what) == (state, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "what"),
+    [
+        ("echo '{\"whole\": true}'", "ok", "takes arrays in GPU memory; 2 ranks have tried it"),
+        ("echo '{\"whole\": false}'", "warning", "but they arrive damaged"),
+        ("kill -SEGV $$", "warning", "but 2 ranks that try it was ended by SIGSEGV"),
+    ],
+)
+def test_what_mpi_says_of_gpu_memory_is_tried_by_a_job(faked: FakedMachine, said: str, state: str, what: str) -> None:
+    library = "echo '{\"takes_gpu_memory\": true}'"
+    probes = {"gpu": cupy(), "mpi_library": library, "launcher": OPENMPI, "mpiparallel": said}
+    finding = only(find_gpu(faked(programs={"nvidia-smi": GPUS}, probes=probes)), "CUDA-aware")
+    assert (finding.state, what in finding.what) == (state, True), finding
+
+
+def test_cupy_without_a_driver_is_told_in_one_line(faked: FakedMachine, tmp_path: Path) -> None:
+    (tmp_path / "cupy").mkdir()
+    said = 'echo \'{"problem": "no driver is loaded; install it"}\''
+    machine = faked(probes={"gpu": said}, packages=(str(tmp_path),))
+    machine.variables["PATH"] = machine.variables["PATH"].partition(":")[0]  # type: ignore[index]
+    found = [(one.subject, one.state, one.what, one.mend) for one in find_gpu(machine)]
+    assert found[1:] == [("CuPy", "note", "no driver is loaded", "install it")]

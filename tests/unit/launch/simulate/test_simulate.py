@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.cli import main
-from mpiparallel.launch.simulate.finding import Tried, cheapest
+from mpiparallel.launch.simulate.rank_count_search import SimulatedRanks, cheapest
 
 MLP = """
 import numpy as np
@@ -54,6 +55,21 @@ def simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
     return run
 
 
+def test_the_page_tells_what_a_step_is_made_of_and_which_collectives_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(MLP.format(settings=""))
+    pages = {}
+    for ranks in ("1", "4"):
+        assert main(["simulate", str(tmp_path / "train.py"), "-n", ranks]) == 0
+        pages[ranks] = capsys.readouterr().out
+        # Six products of 4096 x 64 x 256 against losses of 4096 x 64.
+        assert re.search(r"most of it \(9\d %\) is matrix products\n +[\d.]+ ms matrix products, ", pages[ranks])
+        assert ("\nno communication\n" in pages[ranks]) == (ranks == "1")
+        assert ("communication of the first rank " in pages[ranks]) == (ranks == "4")
+    assert " AllReduce " in pages["4"]
+
+
 def test_what_recomputation_costs_is_what_a_step_takes_longer(simulated: Callable[..., dict[str, Any]]) -> None:
     plain = simulated(MLP.format(settings=""), "-n", "1")
     again = simulated(MLP.format(settings="").replace("data = ", "network.recompute()\ndata = "), "-n", "1")
@@ -70,6 +86,19 @@ def test_a_program_that_leaves_all_open_is_simulated_as_it_will_be_trained(
     assert [stage["rank_count"] for stage in found["stages"]] == [1, 1]
     assert found["schedule"]
     assert 0 < found["bubble"] < 1
+    first, second = (stage["time"]["actions"] for stage in found["stages"])
+    # All forwards, then all backwards; the first stage has no input to differentiate by.
+    names = [name for name, _, _ in first]
+    count = sum(name.startswith("F") for name in names)
+    assert names[: 2 * count] == [f"{kind}{number}" for kind in "FW" for number in range(count)]
+    assert count > 1
+    assert {*names[2 * count : -1]} <= {"R", "U"}
+    assert names[-1] == "U"
+    for number in range(count):
+        ended = max(end for name, _, end in first if name == f"F{number}")
+        assert ended <= min(begin for name, begin, _ in second if name == f"F{number}")
+    ends = [one["time"]["busy"] + one["time"]["waiting"] for one in found["stages"]]
+    assert [one[-1][2] for one in (first, second)] == pytest.approx(ends)
 
 
 def test_memory_and_communication_are_what_arithmetic_says(simulated: Callable[..., dict[str, Any]]) -> None:
@@ -215,7 +244,7 @@ BAD = {
     ),
     "a file is written": ("open('log.txt', 'w')", "train.py:1: a simulation writes no file"),
     "data are missing": ("open('data.bin')", "train.py:1: [Errno 2] No such file or directory: 'data.bin'; if these"),
-    "nothing is trained": ("x = 1", "it came to its end, but trained no network"),
+    "nothing is trained": ("x = 1", "ended, but trained no network"),
     "it exits": ("raise SystemExit(3)", "train.py:1: the script ended by exit(3) before it trained"),
     "other ranks": (
         MLP.format(settings=", device_num=2").replace("ranks = get_group_size()", "ranks = 2"),
@@ -258,14 +287,14 @@ def test_the_text_says_what_bounds_a_step_and_what_does_not_fit(
     assert f'{cluster}:2: launch_us: "x" must be a number above 0' in capsys.readouterr().err
 
 
-def tried(ranks: int, seconds: float, missing: float, samples: int = 8) -> Tried:
+def tried(ranks: int, seconds: float, missing: float, samples: int = 8) -> SimulatedRanks:
     found = {"seconds": seconds, "samples": samples, "memory": 1e9 + missing, "missing_memory": missing}
-    return Tried(ranks, found)
+    return SimulatedRanks(ranks, found)
 
 
 def test_what_does_not_fit_is_left_out_and_equal_costs_go_to_fewer_ranks() -> None:
     rows = [tried(1, 4.0, 5e8), tried(2, 3.0, 0.0), tried(4, 1.5, -1e8), tried(8, 1.0, -2e8)]
-    assert cheapest([*rows, Tried(16, None, "refused")]).ranks == 2
+    assert cheapest([*rows, SimulatedRanks(16, None, "refused")]).ranks == 2
 
 
 def test_where_nothing_fits_it_says_by_how_much_and_what_comes_closest() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.show.reasons import asked as meant
 
 DATA = """
 import numpy as np
@@ -93,3 +96,42 @@ def test_in_stages_an_operator_is_cut_otherwise_for_all_micro_batches(told: Any)
         cut = f"network[1].matmul.shard({tuple(map(tuple, one['strategy']))})"
         found = told("simulate", STAGES.format(cut=cut), "-n", "8", "--json")
         assert one["seconds"] == pytest.approx(found["seconds"], rel=1e-12)
+
+
+def test_in_stages_the_time_lines_stand_below_the_network_and_below_an_answer(told: Any) -> None:
+    script = STAGES.format(cut="")
+    for asked in ((), ("--why", "1/MatMul")):
+        *_, first, second, legend = told("show", script, "-n", "8", *asked).splitlines()
+        assert first.startswith("stage 0  F0")
+        # It waits for what the first stage has of the first micro-batch.
+        assert second.startswith("stage 1  .")
+        assert "F forward" in legend
+    assert "stage 0" not in told("show", DATA.format(settings='parallel_mode="semi_auto_parallel"', cut=""), "-n", "4")
+
+
+OPERATORS = ("MatMul", "network/0/MatMul", "network/1/MatMul", "network/1/wide/MatMul", "network/wide/Add")
+NAMED = {
+    "Add": ["network/wide/Add"],
+    "MatMul": ["MatMul"],
+    "1/MatMul": ["network/1/MatMul"],
+    "network/*": ["network/0/MatMul", "network/1/wide/MatMul", "network/wide/Add"],
+    "wide/*": ["network/1/wide/MatMul", "network/wide/Add"],
+    "Mat*": ["MatMul", "network/0/MatMul", "network/1/wide/MatMul"],
+    "network/wide/Add": ["network/wide/Add"],
+}
+
+
+def compiled() -> Any:
+    operator = SimpleNamespace(kind="compute")
+    nodes = [SimpleNamespace(name=name, is_forward=True, operator=operator) for name in OPERATORS]
+    return SimpleNamespace(staged=SimpleNamespace(stages=[SimpleNamespace(graph=SimpleNamespace(nodes=nodes))]))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_operators_are_named_whole_by_their_ends_or_by_patterns_and_of_layers_the_first(name: str) -> None:
+    assert [node.name for node in meant(compiled(), [name])] == NAMED[name]
+
+
+def test_a_name_of_no_operator_is_refused_with_one_that_there_is() -> None:
+    with pytest.raises(ConfigurationError, match=r"--why wide/Matmul: .* no such operator; it has .*MatMul, for one"):
+        meant(compiled(), ["wide/Matmul"])

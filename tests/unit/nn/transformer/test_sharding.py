@@ -9,7 +9,7 @@ from mpiparallel import nn
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.context import reset_auto_parallel_context, set_auto_parallel_context
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
-from mpiparallel.parallel.collective import AllReduce
+from mpiparallel.parallel.collective_operators import AllReduce
 from tests.unit.nn.transformer.sample_network import Translator, sample_batch
 
 CUTS = {

@@ -15,6 +15,7 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.ops.images.convolution import kernels
 from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
 from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
+from mpiparallel.ops.images.convolution.gathered_images import Phases
 from mpiparallel.ops.images.convolution.single_window import SingleWindow
 from mpiparallel.ops.images.window import Window, WindowsOfImage
 from tests.unit.ops.convolution.convolution_samples import LARGE, Sample, any_sample
@@ -133,6 +134,27 @@ def test_a_step_allocates_no_arrays(kind: str) -> None:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < 1 << 17, (kind, algorithm)
+
+
+def test_columns_of_one_large_image_are_multiplied_where_its_outputs_are() -> None:
+    sample = Sample(1, 1, (40, 40), 64, Window((1, 2), (1, 1)))
+    inputs, output = sample.arrays("forward", np.float64)
+    tracemalloc.start()
+    ColumnConvolution(Runtime(), sample.windows, 1).forward(*inputs, output)()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < output.nbytes / 4
+
+
+@settings(max_examples=40)
+@given(sample=any_sample(), least=st.integers(1, 12))
+def test_an_image_is_surrounded_by_zeros_where_its_elements_lie_in_their_order(sample: Sample, least: int) -> None:
+    for dim in (0, 1):
+        for phases in (Phases.of_windows(sample.windows, dim), Phases.of_outputs(sample.windows, dim)):
+            found, image = phases.elements().reshape(-1).tolist(), list(range(phases.extent))
+            after = len(found) - phases.before - phases.extent
+            is_whole = phases.stride == 1 and found == [-1] * phases.before + image + [-1] * after
+            assert phases.surrounds(least) == (is_whole and phases.extent >= least), phases
 
 
 @needs_numba

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mpiparallel.search.cost.collectives import (
@@ -11,7 +13,7 @@ from mpiparallel.search.cost.collectives import (
     gather_time,
     reduce_scatter_time,
 )
-from mpiparallel.search.machine.machine import Link, Machine
+from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
 
 A, B, C = 1e-5, 1e9, 2e9
 MACHINE = Machine(inside=Link(A, B), between=Link(10 * A, 4 * B), reduction_rate=C)
@@ -49,3 +51,43 @@ def test_more_bytes_and_a_slower_machine_never_take_less(timed) -> None:
         times = [timed(MACHINE, group, size) for size in (0, 1, 1e3, 1e6, 1e9)]
         assert times == sorted(times)
         assert all(timed(slow, group, size) >= timed(MACHINE, group, size) for size in (0, 1, 1e3, 1e6, 1e9))
+
+
+MEASURED = Machine(
+    inside=Link(A, B),
+    between=Link(10 * A, 4 * B),
+    collectives=tuple(
+        CollectiveTimes(kind, ranks, ((1e3, ranks * number * A), (1e6, ranks * number * 100 * A)))
+        for number, kind in enumerate(COLLECTIVES, 1)
+        for ranks in (8, 2)
+    ),
+)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_inside_a_host_a_collective_takes_what_was_measured_of_its_kind(place) -> None:
+    kind, timed = COLLECTIVES[place], (all_reduce_time, reduce_scatter_time, gather_time, exchange_time)[place]
+    unit = (place + 1) * A
+    assert timed(MEASURED, Group(1, 8), 1e3) == pytest.approx(8 * unit)
+    assert timed(MEASURED, Group(1, 8), 1) == pytest.approx(8 * unit)
+    assert timed(MEASURED, Group(1, 8), (1e3 + 1e6) / 2) == pytest.approx(8 * unit * 50.5)
+    assert timed(MEASURED, Group(1, 2), 5e6) == pytest.approx(2 * unit * 500)
+    # Half way between 2 and 8, as doublings are counted.
+    assert timed(MEASURED, Group(1, 4), 1e3) == pytest.approx(5 * unit)
+    without = replace(MEASURED, collectives=tuple(one for one in MEASURED.collectives if one.kind != kind))
+    assert timed(without, Group(1, 8), 1e3) == timed(Machine(inside=Link(A, B)), Group(1, 8), 1e3)
+
+
+def test_between_hosts_the_part_inside_is_as_measured() -> None:
+    card = 10 * A + 5e5 / (4 * B / 2)
+    assert gather_time(MEASURED, Group(2, 2), 2e6) == pytest.approx(2 * 3 * 200 * A + card)
+
+
+@pytest.mark.parametrize("group", [Group(1, 4), Group(3, 1), Group(2, 4), Group(2, 3, 2)])
+def test_an_exchange_takes_the_time_of_a_message_from_each_other_rank(group) -> None:
+    received, wanted = 6e6, 0.0
+    for rank in range(1, group.size):
+        inside = rank < group.on_host
+        rate = B if inside else 4 * B / (group.on_host * group.beside)
+        wanted += (A if inside else 10 * A) + received / (group.size - 1) / rate
+    assert exchange_time(MACHINE, group, received) == pytest.approx(wanted)

@@ -37,8 +37,25 @@ def layouts(shape, ranks, draw, partial):
     return found
 
 
+def windows(of):
+    """The same layouts as windows read them: each part with an element more on both sides, where it has any."""
+    found = []
+    for layout in of:
+        if not layout.optimizer_axes:
+            wide = [
+                tuple((max(start - 1, 0), min(stop + 1, extent)) for start, stop in layout.dim_bounds(dim))
+                for dim, extent in enumerate(layout.global_shape)
+            ]
+            told = [bounds if cut > 1 else () for bounds, cut in zip(wide, layout.cuts, strict=True)]
+            found.append(layout.reduced().with_bounds(told))
+    return found
+
+
+UNEVEN = [(8, (6, 16)), (5, (7,)), (16, (56, 7, 3)), (64, (32, 14, 14)), (9, (7, 10))]
+
+
 @pytest.mark.parametrize(
-    ("ranks", "shape"), [(8, (16, 64, 8)), (16, (64, 48)), (9, (27, 9)), (64, (64, 64, 64, 2)), (8, (6, 16)), (5, (5,))]
+    ("ranks", "shape"), [(8, (16, 64, 8)), (16, (64, 48)), (9, (27, 9)), (64, (64, 64, 64, 2)), (5, (5,)), *UNEVEN]
 )
 def test_prices_of_many_moves_are_those_of_the_planners_steps(ranks, shape) -> None:
     draw = np.random.default_rng(ranks)
@@ -46,7 +63,7 @@ def test_prices_of_many_moves_are_those_of_the_planners_steps(ranks, shape) -> N
     sources, targets = (
         [*layouts(shape, ranks, draw, partial), Layout.replicated(shape, DeviceMatrix((ranks,)))] for partial in (1, 0)
     )
-    targets += sources[::4]
+    targets += [*windows(targets), *sources[::4]]
     found = prices_of_moves(prices, sources, targets, 4)
     expected = [prices.moving(source, target, 4) for source, target in product(sources, targets)]
     np.testing.assert_allclose(found.ravel(), expected, rtol=1e-12)

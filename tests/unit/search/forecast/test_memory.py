@@ -13,7 +13,7 @@ from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
-from mpiparallel.search.forecast.communication_buffers import communication_buffers
+from mpiparallel.search.forecast.communication_buffers import communication_buffers, summing_buffers
 from mpiparallel.search.forecast.memory import memory_of
 from tests.conformance.scratch_meter import measured_scratch
 
@@ -67,3 +67,30 @@ def test_libraries_are_a_kind_of_their_own() -> None:
     without, with_them = memory_of(graph, local), memory_of(graph, local, 1e6)
     assert with_them.total - without.total == with_them.kinds["libraries"] >= 1_000_000
     assert without.kinds["libraries"] == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [(((2, 1), (1, 1)), 256 * 256 * 4 + 4), (((1, 2), (1, 2)), 2 * 512 * 256 * 4)],
+    ids=["sum", "parts"],
+)
+def test_the_mpi_library_takes_one_copy_of_what_it_sums_up_and_two_where_each_rank_keeps_a_part(
+    strategy, wanted
+) -> None:
+    """A gradient is summed whole, in one message with the loss; terms of a product are summed to rows of it."""
+    context.set_auto_parallel_context(**SETTINGS, device_num=2)
+    network = Turned()
+    network.dense.matmul.shard(strategy)
+    step = nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
+    local = local_graph(step.sharded_graph(Tensor(np.ones((512, 256), np.float32))), 0)
+    assert summing_buffers(local.nodes) == wanted
+
+
+def test_weights_are_what_is_trained_and_states_what_the_optimizer_keeps_of_them() -> None:
+    network = Turned()
+    step = nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
+    graph = step.sharded_graph(Tensor(np.ones((512, 256), np.float32)))
+    kinds = memory_of(graph, local_graph(graph, 0)).kinds
+    # One moment for each weight, and a few numbers such as the count of steps.
+    assert kinds["weights"] == 256 * 256 * 4
+    assert 256 * 256 * 4 < kinds["optimizer states"] < 256 * 256 * 4 + 64

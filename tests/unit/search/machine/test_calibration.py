@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 
@@ -11,32 +12,67 @@ import pytest
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
-from mpiparallel.ops.operations import ReLU
+from mpiparallel.ops import MatMul, ReLU
 from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.machine import calibration
 from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import load_machine, machine_json, parse_machine
-from mpiparallel.search.machine.machine import Machine
+from mpiparallel.search.machine.collective_kernels import collective_kernel
+from mpiparallel.search.machine.machine import COLLECTIVES, Machine
 
 FILES = sorted(Path("clusters").glob("*.json"))
 
 
-def test_ranks_of_a_host_measure_rates_and_the_link_inside_and_assume_the_link_between() -> None:
+def test_ranks_of_a_host_measure_rates_and_the_link_inside_and_assume_the_link_between(monkeypatch) -> None:
+    monkeypatch.setattr(calibration, "_SIZES", (1 << 10, 1 << 14))
     for found in run_world(2, measure):
         rates = [rate for _, rate in found.products]
         amounts = [*rates, found.operation_rate, found.memory_bandwidth, found.reduction_rate, found.launch]
         assert all(isfinite(one) and one > 0 for one in (*amounts, found.inside.latency, found.inside.bandwidth))
         assert (found.hosts, found.ranks_per_host, found.between) == (1, 2, Machine().between)
         assert found.cores == len(os.sched_getaffinity(0))
+        assert [(one.kind, one.ranks) for one in found.collectives] == [(kind, 2) for kind in COLLECTIVES]
+        for one in found.collectives:
+            assert all(low < high for low, high in pairwise(size for size, _ in one.times))
+            assert all(0 < short <= long for short, long in pairwise(seconds for _, seconds in one.times))
         assert parse_machine(machine_json(found), "written").ranks_per_host == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "moved"), [("reduce", 1.0), ("reduce_scatter", 1.0), ("gather", 1.0), ("exchange", 0.5)]
+)
+def test_a_collective_is_measured_on_as_many_bytes_as_a_step_is_priced_by(kind, moved) -> None:
+    """Of what one of two ranks has after an exchange, half is its peer's."""
+
+    def job(communicator):
+        kernel = collective_kernel(communicator, kind, 2, 1 << 14)
+        kernel.run()
+        return kernel.size
+
+    assert run_world(4, job) == [moved * (1 << 14)] * 4
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_files_that_are_there_can_be_read(path) -> None:
-    ranks = {"one_host_8": 8, "two_hosts_8": 16, "64_hosts_8": 512}[path.stem]
+    hosts, gigabits = {
+        "one_host_8": (1, 100),
+        "two_hosts_8": (2, 100),
+        "64_hosts_8": (64, 100),
+        "one_host_8_h100": (1, 3200),
+        "64_hosts_8_h100": (64, 3200),
+    }[path.stem]
     machine = load_machine(path)
-    assert machine.hosts * machine.ranks_per_host == ranks
-    # 100 Gbit/s.
-    assert machine.between.bandwidth == 12.5e9
+    assert (machine.hosts, machine.ranks_per_host) == (hosts, 8)
+    assert machine.between.bandwidth == gigabits * 1e9 / 8
+    assert bool(machine.products_16) == path.stem.endswith("h100")
+
+
+def test_products_of_16_bits_have_rates_of_their_own() -> None:
+    machine = Machine(products=((1e3, 1e9),), products_16=((1e3, 8e9),), memory_bandwidth=1e15, launch=0.0)
+    of_32, of_16 = ([TensorSpec((64, 64), np.dtype(kind))] * 2 for kind in (np.float32, np.float16))
+    priced = [Prices(machine).operator(MatMul(), specs, specs[:1]) for specs in (of_32, of_16)]
+    assert priced == pytest.approx([2 * 64**3 / 1e9, 2 * 64**3 / 8e9])
+    assert parse_machine(machine_json(machine), "written").products_16 == machine.products_16
 
 
 def test_ranks_that_outnumber_their_cores_take_turns() -> None:
@@ -44,3 +80,10 @@ def test_ranks_that_outnumber_their_cores_take_turns() -> None:
     own, shared = (Prices(Machine(ranks_per_host=8, cores=cores)).operator(relu, [spec], [spec]) for cores in (0, 2))
     assert shared == pytest.approx(4 * own)
     assert (Machine(ranks_per_host=2, cores=8).turns, Machine(ranks_per_host=8, cores=8).turns) == (1.0, 1.0)
+
+
+def test_a_product_takes_its_operations_and_its_matrices() -> None:
+    machine = Machine(products=((1e3, 1e9),), operand_bandwidth=1e8, memory_bandwidth=1e12, launch=0.0)
+    x, weight, y = (TensorSpec(shape, np.dtype(np.float32)) for shape in ((2, 100), (100, 50), (2, 50)))
+    seconds = 2 * 2 * 100 * 50 / 1e9 + 4 * (200 + 5000 + 100) / 1e8
+    assert Prices(machine).operator(MatMul(), [x, weight], [y]) == pytest.approx(seconds)

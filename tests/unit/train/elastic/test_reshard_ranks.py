@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,10 @@ from mpiparallel.train import (
     ProgressMonitor,
 )
 from mpiparallel.train.elastic import leader_message
-from mpiparallel.train.elastic.waiting import interrupts_held
+from mpiparallel.train.elastic.leader_message import PreemptionEnd, TrainingEnd
+from mpiparallel.train.elastic.resharding import Resharding
+from mpiparallel.train.elastic.spare_interrupts import interrupts_held
+from mpiparallel.train.preemption import Preempted
 from tests.conformance.trainings.moving_product import SEMI_AUTO, At, alone, compare, make_model, rows
 from tests.conformance.trainings.moving_training import Losses
 
@@ -295,3 +299,21 @@ def test_a_rank_that_fails_alone_leaves_no_other_waiting() -> None:
 
     with pytest.raises(ValueError, match="the disk is full"):
         run_world(5, job)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (None, TrainingEnd()),
+        (SystemExit(), TrainingEnd()),
+        (SystemExit(0), TrainingEnd()),
+        (SystemExit(3), TrainingEnd("SystemExit", "3", (2,))),
+        (ValueError("no more rows"), TrainingEnd("ValueError", "no more rows", (2,))),
+        (Preempted(75, "saved"), PreemptionEnd(75, "saved")),
+    ],
+    ids=repr,
+)
+def test_spares_hear_how_a_training_ends(error, told) -> None:
+    heard = []
+    Resharding.end(SimpleNamespace(_tell=heard.append, _origins=lambda error: (2,)), error)
+    assert heard == [told]

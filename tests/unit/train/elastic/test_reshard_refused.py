@@ -286,3 +286,12 @@ def test_names_that_cannot_be_looked_up_yet_are_refused() -> None:
         model.reshard({"MatMul_weight": ((1, 1), (1, 1))})
     model.build(rows())
     model.reshard({"MatMul_weight": ((1, 1), (1, 1))})
+
+
+@pytest.mark.parametrize("name", ["third", "ApplyMomentum_weight", "gradient/network/Pow/Log"])
+def test_no_update_and_no_part_of_a_gradient_can_be_named_as_an_operator_of_the_network(name) -> None:
+    model = make_model()
+    model.build(rows())
+    with pytest.raises(StrategyError, match=rf"'{name}', .* do \(MatMul_weight, Mul_scale, \.\.\."):
+        model.reshard({name: ((1, 1), (1, 1))})
+    model.reshard({"network/Sub": ((1, 1), (1, 1))})

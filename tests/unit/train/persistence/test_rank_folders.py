@@ -17,7 +17,7 @@ from mpiparallel import (
 from mpiparallel.checkpoint.catalogue import catalogue, find, uncommitted
 from mpiparallel.checkpoint.files.regular_file import from_root
 from mpiparallel.checkpoint.maintenance.pruning import prune
-from mpiparallel.checkpoint.maintenance.recovery import recover
+from mpiparallel.checkpoint.maintenance.shard_recovery import recover
 from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
 from mpiparallel.checkpoint.transform.checkpoint_files import newest_files

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mpiparallel import load_checkpoint, ops, save_checkpoint
-from mpiparallel.checkpoint.maintenance.recovery import recover
+from mpiparallel.checkpoint.maintenance.shard_recovery import recover
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mpiparallel import Tensor, context, nn, ops
-from mpiparallel.communication.outbox import Outbox
 from mpiparallel.communication.threads import run_world
 from mpiparallel.communication.threads.communicator import ThreadCommunicator
 from mpiparallel.parallel.border import Send
@@ -94,19 +93,22 @@ def test_several_tensors_integers_and_masks_cross_a_border_at_which_shapes_chang
 
 
 def test_what_comes_lands_in_the_same_memory_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    landed: dict[tuple[int, int], list[int]] = {}
-    start = ThreadCommunicator.start_receive
+    landed: dict[tuple[int, int], int] = {}
+    prepare, starts = ThreadCommunicator.message_from, []
 
     def noted(self, array, source, tag=0):
-        landed.setdefault((self.rank, tag), []).append(array.ctypes.data)
-        return start(self, array, source, tag)
+        assert (self.rank, tag) not in landed
+        landed[self.rank, tag] = array.ctypes.data
+        message = prepare(self, array, source, tag)
+        start = message.start
+        message.start = lambda: (starts.append(tag), start())
+        return message
 
-    monkeypatch.setattr(ThreadCommunicator, "start_receive", noted)
+    monkeypatch.setattr(ThreadCommunicator, "message_from", noted)
     run_world(2, trained, "zb_h1")
-    assert {len(places) for places in landed.values()} == {STEPS}
-    assert {len(set(places)) for places in landed.values()} == {1}
     # Of four tensors and their two gradients, each of four micro-batches, and the loss.
     assert len(landed) == MICRO_BATCHES * (4 + 2) + 1
+    assert len(starts) == STEPS * len(landed)
 
 
 class Product(nn.Cell):
@@ -150,13 +152,15 @@ def test_between_stages_that_are_cut_otherwise_only_what_each_rank_takes_is_sent
 ) -> None:
     ((wanted, _),) = run_world(1, moved, cut)
     sent: list[int] = []
-    send = Outbox.send
+    prepare = ThreadCommunicator.message_to
 
-    def counted(self, communicator, backend, array, target, tag):
-        sent.append(array.nbytes if array.ndim else 0)
-        send(self, communicator, backend, array, target, tag)
+    def counted(self, array, target, tag=0):
+        message = prepare(self, array, target, tag)
+        start = message.start
+        message.start = lambda: (sent.append(array.nbytes if array.ndim else 0), start())
+        return message
 
-    monkeypatch.setattr(Outbox, "send", counted)
+    monkeypatch.setattr(ThreadCommunicator, "message_to", counted)
     found = run_world(sum(CUTS[cut][0]), moved, cut)
     for losses, gathered in found:
         np.testing.assert_allclose(losses, wanted, rtol=0, atol=1e-12)

@@ -23,7 +23,7 @@ COUNTS = (2, 3, 4)
 FEW = [
     *(
         Scheduled("blocks", schedule, COUNTS[place % 3], feature, place % 2 == 0)
-        for place, (schedule, feature) in enumerate(zip(SCHEDULES, FEATURES, strict=True))
+        for place, (schedule, feature) in enumerate(zip(SCHEDULES, (*FEATURES, "recompute"), strict=True))
     ),
     Scheduled("Transformer", "zb_v", 2, "tied embeddings", False),
     Scheduled("Transformer", "interleaved_1f1b", 2, "recompute", True),

@@ -1,0 +1,192 @@
+"""Attention of heads in blocks: the matrix of all scores is never in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mpiparallel.backend.counter_random import stream_key
+from mpiparallel.backend.protocol import Array
+from mpiparallel.backend.tensor_spec import Part, TensorSpec
+from mpiparallel.errors import ConfigurationError, ShapeError
+from mpiparallel.graph.attention.head_by_head import attend_head_by_head, gradients_head_by_head
+from mpiparallel.graph.equation import Equation, Labels
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
+from mpiparallel.graph.input_checks import check_floating, check_shape
+from mpiparallel.graph.operator import Kernel, Operator, register
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.written_kernels.attention import (
+    AttentionSettings,
+    attention,
+    attention_gradients,
+    is_written_attention,
+)
+from mpiparallel.layout.box import Box
+
+Tensors = Sequence[Tensor]
+_QUERY, _KEY, _VALUE, _ROWS = ("b", "h", "q", "d"), ("b", "h", "k", "d"), ("b", "h", "k", "d"), ("b", "h", "q")
+
+
+class Attending(Operator):
+    """What attention and its gradient share: the scores, and what is drawn for them."""
+
+    is_random = True
+    part: Part = Part.whole(())
+    """What is held here of the scores (batch, heads, queries, keys)."""
+    piece: tuple[int, int] = 0, 1
+    """Which piece of the batch it is given, and of how many, along dim 0."""
+    seeds: tuple[int, ...] = ()
+    """Those of the dropout that it stands for."""
+
+    def __init__(self, keep_prob: float = 1.0, scale: float = 1.0, masked: float = -10000.0) -> None:
+        if not 0.0 < keep_prob <= 1.0:
+            raise ConfigurationError(f"{self.name}: keep_prob={keep_prob} must be above 0 and at most 1")
+        self.keep_prob = keep_prob
+        self.scale = scale
+        self.masked = masked
+
+    def labels(self, mask: tuple[int, ...]) -> tuple[Labels, ...]:
+        """Return the labels of query, key, value and the mask."""
+        seen = tuple(
+            None if extent == 1 and dim < 2 else label
+            for dim, (label, extent) in enumerate(zip("bhqk", mask, strict=True))
+        )
+        return _QUERY, _KEY, _VALUE, seen
+
+    def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> Any:
+        query, key, (index, count) = inputs[0], inputs[1], self.piece
+        (batch, *others), keys = query.global_shape[:3], key.global_shape[2]
+        first = index * batch + query.box.start[0]
+        start, stop = (first, *query.box.start[1:3], 0), (first + query.shape[0], *query.box.stop[1:3], keys)
+        return self.configured(part=Part((count * batch, *others, keys), Box(start, stop)))
+
+    @property
+    def attention_settings(self) -> AttentionSettings:
+        """What kernels are told."""
+        return AttentionSettings(self.scale, self.masked, self.keep_prob, self.part)
+
+
+def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of sums over keys."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+@register
+class BlockedAttention(Attending):
+    """``dropout(softmax(scale * query @ key.T + (1 - mask) * masked)) @ value`` in each head of each batch.
+
+    ``query`` has shape (batch, heads, queries, depth), ``key`` and ``value`` (batch, heads, keys, depth), and the mask
+    (batch or 1, heads or 1, queries, keys): 1 where a query may look at a key, 0 elsewhere. Gives the output, of the
+    shape of ``query``; the logarithms of the sums of exponentials (batch, heads, queries); and the key of what was
+    drawn, for each of these. A strategy may cut batch, heads and queries.
+
+    Parameters
+    ----------
+    keep_prob : float
+        Above 0 and at most 1: the probability with which a weight is kept, and divided by it.
+    scale : float
+        The factor of the scores.
+    masked : float
+        What is added to the scores that the mask does not show.
+
+    Raises
+    ------
+    ConfigurationError
+        When ``keep_prob`` is not in (0, 1].
+    ShapeError
+        When the shapes do not fit.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1, 2, 4))
+    >>> y, sums, _ = BlockedAttention()(one, one, one, np.ones((1, 1, 2, 2)))
+    >>> y.shape, sums.asnumpy().round(4).tolist()
+    ((1, 1, 2, 4), [[[4.6931, 4.6931]]])
+    """
+
+    def __call__(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
+        return super().__call__(query, key, value, mask)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        query, key, value, mask = inputs
+        check_floating(query=query, key=key, value=value, mask=mask)
+        if len(query.shape) != 4 or len(key.shape) != 4 or len(mask.shape) != 4:
+            raise ShapeError(f"query {query.shape}, key {key.shape} and mask {mask.shape} must have four dims")
+        (batch, heads, queries, depth), keys = query.shape, key.shape[2]
+        check_shape((batch, heads, keys, depth), key=key, value=value)
+        wanted = (batch, heads, queries, keys)
+        if any(
+            own not in ((extent, 1) if dim < 2 else (extent,))
+            for dim, (own, extent) in enumerate(zip(mask.shape, wanted, strict=True))
+        ):
+            raise ShapeError(f"mask has shape {mask.shape}; it must be {wanted}, or 1 in the first two dims")
+        rows = query.shape[:3]
+        return query, TensorSpec(rows, sum_type(query.dtype)), TensorSpec(rows, np.dtype(np.uint64))
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        return Equation(self.labels(inputs[3].shape), (_QUERY, _ROWS, _ROWS), frozenset({"k", "d"}), batch="b")
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        output, sums, drawn = outputs
+        xp, place = runtime.array_module, runtime.numbers.add(partial(self._key, runtime.random))
+        bind = attention if is_written_attention(runtime, (*inputs, output)) else attend_head_by_head
+        attend = bind(runtime, self.attention_settings, (*inputs, drawn), output, sums)
+
+        def run() -> None:
+            xp.copyto(drawn, place)
+            attend()
+
+        return run
+
+    def _key(self, random: RandomState) -> int:
+        return 0 if self.keep_prob == 1.0 else stream_key(random.seed, *self.seeds, self.scope, random.draw)
+
+    def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
+        operator = BlockedAttentionGrad(self.keep_prob, self.scale, self.masked).configured(piece=self.piece)
+        return (*operator(*inputs, *outputs, *gradients[:2]), None)
+
+
+@register
+class BlockedAttentionGrad(Attending):
+    """The gradients of BlockedAttention with respect to query, key and value.
+
+    It is given the inputs and outputs of BlockedAttention, then the gradients of the output and of the sums. Where
+    queries are cut, those of key and value are partial.
+
+    Parameters
+    ----------
+    keep_prob, scale, masked
+        As of BlockedAttention.
+
+    Examples
+    --------
+    >>> one, mask = np.ones((1, 1, 2, 4)), np.ones((1, 1, 2, 2))
+    >>> outputs = BlockedAttention()(one, one, one, mask)
+    >>> BlockedAttentionGrad()(one, one, one, mask, *outputs, one, np.zeros((1, 1, 2)))[2].asnumpy().round(4).tolist()
+    [[[[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]]]
+    """
+
+    def __call__(
+        self, query: Any, key: Any, value: Any, mask: Any, y: Any, sums: Any, drawn: Any, dy: Any, dsums: Any
+    ) -> Any:
+        return super().__call__(query, key, value, mask, y, sums, drawn, dy, dsums)
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        query, _, _, _, y, sums, drawn, dy, dsums = inputs
+        check_shape(query.shape, y=y, dy=dy)
+        check_shape(query.shape[:3], sums=sums, drawn=drawn, dsums=dsums)
+        return inputs[:3]
+
+    def equation(self, *inputs: TensorSpec) -> Equation:
+        given = (*self.labels(inputs[3].shape), _QUERY, _ROWS, _ROWS, _QUERY, _ROWS)
+        return Equation(given, (_QUERY, _KEY, _VALUE), frozenset({"k", "d"}), batch="b")
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        query, key, value, mask, y, sums, drawn, dy, dsums = inputs
+        has_sums = sums.dtype == dsums.dtype == sum_type(query.dtype)
+        is_written = has_sums and is_written_attention(runtime, (query, key, value, mask, y, dy, *outputs))
+        bind = attention_gradients if is_written else gradients_head_by_head
+        return bind(runtime, self.attention_settings, (query, key, value, mask, drawn), (y, sums), (dy, dsums), outputs)

@@ -1,0 +1,105 @@
+"""A product of matrices and what is done with it, in one go where the device's products can, else one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mpiparallel.backend.products.product import Product
+from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.runtime import Kernel, Runtime
+from mpiparallel.graph.graph import Node, Value
+from mpiparallel.graph.operator import Operator
+
+_SLOT = 70
+"""Scratch memory from here on holds what is computed between, where each operator runs by itself."""
+
+
+@dataclass(frozen=True)
+class JoinedValues:
+    """Which values are the arrays of a `Product`; its factors are those of the first node that is joined."""
+
+    output: Value
+    added: Value | None = None
+    bias: Value | None = None
+    gelu: bool = False
+    before: Value | None = None
+    slopes_at: Value | None = None
+    sums: Value | None = None
+    sums_of: str = ""
+
+
+class JoinedProduct(Operator):
+    """A product of matrices with the operators that come after it, or that read what it reads.
+
+    ``nodes`` are these, the product first; ``inputs`` and ``outputs`` the values that they have in common with others.
+    """
+
+    kind = "gemm"
+
+    def __init__(
+        self, nodes: Sequence[Node], values: JoinedValues, inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> None:
+        self._nodes = tuple(nodes)
+        self._values = values
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        if values.added is not None:
+            place = self._inputs.index(values.added)
+            updates = values.output is values.added
+            self.updates = (place,) if updates else ()  # type: ignore[misc]
+            self.reuses = () if updates else (place,)  # type: ignore[misc]
+
+    @property
+    def name(self) -> str:
+        """The names of the operators, in order."""
+        return "+".join(node.operator.name for node in self._nodes)
+
+    def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        arrays = dict(zip((*self._inputs, *self._outputs), (*inputs, *outputs), strict=True))
+        return runtime.backend.products.bind(self._product(arrays), runtime.scratch) or self._one_by_one(
+            runtime, arrays
+        )
+
+    def _product(self, arrays: Mapping[Value, Array]) -> Product:
+        node, values = self._nodes[0], self._values
+        operator: Any = node.operator
+        x, y = (arrays[value] for value in node.inputs)
+
+        def of(value: Value | None) -> Array | None:
+            return None if value is None else arrays[value]
+
+        def in_line(value: Value | None) -> Array | None:
+            return None if value is None else arrays[value].reshape(-1)
+
+        return Product(
+            x.swapaxes(-1, -2) if operator.transpose_a else x,
+            y.swapaxes(-1, -2) if operator.transpose_b else y,
+            arrays[values.output],
+            of(values.added),
+            in_line(values.bias),
+            values.gelu,
+            of(values.before),
+            of(values.slopes_at),
+            in_line(values.sums),
+            values.sums_of,
+        )
+
+    def _one_by_one(self, runtime: Runtime, arrays: dict[Value, Array]) -> Kernel:
+        between = [value for node in self._nodes for value in node.outputs if value not in arrays]
+        for slot, value in enumerate(between, _SLOT):
+            arrays[value] = runtime.scratch(value.spec.shape, value.spec.dtype, slot)
+        kernels = [
+            node.operator.kernel(
+                runtime, [arrays[value] for value in node.inputs], [arrays[value] for value in node.outputs]
+            )
+            for node in self._nodes
+        ]
+        return partial(_run_all, kernels)
+
+
+def _run_all(kernels: Sequence[Kernel]) -> None:
+    for kernel in kernels:
+        kernel()

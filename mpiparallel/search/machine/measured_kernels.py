@@ -1,0 +1,100 @@
+"""The kernels of graphs, measured as they follow each other in a step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.graph.cost import Cost
+from mpiparallel.graph.execution.program import Profile, Program
+from mpiparallel.graph.execution.runtime import Kernel, Runtime, do_nothing
+from mpiparallel.graph.graph import Graph, Node
+from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
+from mpiparallel.search.machine.kernel_times import KernelTimes
+
+_TIMES: Final = 5
+_CACHED: Final = 1 << 21
+_LEAST: Final = 1e-9
+_LARGE: Final = 1 << 15
+"""Bytes below which a kernel takes little more than its call, and says nothing of its rates."""
+_PRODUCTS: Final = ("MatMul", "BatchMatMul")
+"""Those are measured by themselves, in many sizes."""
+
+
+def node_cost(node: Node) -> Cost:
+    """Return what the kernel of a node costs; what several members pass on inside is neither read nor written."""
+    inputs, outputs = node_specs(node)
+    if not node.members:
+        return node.operator.cost(inputs, outputs)
+    costs = [one.operator.cost(*node_specs(one)) for one in node.members]
+    written = sum(spec.byte_count for spec in (*outputs, *(inputs[place] for place in node.operator.updates)))
+    return Cost(sum(one.operations for one in costs), sum(spec.byte_count for spec in inputs), written)
+
+
+def node_specs(node: Node) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Return the shapes and dtypes of a node's inputs and outputs."""
+    return [value.spec for value in node.inputs], [value.spec for value in node.outputs]
+
+
+def measured_kernels(graphs: Sequence[Graph], clock: Callable[[], float]) -> tuple[tuple[KernelTimes, ...], float]:
+    """Return what the kernels of ``graphs`` take, by name, but for products of matrices; and what resuming costs.
+
+    That is by how many seconds a kernel takes longer on average once others have left their own data in the caches.
+    """
+    found = defaultdict[str, list[MeasuredKernel]](list)
+    later = []
+    for graph in graphs:
+        program = _Measured(graph, clock)
+        soon, late = program.seconds(do_nothing), program.seconds(_other_data())
+        later += [after - before for before, after in zip(soon, late, strict=True)]
+        for node, seconds in zip(program.nodes, soon, strict=True):
+            inputs, outputs = node_specs(node)
+            one = MeasuredKernel(node_cost(node), len(inputs) + len(outputs), max(seconds, _LEAST))
+            for name in node.operator.kernel_names(inputs, outputs):
+                found[name].append(one)
+    times = tuple(fitted_times(name, found[name]) for name in sorted(found) if _tell(name, found[name]))
+    return times, max(sum(later) / len(later), 0.0) if later else 0.0
+
+
+def _tell(name: str, measured: Sequence[MeasuredKernel]) -> bool:
+    """Return whether kernels tell what others of their name take, large ones too."""
+    largest = max(one.cost.bytes_read + one.cost.bytes_written for one in measured)
+    return name not in _PRODUCTS and largest >= _LARGE
+
+
+class _Measured:
+    """The program of a graph, whose kernels are measured; ``nodes`` are those that they compute, in order."""
+
+    def __init__(self, graph: Graph, clock: Callable[[], float]) -> None:
+        self._program, self._clock = Program(graph, Runtime()), clock
+        draw = np.random.default_rng(1)
+        self._inputs = [_drawn(draw, value.spec) for value in graph.inputs]
+        profile = Profile()
+        self._program.run_profiled(self._inputs, profile)
+        self.nodes = [node for node, _ in profile.nodes]
+
+    def seconds(self, before: Kernel) -> list[float]:
+        """Return the least seconds of each kernel in some runs, with ``before`` called ahead of each."""
+        runs = []
+        for _ in range(_TIMES):
+            profile = Profile(clock=self._clock, before=before)
+            self._program.run_profiled(self._inputs, profile)
+            runs.append([seconds for _, seconds in profile.nodes])
+        return [min(each) for each in zip(*runs, strict=True)]
+
+
+def _other_data() -> Kernel:
+    """Return what fills the caches of a core."""
+    source = np.ones(_CACHED, np.uint8)
+    return partial(np.copyto, np.empty_like(source), source)
+
+
+def _drawn(draw: np.random.Generator, spec: TensorSpec) -> np.ndarray[Any, Any]:
+    if spec.dtype.kind == "f":
+        return draw.standard_normal(spec.shape).astype(spec.dtype)
+    return np.zeros(spec.shape, spec.dtype)

@@ -1,1 +1,0 @@
-"""The whole choice: stages, micro-batches, schedule, recomputation, optimizer shards and strategies, found together."""

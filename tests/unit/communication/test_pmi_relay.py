@@ -1,0 +1,75 @@
+"""What a rank and SLURM's pmi2 say to each other through the relay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+_STEP = {"SLURM_STEP_ID": "0", "PMI_RANK": "1"}
+_FOLDER = Path(__file__).parents[3] / "mpiparallel/communication/mpi"
+# It says what it was answered. It takes the relay without the rest of the package, which would start MPI.
+_RANK = """
+import os, socket
+from pmi_relay import relay_pmi2
+relay_pmi2(os.environ)
+connection = socket.socket(fileno=int(os.environ["PMI_FD"]))
+while True:
+    question = input()
+    connection.sendall(question.encode() + b"\\n")
+    print(connection.recv(4096).decode(), end="", flush=True)
+"""
+
+
+def rank(server: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    number = server.fileno()
+    known = {**os.environ, **environment, "PMI_FD": str(number), "PYTHONPATH": str(_FOLDER)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        [sys.executable, "-c", _RANK], env=known, pass_fds=(number,), start_new_session=True, **pipes
+    )
+
+
+def answer_to(process: subprocess.Popen[str], slurm: socket.socket, question: str, answer: str) -> str:
+    """Let the rank ask, check that SLURM reads that, and return what the rank reads of SLURM's answer."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(f"{question}\n")
+    process.stdin.flush()
+    assert slurm.recv(4096).decode() == f"{question}\n"
+    slurm.sendall(f"{answer}\n".encode())
+    return process.stdout.readline().rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("environment", "longest"),
+    [(_STEP, 896), (_STEP | {"MPI_LOCALRANKID": "1"}, 1024), ({"PMI_RANK": "1"}, 1024)],
+    ids=["srun", "mpiexec in an allocation", "mpiexec"],
+)
+def test_ranks_of_srun_are_asked_for_lines_that_slurm_reads_whole_and_nothing_else_changes(
+    environment: Mapping[str, str], longest: int
+) -> None:
+    slurm, other = socket.socketpair()
+    with slurm, other:
+        process = rank(other, environment)
+        other.close()
+        maxes = "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max={}"
+        assert int(answer_to(process, slurm, "cmd=get_maxes", maxes.format(1024)).rsplit("=", 1)[1]) == longest
+        value = "cmd=get_result rc=0 value=vallen_max=1024"
+        assert answer_to(process, slurm, "cmd=get kvsname=1.0 key=a", value) == value
+        # SLURM passes the job's signals on to all processes of a step: what only ends the rank's work is not for it.
+        relays = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        assert len(relays) == (longest < 1024)
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            for relay in relays:
+                os.kill(int(relay), number)
+        assert answer_to(process, slurm, "cmd=barrier_in", "cmd=barrier_out rc=0") == "cmd=barrier_out rc=0"
+        process.kill()
+        process.communicate()
+        assert slurm.recv(1) == b""

@@ -1,0 +1,134 @@
+"""Attention in blocks in place of the nodes that make the matrix of scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel import Parameter, context, nn
+from mpiparallel.communication.threads import alone
+from mpiparallel.compile.rank_graph import local_graph
+from mpiparallel.dtype import bfloat16
+from mpiparallel.graph.execution.program import Program
+from mpiparallel.graph.execution.runtime import RandomState, Runtime
+from mpiparallel.graph.graph import Graph
+from mpiparallel.nn.transformer import MultiHeadAttention
+from mpiparallel.ops import operations as P
+from mpiparallel.train import Model
+from mpiparallel.train.amp import auto_mixed_precision
+
+BATCH, LENGTH, WIDTH, HEADS = 2, 5, 8, 2
+
+
+class Attending(nn.Cell):
+    """Attention, and a mean of what it gives."""
+
+    def __init__(self, dropout: float = 0.3) -> None:
+        super().__init__()
+        sizes = BATCH, LENGTH, LENGTH, WIDTH, HEADS
+        self.attention = MultiHeadAttention(*sizes, attention_dropout_rate=dropout, param_init_type=np.float64)
+
+    def construct(self, x: Any, mask: Any) -> Any:
+        return (self.attention(x, x, x, mask)[0] ** 2).mean()
+
+
+class ByHand(nn.Cell):
+    """A user's own attention; ``reads``: weights are read once more; ``bias``: what is added to scores is trained."""
+
+    def __init__(self, reads: bool = False, bias: bool = False) -> None:
+        super().__init__()
+        self.w = Parameter(np.random.default_rng(1).random((WIDTH, WIDTH)), "w")
+        self.bias = Parameter(np.zeros((1, 1, LENGTH, LENGTH)), "bias", requires_grad=bias)
+        self.reads = reads
+
+    def construct(self, x: Any, mask: Any) -> Any:
+        heads = P.MatMul()(x.reshape((-1, WIDTH)), self.w).reshape((BATCH, HEADS, LENGTH, WIDTH // HEADS))
+        scores = P.BatchMatMul(transpose_b=True)(heads, heads) * 0.5
+        weights = P.Softmax()(P.BatchMatMul(transpose_b=True)(heads, heads) + self.bias)
+        y = P.BatchMatMul()(weights, heads)
+        return (y**2).mean() + ((weights * scores).mean() if self.reads else 0.0)
+
+
+def batch() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.standard_normal((BATCH, LENGTH, WIDTH)), np.tril(np.ones((BATCH, LENGTH, LENGTH), np.float32))]
+
+
+def graphs(network: nn.Cell) -> tuple[Graph, Graph]:
+    """Return what one rank runs on a CPU, and on a device."""
+    model = Model(network, optimizer=nn.SGD(network.trainable_params(), 0.1))
+    sharded = model.shard(batch()).stages[0]
+    return local_graph(sharded, 0), local_graph(sharded, 0, on_device=True)
+
+
+def names(graph: Graph) -> list[str]:
+    return [node.operator.name for node in graph.nodes]
+
+
+def holds_scores(graph: Graph) -> bool:
+    shape = (BATCH, HEADS, LENGTH, LENGTH)
+    return any(value.spec.shape == shape for node in graph.nodes for value in node.outputs)
+
+
+def trained(network: nn.Cell, on_device: bool) -> tuple[list[float], list[np.ndarray]]:
+    """Return the losses of three steps on arrays of NumPy, and the parameters."""
+    model = Model(network, optimizer=nn.SGD(network.trainable_params(), 0.1))
+    sharded = model.shard(batch()).stages[0]
+    for name, value in sharded.graph.parameters.items():
+        value.parameter.place(sharded.stored[name], 0, Runtime().backend)
+    runtime = Runtime(communicator=alone(), random=RandomState(3))
+    program = Program(local_graph(sharded, 0, on_device=on_device), runtime)
+    losses = []
+    for draw in range(3):
+        runtime.random.draw = draw
+        losses.append(float(program.run(batch())[0]))
+    return losses, [parameter.asnumpy() for parameter in network.trainable_params()]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_attention_in_blocks_trains_alike_and_drops_the_same(dropout: float, recomputed: bool) -> None:
+    found = []
+    for on_device in (False, True):
+        context.set_seed(5)
+        network = Attending(dropout)
+        if recomputed:
+            network.attention.recompute()
+        found.append(trained(network, on_device))
+    (wanted, weights), (losses, updated) = found
+    np.testing.assert_allclose(losses, wanted, rtol=1e-12)
+    for one, other in zip(updated, weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_no_matrix_of_scores_is_left(recomputed: bool) -> None:
+    network = Attending()
+    if recomputed:
+        network.attention.recompute()
+    on_host, on_device = graphs(network)
+    assert holds_scores(on_host)
+    assert not holds_scores(on_device)
+    assert names(on_device).count("BlockedAttention") == 1 + recomputed
+    assert names(on_device).count("BlockedAttentionGrad") == 1
+
+
+def test_attention_in_mixed_precision_is_in_blocks() -> None:
+    network = Attending()
+    auto_mixed_precision(network, "O2", bfloat16)
+    assert not holds_scores(graphs(network)[1])
+
+
+def test_a_users_own_attention_is_in_blocks() -> None:
+    on_device = graphs(ByHand())[1]
+    assert not holds_scores(on_device)
+    assert "BlockedAttentionGrad" in names(on_device)
+
+
+@pytest.mark.parametrize("network", [ByHand(reads=True), ByHand(bias=True)], ids=["weights are read", "a bias trains"])
+def test_weights_that_something_else_needs_are_computed(network: nn.Cell) -> None:
+    on_device = graphs(network)[1]
+    assert holds_scores(on_device)
+    assert "BlockedAttention" not in names(on_device)

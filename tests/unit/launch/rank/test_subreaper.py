@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mpiparallel.launch.job.rank_folder import RankFolder
+from tests.conformance import patience
+
+ROOT = Path(__file__).parents[4]
+LIMIT = 60.0
+PROGRAM = """
+import os, pathlib, signal, subprocess, sys
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.rank.subreaper import stand_guard
+
+notes, end = pathlib.Path(sys.argv[1]), sys.argv[2]
+folder = RankFolder(notes, 0)
+starter, group = os.getpid(), os.getpgrp()
+stand_guard(folder, lambda words: print(words, flush=True))
+assert (os.getpgrp(), os.getppid() not in (starter, os.getpid())) == (group, True)
+(notes / "who").write_text(f"{starter} {os.getppid()} {os.getpid()}")
+script = notes / "child.sh"
+script.write_text("trap '' TERM; echo $$ > $1; while :; do sleep 1; done")
+subprocess.Popen(["sh", script, notes / "own"], stdout=subprocess.DEVNULL)
+daemon = f"(setsid sh {script} {notes / 'daemon'} &)"
+subprocess.run(["sh", "-c", daemon], env={"PATH": os.environ["PATH"]}, stdout=subprocess.DEVNULL)
+while not all((notes / name).exists() and (notes / name).read_text().endswith("\\n") for name in ("own", "daemon")):
+    pass
+if end == "well":
+    folder.completed.touch()
+elif end == "wait":
+    signal.pause()
+elif end.startswith("-"):
+    os.kill(os.getpid(), -int(end))
+else:
+    sys.exit(int(end))
+"""
+
+
+def start(folder: Path, end: str) -> subprocess.Popen[str]:
+    RankFolder(folder, 0).path.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), end],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def children(folder: Path) -> list[int]:
+    return [int((folder / name).read_text()) for name in ("own", "daemon")]
+
+
+def lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("well", 0), ("0", 0), ("3", 3), *((str(-number), -number) for number in (6, 9, 11, 15))],
+)
+def test_what_mpirun_started_ends_as_the_rank_after_all_that_the_rank_has_started(
+    tmp_path: Path, end: str, code: int
+) -> None:
+    process = start(tmp_path, end)
+    said = process.communicate(timeout=LIMIT)[0]
+    assert process.returncode == code
+    told = RankFolder(tmp_path, 0).read_wait_status()
+    assert (None if told is None else os.waitstatus_to_exitcode(told[1])) == (None if end == "well" else code)
+    assert [child for child in children(tmp_path) if lives(child)] == []
+    assert ("has left processes running: sh /" in said) == (end == "well"), said
+
+
+READER = """
+import pathlib, subprocess, sys
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.rank.subreaper import stand_guard
+
+folder = RankFolder(pathlib.Path(sys.argv[1]), 0)
+folder.path.mkdir()
+stand_guard(folder, lambda words: print(words, flush=True))
+subprocess.Popen(["sh", "-c", "cat; sleep 0.2; echo read it all"], stdin=subprocess.PIPE)
+folder.completed.touch()
+"""
+
+
+def test_who_ends_by_itself_soon_after_a_rank_that_ended_well_does_so_unnamed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-W", "ignore", "-c", READER, str(tmp_path)]
+    found = patience.run(words, env=environment, stdout=subprocess.PIPE, text=True)
+    assert (found.returncode, found.stdout) == (0, "read it all\n")
+
+
+@pytest.mark.parametrize("victim", [0, 2], ids=["what mpirun started", "the rank"])
+def test_whoever_is_killed_nothing_stays(tmp_path: Path, victim: int) -> None:
+    process = start(tmp_path, "wait")
+    deadline = time.monotonic() + LIMIT
+    while not (tmp_path / "daemon").exists() or not (tmp_path / "daemon").read_text().endswith("\n"):
+        assert time.monotonic() < deadline
+    all_three = [int(number) for number in (tmp_path / "who").read_text().split()]
+    os.kill(all_three[victim], signal.SIGKILL)
+    assert process.wait(LIMIT) == -signal.SIGKILL
+    while left := [number for number in (*all_three[1:], *children(tmp_path)) if lives(number)]:
+        assert time.monotonic() < deadline, left
+    process.communicate()
