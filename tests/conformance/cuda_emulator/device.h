@@ -129,15 +129,14 @@ template <typename F> static void product_of_warp(float* sum, const unsigned* x,
 static void product_of_warp_in_tf32(float* sum, const unsigned* x, const unsigned* y) {
     const int own = threadIdx.x, base = own / 32 * 32, lane = own % 32;
     Barrier& warp = warps[own / 32];
-    memcpy(words[own], x, 16);
-    memcpy(words[own] + 4, y, 8);
+    for (int at = 0; at < 6; ++at) factors[own][at] = __int_as_float((at < 4 ? x[at] : y[at - 4]) & ~0x1fffu);
     wait(warp, 32);
     for (int at = 0; at < 4; ++at) {
         const int row = lane / 4 + at / 2 * 8, column = lane % 4 * 2 + at % 2;
         for (int k = 0; k < 8; ++k) {
-            const unsigned left = words[base + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2];
-            const unsigned right = words[base + column * 4 + k % 4][4 + k / 4];
-            sum[at] += __int_as_float(left & ~0x1fffu) * __int_as_float(right & ~0x1fffu);
+            const float left = factors[base + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2];
+            const float right = factors[base + column * 4 + k % 4][4 + k / 4];
+            sum[at] += left * right;
         }
     }
     wait(warp, 32);
