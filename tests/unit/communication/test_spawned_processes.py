@@ -9,12 +9,12 @@ import pytest
 PROGRAM = """
 import sys
 from mpiparallel.communication import spawned_processes
-if joining.joined():
+if spawned_processes.joined():
     print("joined", *sys.argv[1:])
 else:
     import subprocess
     sys.stdout.flush()
-    subprocess.run([sys.executable, *joining.arguments_of_this_program()], cwd=joining.FOLDER, check=True)
+    subprocess.run([sys.executable, *spawned_processes.arguments_of_this_program()], cwd=spawned_processes.FOLDER, check=True)
 """
 
 
