@@ -14,7 +14,8 @@ if spawned_processes.joined():
 else:
     import subprocess
     sys.stdout.flush()
-    subprocess.run([sys.executable, *spawned_processes.arguments_of_this_program()], cwd=spawned_processes.FOLDER, check=True)
+    command = [sys.executable, *spawned_processes.arguments_of_this_program()]
+    subprocess.run(command, cwd=spawned_processes.FOLDER, check=True)
 """
 
 
