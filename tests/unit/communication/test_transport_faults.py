@@ -130,6 +130,24 @@ def test_a_rank_that_dies_amid_a_call_of_nccl_is_named_and_the_call_is_aborted(d
     assert all("for rank 1, which failed with OSError: its card has fallen off" in one for one in seen)
 
 
+def fails_amid_a_call(communicator: Communicator) -> str:
+    rank = Rank(communicator)
+    array = rank.array(np.ones(3, np.float32))
+    # An illegal address in a kernel: no event comes any more, and to CuPy none has failed.
+    DEVICE.fault = 700
+    rank.transport.all_reduce(array).run()
+    with pytest.raises(CommunicationError) as caught:
+        rank.backend.to_host(array)
+    assert rank.transport.group.comm.aborted
+    communicator.barrier()
+    return str(caught.value)
+
+
+def test_a_device_that_fails_amid_a_call_of_nccl_is_told_and_not_waited_for(device: pytest.MonkeyPatch) -> None:
+    device.setenv(VARIABLE, "nccl")
+    assert run_world(2, fails_amid_a_call) == ["NCCL between ranks [0, 1]: cudaError 700"] * 2
+
+
 def test_a_group_whose_calls_have_ended_is_destroyed_and_one_with_calls_under_way_aborted(
     device: pytest.MonkeyPatch,
 ) -> None:
