@@ -9,7 +9,6 @@ from typing import Any, Final
 from mpiparallel.backend.gpu.shared_block import SharedBlocks
 from mpiparallel.backend.gpu.wait import before_waiting
 
-
 _NOT_READY: Final = 600
 """CUDA's number for work that is under way."""
 

@@ -34,7 +34,9 @@ Give = Callable[[int], object]
 class NcclGroup:
     """The communicator of NCCL for the members of ``communicator``; all of them make it together.
 
-    ``check_device`` raises where the device has failed. Raises CommunicationError on all of them where NCCL refuses one.
+    ``check_device`` raises where the device has failed.
+
+    Raises CommunicationError on all of them where NCCL refuses one.
     """
 
     def __init__(
