@@ -107,9 +107,7 @@ def put_by_cost(
             f"PipelineCell: the network has {len(layers)} layers, {_named(layers)}, for {stages} stages; take at most "
             f"{len(layers)} stages, or put smaller cells into stages by name"
         )
-    asked = configuration.pipeline_schedule or (
-        "zb_v" if len(layers) >= 2 * stages <= micro_size + 1 else "zb_h1"
-    )
+    asked = configuration.pipeline_schedule or ("zb_v" if len(layers) >= 2 * stages <= micro_size + 1 else "zb_h1")
     if isinstance(asked, Schedule):
         must_have_stages(asked, stages)
         places = asked.placement.stages
