@@ -29,7 +29,8 @@ def fingerprint_of(staged: StagedGraph, local: Graph, configuration: ParallelCon
     if configuration.mode in ParallelMode.OWN_BATCH:
         return _of_exchanges(staged.stages[0], local, configuration)
     if staged.schedule is not None:
-        return f"{staged.schedule.name}: " + "; ".join(map(_of_network, staged.stages))
+        actions = blake2b(str(staged.schedule).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return f"schedule {staged.schedule.name}, {actions}: " + "; ".join(map(_of_network, staged.stages))
     if any(node.operator.kind == "communication" or node.operator.updates for node in local.nodes):
         return _of_network(staged.stages[0])
     return None

@@ -169,16 +169,24 @@ def _with_operators(graph: Graph, stages: Sequence[int]) -> str:
 def _of_user(schedule: Schedule, stages: int, micro_batches: int, trains: bool) -> Schedule:
     """Return a schedule that the user has written, if it fits the network and passes all checks."""
     check(schedule)
-    for what, has, there in (
-        ("stages", schedule.stages, stages),
-        ("micro-batches", schedule.micro_batches, micro_batches),
-    ):
-        if has != there and (trains or what == "stages"):
-            raise ConfigurationError(
-                f'pipeline_scheduler: schedule "{schedule.name}" is for {has} {what}, and there are {there}; write it '
-                f"for {there}, or change pipeline_stages and micro_size"
-            )
-    return schedule if trains else _forward(schedule.placement, micro_batches)
+    must_have_stages(schedule, stages)
+    if not trains:
+        return _forward(schedule.placement, micro_batches)
+    _must_have(schedule, "micro-batches", schedule.micro_batches, micro_batches)
+    return schedule
+
+
+def must_have_stages(schedule: Schedule, stages: int) -> None:
+    """Raise ConfigurationError for a schedule that the user has written for another number of stages."""
+    _must_have(schedule, "stages", schedule.stages, stages)
+
+
+def _must_have(schedule: Schedule, what: str, has: int, there: int) -> None:
+    if has != there:
+        raise ConfigurationError(
+            f'pipeline_scheduler: schedule "{schedule.name}" is for {has} {what}, and there are {there}; write it '
+            f"for {there}, or change pipeline_stages and micro_size"
+        )
 
 
 def _forward(placement: Placement, micro_batches: int) -> Schedule:

@@ -37,7 +37,8 @@ def _batch_dims(node: Node, dims: dict[Value, int | None]) -> dict[Value, int | 
     if node.operator.needs_order and batched[0] == (0, 0):
         # Elements stay in their order, so the pieces of the batch still follow one another.
         return {node.outputs[0]: 0}
+    # An input that has no rows, such as a mean over them, leaves the rows of the others where they are.
     labels = {node.equation.inputs[place][dim] for place, dim in batched if dim is not None}
-    label = labels.pop() if len(labels) == 1 and all(dim is not None for _, dim in batched) else None
+    label = labels.pop() if len(labels) == 1 else None
     found = zip(node.outputs, node.equation.outputs, strict=True)
     return {value: named.index(label) if label is not None and label in named else None for value, named in found}

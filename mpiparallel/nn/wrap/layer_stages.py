@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
+from math import inf
 from typing import Any, Final, NamedTuple
 
+from mpiparallel.compile.staging.place_stages import must_have_stages
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.tensor import Tensor
@@ -15,7 +17,8 @@ from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.containers import CellList, SequentialCell
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.pipeline.partition import partition
-from mpiparallel.pipeline.registry import SCHEDULES
+from mpiparallel.pipeline.registry import SCHEDULES, make_schedule
+from mpiparallel.pipeline.report import check
 from mpiparallel.pipeline.schedule import Schedule
 
 NamedCells = Sequence[tuple[str, Cell]]
@@ -104,19 +107,20 @@ def put_by_cost(
             f"PipelineCell: the network has {len(layers)} layers, {_named(layers)}, for {stages} stages; take at most "
             f"{len(layers)} stages, or put smaller cells into stages by name"
         )
-    asked = configuration.pipeline_schedule
+    asked = configuration.pipeline_schedule or ("zb_v" if len(layers) >= 2 * stages <= micro_size + 1 else "zb_h1")
     if isinstance(asked, Schedule):
+        must_have_stages(asked, stages)
         places = asked.placement.stages
     else:
-        family = SCHEDULES[asked or ("zb_v" if len(layers) >= 2 * stages <= micro_size + 1 else "zb_h1")]
-        places = family.place(stages, family.chunks or 2).stages
+        places = SCHEDULES[asked].place(stages, SCHEDULES[asked].chunks or 2).stages
     costs = _costs(layers, call, pieces)
     ranks = [len(configuration.ranks_of_stages[stage]) for stage in places]
     chunks = len(places) // stages
+    held = _held(asked, stages, micro_size) if memory < inf else [0.0] * stages
 
     def needed(part: int, first: int, end: int) -> float:
-        held = sum(_COPIES * one.weights + min(micro_size, stages) * one.activations for one in costs[first:end])
-        return chunks * held / ranks[part]
+        of_layers = (_COPIES * one.weights + held[places[part]] * one.activations for one in costs[first:end])
+        return chunks * sum(of_layers) / ranks[part]
 
     ends = partition([one.time for one in costs], ranks, lambda *part: needed(*part) <= memory)
     if not ends:
@@ -129,6 +133,11 @@ def put_by_cost(
     _put(
         layers, [stage for stage, first, end in zip(places, [0, *ends], ends, strict=False) for _ in range(first, end)]
     )
+
+
+def _held(asked: str | Schedule, stages: int, micro_size: int) -> Sequence[float]:
+    """Return of how many micro-batches each stage holds activations, with the gradients that wait, at most."""
+    return check(asked if isinstance(asked, Schedule) else make_schedule(asked, stages, micro_size)).with_gradients
 
 
 def _costs(layers: NamedCells, call: Callable[..., Any], pieces: Sequence[Any]) -> list[LayerCost]:

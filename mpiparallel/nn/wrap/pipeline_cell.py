@@ -47,8 +47,8 @@ class PipelineCell(Cell):
         it is the loss of; in place of a list of cells stand those in it. With "auto" the slowest stage takes the least
         time that it can, by the costs of the operators.
     stage_memory : float, optional
-        How many bytes a rank may need at most with ``stages="auto"``, for parameters, as Adam trains them, and
-        activations.
+        How many bytes a rank may need at most with ``stages="auto"``, for parameters, as Adam trains them, and for the
+        activations that its schedule holds.
 
     Raises
     ------

@@ -58,6 +58,33 @@ def seeded():
     return run
 
 
+def test_behind_batch_norm_dropout_draws_the_masks_of_the_whole_batch(seeded) -> None:
+    network = nn.SequentialCell(nn.BatchNorm1d(6, dtype=np.float64), nn.Dropout(p=0.5)).set_train()
+
+    def kept(cell):
+        return cell(Tensor(ROWS)).asnumpy() != 0
+
+    whole, pieces = (seeded(kept, cell) for cell in (network, nn.PipelineCell(network, 3).set_train()))
+    assert 0 < whole.sum() < whole.size
+    np.testing.assert_array_equal(pieces, whole)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_moving_averages_of_batch_norm_advance_once_a_micro_batch_in_order(recompute: bool) -> None:
+    norm = nn.BatchNorm1d(6, momentum=0.75, dtype=np.float64)
+    network = nn.SequentialCell(norm, nn.Dense(6, 4).to_float("float64"))
+    if recompute:
+        norm.recompute()
+    pieces = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 3)
+    step = nn.TrainOneStepCell(pieces, nn.SGD(network.trainable_params(), 0.1)).set_train()
+    step(Tensor(ROWS), Tensor(LABELS))
+    mean, variance = np.zeros(6), np.ones(6)
+    for rows in np.split(ROWS, 3):
+        mean, variance = 0.75 * mean + 0.25 * rows.mean(0), 0.75 * variance + 0.25 * rows.var(0, ddof=1)
+    np.testing.assert_allclose(norm.moving_mean.asnumpy(), mean, atol=1e-12)
+    np.testing.assert_allclose(norm.moving_variance.asnumpy(), variance, atol=1e-12)
+
+
 def test_outputs_with_rows_are_joined_and_a_rest_is_taken_in_fewer_pieces() -> None:
     network = Network()
     expected = network(Tensor(ROWS[:9])).asnumpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,7 @@ from mpiparallel.pipeline import (
 )
 from mpiparallel.pipeline.messages import with_messages
 from tests.unit.pipeline.event_simulation import ends_with_rendezvous, most_at_once, simulated
+from tests.unit.pipeline.test_every_schedule import broken_rule
 
 KINDS = (Kind.FORWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
 
@@ -59,6 +61,29 @@ def test_times_and_peaks_of_each_schedule_are_those_of_the_graph_of_events(name:
             schedule = make_schedule(name, stages, micro_batches, merged_backward=merged, blocking=blocking)
             agree(schedule, Costs.even(stages))
             agree(schedule, uneven(stages, chance))
+
+
+def agree_elsewhere(name: str, stages: int, numbers: Iterable[int]) -> None:
+    """Hold both to each other also where no formula is stated: few micro-batches, computations of any length."""
+    for micro_batches in numbers:
+        if not broken_rule(name, stages, micro_batches):
+            schedule = make_schedule(name, stages, micro_batches)
+            agree(schedule, Costs.even(stages))
+            agree(schedule, uneven(stages, random.Random(f"{name} {stages} {micro_batches}")))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_both_agree_of_fewer_micro_batches_than_stages_and_of_more(name: str) -> None:
+    for stages in (3, 4):
+        agree_elsewhere(name, stages, (1, stages - 1, stages, 2 * stages + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", range(2, 17))
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_both_agree_of_2_to_16_stages_and_drawn_numbers_of_micro_batches(name: str, stages: int) -> None:
+    drawn = random.Random(f"{name} {stages}").sample(range(1, 65), 4)
+    agree_elsewhere(name, stages, (1, stages - 1, stages, 2 * stages, *drawn))
 
 
 def any_order(chance: random.Random, micro_batches: int, placement: Placement) -> list[list[Action]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mpiparallel.pipeline import SCHEDULES, Costs, Report, check, make_schedule
+from tests.unit.pipeline.test_every_schedule import broken_rule
 
 SIZES = [
     (stages, micro_batches) for stages in range(2, 9) for micro_batches in {stages, stages + 1, 2 * stages, 5 * stages}
@@ -97,6 +98,24 @@ def test_each_stage_holds_the_activations_of_the_formula(name: str) -> None:
             continue
         expected = [PEAKS[name](stages, micro_batches, stage) for stage in range(stages)]
         assert list(report(name, stages, micro_batches, (1, 1, 1)).peaks) == expected
+
+
+BUBBLES = {"gpipe": 36, "1f1b": 36, "interleaved_1f1b": 18, "zb_h1": 12, "zb_v": 6}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", range(2, 17))
+@pytest.mark.parametrize("name", BUBBLES)
+def test_bubble_and_peaks_of_2_to_16_stages_and_1_to_64_micro_batches_are_those_of_the_formulas(
+    name: str, stages: int
+) -> None:
+    for micro_batches in range(1, 65):
+        # Below as many micro-batches as stages no formula of ZB-H1 holds.
+        if broken_rule(name, stages, micro_batches) or (name == "zb_h1" and micro_batches < stages):
+            continue
+        found = report(name, stages, micro_batches, (12, 12, 12))
+        assert found.bubble == (stages - 1) * BUBBLES[name]
+        assert list(found.peaks) == [PEAKS[name](stages, micro_batches, stage) for stage in range(stages)]
 
 
 def test_v_half_holds_about_half_of_what_1f1b_holds() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import ConfigurationError, LayoutError, ScheduleError
+from mpiparallel.errors import CommunicationError, ConfigurationError, LayoutError, ScheduleError
+from mpiparallel.pipeline import make_schedule
 from tests.unit.train.staged_networks import ROWS, WORDS, Case, make_model, rows, same_as, trained
 
 THREE, FOUR = (0, 0, 1, 1, 2, 2), (0, 0, 1, 2, 3, 3)
@@ -60,6 +61,7 @@ def on_one_device(case: Case):
         (2, replace(MASKED, tied=True, clip=0.05)),
         (3, replace(MASKED, tied=True, clip=0.05, stages=THREE)),
         (3, replace(MASKED, tied=True, clip=0.05, stages=THREE, accumulation=2)),
+        (2, replace(MASKED, normed=True, recompute=True, micro_size=2)),
         (4, replace(MASKED, accumulation=2, loss_inside=False, tied=True)),
         (2, replace(MASKED, recompute=True, cut=1)),
         (4, Case(normed=True, schedule=ONE)),
@@ -328,6 +330,21 @@ def test_a_list_that_fails_its_checks_is_refused_before_anything_runs(tmp_path, 
     refused_alike(2, case, message)
 
 
+def test_ranks_with_other_lists_of_one_name_are_refused_on_all_alike(tmp_path) -> None:
+    def job(communicator) -> str:
+        # Micro-batches 0 and 1 change places, so that each stage runs the same operators in the same order.
+        text = re.sub("([FIW])([01])", lambda found: f"{found[1]}{1 - int(found[2])}", OWN)
+        folder = tmp_path / str(communicator.rank)
+        folder.mkdir()
+        with pytest.raises(CommunicationError) as caught:
+            trained(communicator, own_list(folder, text if communicator.rank else OWN))
+        return str(caught.value)
+
+    told = run_world(2, job)
+    assert told[0] == told[1]
+    assert "schedule mine, " in told[0]
+
+
 def test_a_list_for_other_stages_or_micro_batches_is_refused(tmp_path) -> None:
     case = own_list(tmp_path, OWN)
     with pytest.raises(
@@ -336,3 +353,7 @@ def test_a_list_for_other_stages_or_micro_batches_is_refused(tmp_path) -> None:
         run_world(2, trained, replace(case, micro_size=2))
     with pytest.raises(ConfigurationError, match='schedule "mine" is for 2 stages, and there are 3; write it for 3'):
         run_world(3, trained, replace(case, stages=THREE))
+    schedule = {"pipeline_scheduler": make_schedule("1f1b", 3, 4)}
+    automatic = Case((None,) * 6, "auto", schedule=schedule, settings={"pipeline_stages": 2})
+    with pytest.raises(ConfigurationError, match='schedule "1f1b" is for 3 stages, and there are 2; write it for 2'):
+        run_world(2, trained, automatic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,9 +64,11 @@ def test_shared_weights_have_as_many_shards_in_each_stage(sizes: list[int], shar
     assert rows_held == {WORDS // shards}
 
 
-def stages_of(given, stage_ranks, micro_size=4, **options):
+def stages_of(given, stage_ranks, micro_size=4, schedule="", **options):
     """Return the stages in which cells are put when the network is laid out; nothing is run."""
-    case = Case(NONE, given, micro_size=micro_size, settings={"pipeline_stages": stage_ranks, "device_num": 4})
+    scheduler = {"pipeline_scheduler": schedule} if schedule else {}
+    settings = {"pipeline_stages": stage_ranks, "device_num": 4}
+    case = Case(NONE, given, micro_size=micro_size, schedule=scheduler, settings=settings)
     model, network = make_model(case)
     trained = model.train_network.network
     trained._stage_memory = options.get("stage_memory", trained._stage_memory)
@@ -91,6 +94,13 @@ def test_automatic_stages_fit_into_the_memory_that_is_given_or_are_refused() -> 
         ConfigurationError, match=r"cannot be cut .* under stage_memory 100, where the smallest layer needs"
     ):
         stages_of("auto", 2, stage_memory=100)
+
+
+def test_automatic_stages_count_the_activations_that_the_schedule_holds() -> None:
+    given: dict[str, Any] = {"given": "auto", "stage_ranks": 2, "micro_size": 8, "stage_memory": 14e3}
+    assert stages_of(**given, schedule="1f1b") == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(ConfigurationError, match="cannot be cut into the 2 parts of the schedule under stage_memory"):
+        stages_of(**given, schedule="gpipe")
 
 
 @pytest.mark.parametrize(
