@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 
 from mpiparallel.communication import world
 from mpiparallel.communication.management import init
-from mpiparallel.models.measured_steps import measured_steps
+from mpiparallel.graph.graph import Graph
 from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.kept import keep_machine
@@ -41,9 +42,16 @@ def summary(machine: Machine) -> str:
     )
 
 
+def _graphs() -> Sequence[Graph]:
+    """Return the graphs whose kernels are measured; only ranks that measure them load networks."""
+    from mpiparallel.models.measured_steps import measured_steps
+
+    return measured_steps()
+
+
 if __name__ == "__main__":
     init()
-    measured = measure(world.current(), measured_steps)
+    measured = measure(world.current(), _graphs)
     if world.current().rank == 0:
         path = keep_machine(measured)
         if "--json" in sys.argv[1:]:

@@ -17,7 +17,7 @@ from mpiparallel.search.machine.collective_kernels import collective_kernel
 from mpiparallel.search.machine.kernel_times import KernelTimes
 from mpiparallel.search.machine.libraries import library_bytes
 from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
-from mpiparallel.search.machine.measured_kernels import measured_kernels
+from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels
 
 _EXTENTS: Final = (16, 64, 256, 768)
 _THIN: Final = 64
@@ -71,10 +71,13 @@ def _kernels(
     communicator: Communicator, cores: int, graphs: Callable[[], Sequence[Graph]], clock: Callable[[], float]
 ) -> tuple[tuple[KernelTimes, ...], float]:
     """Return what kernels take; the seconds of resuming are 0 where each rank has a core."""
-    place = communicator.host_ranks.index(communicator.ranks[communicator.rank])
-    found = measured_kernels(graphs(), clock) if place < cores else ((), 0.0)
+    place, count = communicator.host_ranks.index(communicator.ranks[communicator.rank]), len(communicator.host_ranks)
+    measured = graphs() if place < cores else ()
+    compile_share(measured, place, min(cores, count))
     communicator.rest()
-    return found if cores < len(communicator.host_ranks) else (found[0], 0.0)
+    times, resuming = measured_kernels(measured, clock)
+    communicator.rest()
+    return times, resuming if cores < count else 0.0
 
 
 def _bytes_of(rows: int, extent: int) -> float:

@@ -13,7 +13,7 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.execution.program import Profile, Program
 from mpiparallel.graph.execution.runtime import Kernel, Runtime, do_nothing
-from mpiparallel.graph.graph import Graph, Node
+from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
 from mpiparallel.search.machine.kernel_times import KernelTimes
 
@@ -39,6 +39,24 @@ def node_cost(node: Node) -> Cost:
 def node_specs(node: Node) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Return the shapes and dtypes of a node's inputs and outputs."""
     return [value.spec for value in node.inputs], [value.spec for value in node.outputs]
+
+
+def compile_share(graphs: Sequence[Graph], place: int, count: int) -> None:
+    """Run the kernels of some names once, as the one in ``place`` of ``count`` ranks that share them out.
+
+    What that compiles is kept, so the other ranks of the host only load it.
+    """
+    by_name = defaultdict[str, list[Node]](list)
+    for node in (node for graph in graphs for node in graph.nodes if not node.operator.is_view):
+        by_name[node.operator.kernel_names(*node_specs(node))[0]].append(node)
+    for name in sorted(by_name)[place::count]:
+        for node in by_name[name]:
+            inputs, outputs = ([_ones(value) for value in side] for side in (node.inputs, node.outputs))
+            node.operator.kernel(Runtime(), inputs, outputs)()
+
+
+def _ones(value: Value) -> np.ndarray[Any, Any]:
+    return np.ones(value.spec.shape, value.spec.dtype) if value.constant is None else value.constant
 
 
 def measured_kernels(graphs: Sequence[Graph], clock: Callable[[], float]) -> tuple[tuple[KernelTimes, ...], float]:

@@ -227,6 +227,16 @@ def test_large_weights_are_cut_where_the_batch_is_small_and_the_batch_where_it_i
     assert (found["MatMul"], found["MatMul-1"]) == (((4, 1), (1, 1)),) * 2
 
 
+@pytest.mark.parametrize("mode", ["recursive_programming", "dynamic_programming", "optimal"])
+def test_a_dim_is_cut_into_uneven_parts_where_that_pays(mode) -> None:
+    task = task_of(TwoProducts(65538, 64, 64), 4)
+    answer = search(task, mode)
+    found = cuts(task, answer)
+    assert (found["MatMul"], found["MatMul-1"]) == (((4, 1), (1, 1)),) * 2
+    even = {node: tuple(tuple(min(cut, 2) for cut in of) for of in one) for node, one in answer.strategies.items()}
+    assert answer.seconds < task.cost(even).seconds
+
+
 def test_of_many_layers_a_few_are_looked_at_and_what_is_found_is_as_good() -> None:
     task = task_of(Transformer(9), 4)
     choices = choices_of(task.graph, task.given, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,29 @@ def test_found_strategies_are_saved_and_loaded_as_any_other(tmp_path, of_one_ran
         loaded = run_world(4, trained, {"parallel_mode": mode, "strategy_ckpt_load_file": file})
         assert loaded[0][1] == found[0][1]
         np.testing.assert_allclose(loaded[0][0], of_one_rank, rtol=1e-12)
+
+
+@pytest.mark.parametrize("timeout", [None, 1e-9])
+def test_a_remark_says_what_was_found_how_far_from_the_best_it_may_be_and_if_time_ran_out(timeout, remarks) -> None:
+    context.reset_auto_parallel_context()
+    context.set_auto_parallel_context(
+        parallel_mode="auto_parallel",
+        auto_parallel_search_mode="optimal",
+        full_batch=True,
+        device_num=4,
+        search_timeout=timeout,
+    )
+    Perceptron().sharded_graph(Tensor(X))
+    (told,) = remarks()
+    how = "found" if timeout is None else "stopped after 1e-09 s with"
+    numbers = re.fullmatch(
+        rf"auto_parallel: optimal {how} strategies by which a step takes ([\d.]+) ms by the cost model, where batch "
+        r"parallelism takes ([\d.]+) ms and none takes less than ([\d.]+) ms",
+        told,
+    )
+    assert numbers, told
+    found, batch, bound = map(float, numbers.groups())
+    assert (bound == found <= batch) if timeout is None else (bound < found == batch)
 
 
 def refused(communicator, kind, inner, settings):

@@ -19,7 +19,7 @@ from mpiparallel.search.cost.timed_nodes import scheduled_nodes
 from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
 from mpiparallel.search.machine.kernel_times import PARTS, KernelTimes
 from mpiparallel.search.machine.machine import Machine
-from mpiparallel.search.machine.measured_kernels import measured_kernels
+from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels, node_specs
 
 DRAW = np.random.default_rng(3)
 FLOAT32 = np.dtype(np.float32)
@@ -102,6 +102,27 @@ def test_kernels_of_graphs_are_measured_by_name_and_tell_what_those_graphs_take(
     kernels = [node for node in graph.nodes if not node.operator.is_view]
     # By this clock each kernel takes a millisecond.
     assert sum(one.seconds for one in timed) == pytest.approx(1e-3 * len(kernels), rel=1e-6)
+
+
+def test_ranks_that_share_kernels_out_run_each_once_and_all_of_a_name_on_one_rank(monkeypatch) -> None:
+    graph = local_graph(laid_out(1), 0)
+    ran: list[tuple[int, str]] = []
+    place = 0
+    for node in graph.nodes:
+        name = node.operator.kernel_names(*node_specs(node))[0]
+        kernel = node.operator.kernel
+
+        def bound(*given, name=name, kernel=kernel):
+            run = kernel(*given)
+            return lambda: (run(), ran.append((place, name)))
+
+        monkeypatch.setattr(node.operator, "kernel", bound)
+    for place in range(3):
+        compile_share([graph], place, 3)
+    kernels = [node for node in graph.nodes if not node.operator.is_view]
+    assert len(ran) == len(kernels)
+    assert len(set(ran)) == len({name for _, name in ran}) == 3
+    assert {one for one, _ in ran} == {0, 1, 2}
 
 
 def test_no_strategy_goes_below_the_bound_by_measured_kernels() -> None:

@@ -1,0 +1,23 @@
+"""All strategies that an operator can have: their number, and that each of them can be placed."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from mpiparallel.graph.equation import Equation
+from mpiparallel.parallel.legal_strategies import legal_strategies
+
+PRODUCT = Equation.parse("mk,kn->mn")
+
+
+@pytest.mark.parametrize(("devices", "count"), [(8, 20), (64, 84), (1024, 286)])
+def test_a_product_can_be_cut_in_as_many_ways_as_factors_can_be_dealt_out_to_three_dims_and_copies(
+    devices: int, count: int
+) -> None:
+    found = list(legal_strategies(PRODUCT, devices))
+    assert len(found) == len(set(found)) == count
+    for (rows, summed), (again, columns) in found:
+        assert summed == again
+        assert devices % prod((rows, summed, columns)) == 0
