@@ -36,8 +36,8 @@ class Problem:
     """The choices of a graph; ``seconds`` and ``memory`` (bytes of a rank) are sums of tables over them.
 
     ``moving`` are those of ``seconds`` that price communication. ``exact`` says that the sum is the cost of what runs.
-    Else some of it, which too many choices decide together, is counted apart for each of them, as what it is at least;
-    the sum ``bounds`` what runs from below, unless other layouts depend on it.
+    Else too many choices decide some of that cost together. Then each of these choices pays the least that its part can
+    cost, and the sum ``bounds`` what runs from below, unless other layouts depend on it.
     """
 
     choices: tuple[Choice, ...]

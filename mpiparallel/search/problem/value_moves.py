@@ -61,9 +61,9 @@ def _again(node: Node) -> object:
 class ValueMoves:
     """Prices moves of values as tables.
 
-    A table for what several nodes want may have more than ``most_cells``. Then each pays a part of each move by itself,
-    no more than all of it together, so that their sum is at most what the moves cost; and ``exact`` is false. Who pays
-    for a move to a layout is those that want it there by the ``plans``, on average over these, else all of them alike.
+    A table for what several nodes want may have more than ``most_cells``. Then each node pays a part of each move by
+    itself. The parts make at most the whole, so their sum is at most what the moves cost; and ``exact`` is false. A
+    move to a layout is paid by the nodes that want it there by the ``plans``, on average over these, else by all alike.
     """
 
     def __init__(self, prices: Prices, repeats: Repeats, most_cells: int, plans: Sequence[Sequence[int]] = ()) -> None:
