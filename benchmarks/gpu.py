@@ -9,7 +9,8 @@ stream: 10 calls that do not count, then the median of 50, on random numbers, wi
 hold. The peer runs each case right before: as it is ("eager"), by ``torch.compile`` ("compiled"), attention by its two
 kernels. ``of peer`` is the time of the fastest of these over ours. ``of top`` is the rate of our operations over that
 of the fastest square product of the dtype, or of our bytes over that of a copy. What a case must reach is beside what
-it reached. The third line needs no GPU: it shows that all cases run, at sizes of which times say nothing.
+it reached. Where cuDNN's extra is installed more is wanted of ResNet-50; MPIPARALLEL_CONVOLUTIONS=own times it without.
+The third line needs no GPU: it shows that all cases run, at sizes of which times say nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from on_gpu.cases import GROUPS, Case, chosen_cases
+from on_gpu.cases import GROUPS, Case, chosen_cases, takes_cudnn
 from on_gpu.ours import Ours
 from on_gpu.report import Row, line, summary
 from training_step.peer import PeerError, TorchPeer
@@ -40,6 +41,7 @@ def measure(flags: argparse.Namespace) -> list[Row]:
     make_backend = NumpyBackend if flags.device == "CPU" else CupyBackend
     with_tf32 = CupyBackend(allows_tf32=True, convolves_in_tf32=True) if flags.device == "GPU" else None
     ours = Ours(make_backend(), flags.count, with_tf32)
+    sys.stdout.write(f"convolutions: {'ours or cuDNN, whichever is faster' if takes_cudnn() else 'ours'}\n")
     peer = None
     if flags.peer_python:
         device = {"GPU": "cuda", "CPU": "cpu"}[flags.device]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from math import prod
+from os import environ
 from typing import Any
 
 ITEM_BYTES = {"float64": 8, "float32": 4, "TF32": 4, "float16": 2, "bfloat16": 2}
@@ -114,15 +116,22 @@ def attentions(scale: int) -> Iterator[Case]:
 def steps(scale: int) -> Iterator[Case]:
     """Yield whole training steps: an encoder (batch, length, width, layers), ResNet-50 (batch, extent), an idle one.
 
-    The idle one is an encoder whose kernels have next to nothing to do: its time is that of the host.
+    The idle one is an encoder whose kernels have next to nothing to do: its time is that of the host. More is wanted of
+    ResNet-50 where cuDNN's convolutions may be taken.
     """
     both = (("eager", 1.0), ("compiled", 0.9))
     encoder = (8, 1024, 1024, 12) if scale == 1 else (2, 16, 64, 2)
     yield Case("encoder step", encoder, "bfloat16", wanted=both, ways=BOTH)
     images = (256, 224) if scale == 1 else (2, 32)
+    wanted = both if takes_cudnn() else (("eager", 0.6),)
     for dtype in ("TF32", "bfloat16"):
-        yield Case("ResNet-50 step", images, dtype, wanted=(("eager", 0.6),), ways=BOTH)
+        yield Case("ResNet-50 step", images, dtype, wanted=wanted, ways=BOTH)
     yield Case("idle encoder step", (1, 8, 64, 12 if scale == 1 else 2), "float32", ways=BOTH)
+
+
+def takes_cudnn() -> bool:
+    """Return whether cuDNN's frontend is installed, and ``MPIPARALLEL_CONVOLUTIONS`` does not forbid it."""
+    return find_spec("cudnn") is not None and environ.get("MPIPARALLEL_CONVOLUTIONS") != "own"
 
 
 GROUPS = {

@@ -38,7 +38,7 @@ class CudaKernels:
                 module.load(self._machine_code(text))
                 self._functions[name] = module.get_function(name)
         given = tuple(self._addresses(one) if isinstance(one, AddressTable) else one for one in arguments)
-        return partial(self._functions[name], (blocks,), (threads,), given)
+        return partial(_run, self._functions[name], (blocks,), (threads,), given, arguments)
 
     def _addresses(self, table: AddressTable) -> Array:
         return self._to_device(np.array([one.data.ptr for one in table.arrays], np.uint64))
@@ -54,6 +54,13 @@ class CudaKernels:
         code = self._compiler.compile(text, self._architecture).machine_code
         keep(path, code)
         return code
+
+
+def _run(
+    function: Any, blocks: tuple[int], threads: tuple[int], given: tuple[Any, ...], _kept: tuple[Any, ...]
+) -> object:
+    """Launch a function; what it is given only the addresses of lives as long as the launch."""
+    return function(blocks, threads, given)
 
 
 def _path(text: str, architecture: str, version: str) -> Path:

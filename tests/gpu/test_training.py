@@ -9,9 +9,7 @@ import pytest
 
 import mpiparallel as ms
 from mpiparallel import context, nn
-from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import ConfigurationError
 from mpiparallel.models.resnet import resnet18
 from mpiparallel.models.translation import TranslationConfig, TranslationNetwork, decay_groups
 from mpiparallel.nn.transformer import TransformerOpParallelConfig
@@ -73,14 +71,6 @@ NETWORKS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def device():
-    try:
-        CupyBackend()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
-
-
 def losses(communicator, name, device_target, optimizer_parallel):
     make_model, make_batch, _ = NETWORKS[name]
     context.set_context(device_target=device_target)
@@ -97,7 +87,7 @@ def losses(communicator, name, device_target, optimizer_parallel):
     return [float(model.run_step(make_batch(random))) for _ in range(STEPS)]
 
 
-@pytest.mark.parametrize(("ranks", "optimizer_parallel"), [(1, False), (2, False), (2, True)])
+@pytest.mark.parametrize(("ranks", "optimizer_parallel"), [(1, False), (2, False), (2, True), (4, True), (8, True)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_losses_on_the_device_are_those_on_the_host(name, ranks, optimizer_parallel) -> None:
     (wanted,) = run_world(1, losses, WANTED.get(name, name), "CPU", False)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from mpiparallel.backend.gpu.shared_block import SharedBlocks
 from mpiparallel.backend.gpu.wait import before_waiting
+
+_NOT_READY: Final = 600
+"""CUDA's number for work that is under way."""
 
 
 class DeviceLinks:
@@ -54,6 +57,16 @@ class DeviceLinks:
         before_waiting()
         last.synchronize()
         return float(self._cuda.get_elapsed_time(first, last)) / 1e3
+
+    def check(self, stream: Any) -> None:
+        """Raise CUDA's error where the device has failed, and wait for nothing.
+
+        An event that never comes for that is to CuPy like one that has not come yet.
+        """
+        runtime = self._cuda.runtime
+        status = runtime.streamQuery(stream.ptr)
+        if status != _NOT_READY:
+            runtime.check_status(status)
 
     @property
     def blocks(self) -> SharedBlocks:

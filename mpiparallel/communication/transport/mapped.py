@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator, Completion, Reduction
 from mpiparallel.communication.transport.device_wire import DeviceWire
 from mpiparallel.communication.transport.protocol import do_nothing
+from mpiparallel.errors import CommunicationError
+
+_MOST: Final = 2**31 - 1
+"""Bytes of a message that every MPI library takes; a communicator splits a larger one, and copies its own part."""
 
 
 class MappedCall:
@@ -95,19 +100,42 @@ class MappedTransport:
         )
 
     def all_gather(self, source: Array, target: Array) -> MappedCall:
-        return self._plain("all_gather", *(one.reshape(-1).view(np.uint8) for one in (source, target)))
+        sent, received = (one.reshape(-1).view(np.uint8) for one in (source, target))
+        if received.size > _MOST:
+            return self.exchange(dict.fromkeys(range(self.communicator.size), sent), self._blocks(received))
+        return self._plain("all_gather", sent, received)
 
     def all_to_all(self, source: Array, target: Array) -> MappedCall:
-        return self._plain("all_to_all", *(one.reshape(-1).view(np.uint8) for one in (source, target)))
+        sent, received = (one.reshape(-1).view(np.uint8) for one in (source, target))
+        if sent.size > _MOST:
+            return self.exchange(self._blocks(sent), self._blocks(received))
+        return self._plain("all_to_all", sent, received)
+
+    def _blocks(self, whole: Array) -> dict[int, Array]:
+        rows = whole.reshape(self.communicator.size, -1)
+        return {member: rows[member] for member in range(len(rows))}
 
     def broadcast(self, array: Array, root: int) -> MappedCall:
         return self._plain("broadcast", array.reshape(-1).view(np.uint8), root)
 
     def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> MappedCall:
-        def arguments() -> tuple[Any, ...]:
-            return tuple({peer: self._seen(one) for peer, one in side.items()} for side in (sends, receives))
+        own = self.communicator.rank
 
-        return MappedCall(self, "exchange", arguments)
+        def arguments() -> tuple[Any, ...]:
+            sides = (sends, receives)
+            return tuple({peer: self._seen(one) for peer, one in side.items() if peer != own} for side in sides)
+
+        return MappedCall(self, "exchange", arguments, self._own_copy(sends.get(own), receives.get(own)))
+
+    def _own_copy(self, sent: Array | None, received: Array | None) -> Callable[[], object]:
+        """Return what copies a member's bytes for itself: on the device, as the host cannot."""
+        sizes = [0 if one is None else one.size for one in (sent, received)]
+        if sizes[0] != sizes[1]:
+            own = self.communicator.rank
+            raise CommunicationError(
+                f"exchange: member {own} sends {sizes[0]} bytes to member {own}, which expects {sizes[1]} bytes"
+            )
+        return partial(self.backend.array_module.copyto, received, sent) if sizes[0] else do_nothing
 
     def _plain(self, method: str, *arguments: Any) -> MappedCall:
         def seen() -> tuple[Any, ...]:

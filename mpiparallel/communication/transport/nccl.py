@@ -34,11 +34,16 @@ Give = Callable[[int], object]
 class NcclGroup:
     """The communicator of NCCL for the members of ``communicator``; all of them make it together.
 
+    ``check_device`` raises where the device has failed.
+
     Raises CommunicationError on all of them where NCCL refuses one.
     """
 
-    def __init__(self, communicator: Communicator, library: Any, in_flight: InFlight) -> None:
+    def __init__(
+        self, communicator: Communicator, library: Any, in_flight: InFlight, check_device: Callable[[], None]
+    ) -> None:
         self._communicator = communicator
+        self._check_device = check_device
         self.library = library
         self.in_flight = in_flight
         identity = np.zeros(_ID_BYTES, np.uint8)
@@ -57,11 +62,12 @@ class NcclGroup:
         in_flight.watch(self)
 
     def check(self) -> None:
-        """Raise what has gone wrong in NCCL, or RankFailureError where a member has died."""
+        """Raise what has gone wrong in NCCL or on the device, or RankFailureError where a member has died."""
         self._communicator.check_members()
         try:
+            self._check_device()
             self.comm.check_async_error()
-        except self.library.NcclError as error:
+        except RuntimeError as error:  # CUDA's errors and NCCL's are such
             raise CommunicationError(f"NCCL between ranks {list(self._communicator.ranks)}: {error}") from error
 
     def abandon(self) -> None:

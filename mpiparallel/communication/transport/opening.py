@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mpiparallel.backend.gpu.links import DeviceLinks
 from mpiparallel.backend.protocol import Backend
 from mpiparallel.communication.protocol import Communicator
@@ -34,7 +36,9 @@ def open_transport(world: Communicator, communicator: Communicator, backend: Bac
         group = communicator.kept.get("nccl")
         if group is None:
             in_flight = world.kept.setdefault("in_flight", InFlight())
-            group = communicator.kept["nccl"] = NcclGroup(communicator, links.nccl, in_flight)
+            group = communicator.kept["nccl"] = NcclGroup(
+                communicator, links.nccl, in_flight, partial(links.check, backend.communication)
+            )
         return NcclTransport(communicator, backend, group)
     if way.name == "ipc":
         shared = communicator.kept.get("ipc")

@@ -23,7 +23,7 @@ _UNITS: Final = {
     2: "unsigned short",
     4: "unsigned int",
     8: "unsigned long long",
-    16: "struct { unsigned long long first, second; }",
+    16: "struct alignas(16) { unsigned long long first, second; }",
 }
 
 _TEXT: Final = r"""

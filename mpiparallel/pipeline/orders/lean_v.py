@@ -32,7 +32,7 @@ def _order(stages: int, micro_batches: int, stage: int) -> list[Action]:
     is_last = stage == stages - 1
     ahead = 2 * (stages - stage) - 1 - (not is_last)
     begin = (*(_DOWN,) * ahead, *(_UP, _DOWN) * stage, *(_UP, _BACK_DOWN) * (stages - stage))
-    repeated = _LAST_STAGE if is_last else _MIDDLE_STAGES if stage else _FIRST_STAGE
+    repeated = _FIRST_STAGE if not stage else _LAST_STAGE if is_last else _MIDDLE_STAGES
     done = dict.fromkeys(repeated, 0)
     passes: list[Action] = []
     for kind, chunk in chain(begin, cycle(repeated)):

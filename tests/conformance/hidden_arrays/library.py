@@ -208,6 +208,8 @@ def hidden_library(uuid: Callable[[], bytes] = shared_gpu) -> ModuleType:
             getDeviceProperties=lambda number: {"uuid": uuid()},
             memGetInfo=lambda: (DEVICE.room, DEVICE.room),
             deviceGetPCIBusId=lambda number: uuid().hex(),
+            streamQuery=lambda stream: DEVICE.fault,
+            check_status=_check_status,
             **runtime_of_blocks(),
         ),
         function=SimpleNamespace(Module=None),
@@ -235,6 +237,11 @@ class TimedEvent:
     def synchronize(self) -> None:
         """Let the host wait."""
         self._stream.synchronize()
+
+
+def _check_status(status: int) -> None:
+    if status:
+        raise RuntimeError(f"cudaError {status}")
 
 
 def _asnumpy(array: Any, order: str = "C", out: Any = None) -> Any:

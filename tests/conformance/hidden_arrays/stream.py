@@ -50,7 +50,7 @@ class HiddenEvent:
     def done(self) -> bool:
         """Whether the device has come there; asking waits for nobody."""
         self.device.must_not_capture("the host asks whether an event has come")
-        if not all(one.has_ended() for one in self.transfers):
+        if self.device.fault or not all(one.has_ended() for one in self.transfers):
             return False
         self.device.host_knows(self.known)
         return True
@@ -218,6 +218,7 @@ class Device(threading.local):
         self.ends: dict[int, int] = {}
         self.allocator: Callable[[int], Any] | None = None
         self.room = 1 << 40
+        self.fault = 0
         self.waits = self.reads = self.copies = self.graphs = self.launches = 0
         self._begun: list[tuple[HiddenStream, int, Any, Any]] = []
         self._landing: list[tuple[HiddenStream, int, Any, Any]] = []

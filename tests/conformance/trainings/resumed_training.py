@@ -31,6 +31,7 @@ class Case:
     dtype: Any = np.float32
     scaled: bool = True
     normed: bool = True
+    device_target: str = "CPU"
 
     @property
     def own(self):
@@ -72,6 +73,7 @@ def data_of(case, batch=BATCH):
 
 
 def model_of(case, rate=0.05, seed=3, optimizer_class=nn.Adam, wrapped=lambda network: network):
+    context.set_context(device_target=case.device_target)
     context.set_seed(seed)
     context.reset_auto_parallel_context()
     context.set_auto_parallel_context(**case.settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,10 @@ class Module:
 
     def get_function(self, name: str) -> Any:
         return lambda *given: (name, self.code[:4], *given)
+
+
+class Array(SimpleNamespace):
+    """What CuPy's array tells of its memory."""
 
 
 @pytest.fixture
@@ -65,3 +70,13 @@ def test_a_table_of_arrays_is_their_addresses_in_the_devices_memory(folder: Path
     )
     (copied, host), number = launch()[-1]
     assert (copied, host.dtype, host.tolist(), number) == ("copied", np.uint64, [4096, 1 << 40], 5)
+
+
+def test_arrays_of_a_table_live_as_long_as_the_launch(folder: Path) -> None:
+    array = Array(data=SimpleNamespace(ptr=4096))
+    seen = weakref.ref(array)
+    launch = CudaKernels(Module, "sm_90", np.asarray).bind("twice", TEXT, 1, 32, (AddressTable((array,)),))
+    del array
+    assert seen() is not None
+    del launch
+    assert seen() is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,15 @@ from tests.conformance.hidden_arrays.array import HiddenArray, LeakError, Unknow
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.conformance.hidden_arrays.library import hidden_library
 from tests.conformance.hidden_arrays.stream import OverwrittenError
-from tests.conformance.trainings import resumed_training
 from tests.gpu import test_training
+from tests.gpu.test_moves import DEVICES, check_resumed
 from tests.gpu.test_training import NETWORKS, losses
 from tests.unit.compile.test_channels_last import Images
 from tests.unit.compile.test_channels_last import batch as images
 from tests.unit.train import staged_networks
 
 CUPY = hidden_library()
+CUT = "4 ranks, cut, optimizer shards"
 
 
 def hidden(*shape: int) -> HiddenArray:
@@ -165,18 +165,12 @@ def test_images_whose_channels_are_last_train_by_kernels_of_a_gpu_as_on_the_host
     assert any("ldmatrix" in text and "STEP_DOWN" in text for text in kernels.texts.values())
 
 
-@pytest.mark.parametrize("name", ["1 rank", "4 ranks, cut, optimizer shards"])
-def test_a_training_goes_on_from_its_checkpoints_as_on_the_host(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "devices"), [("1 rank", DEVICES[0]), *((CUT, pair) for pair in DEVICES[1:])])
+def test_a_training_goes_on_from_the_checkpoints_of_either_device(
+    name: str, devices: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = replace(resumed_training.CASES[name], dtype=np.float64)
-    whole = resumed_training.leg(case, None)
-    install(monkeypatch, targets=("CPU", "GPU"))
-    resumed_training.leg(case, tmp_path, case.steps // 2)
-    for (_, wanted, _, _), (_, found, _, step) in zip(whole, resumed_training.leg(case, tmp_path), strict=True):
-        assert step == case.steps
-        for number, loss in found.items():
-            np.testing.assert_allclose(np.frombuffer(loss), np.frombuffer(wanted[number]), rtol=1e-9)
+    install(monkeypatch)
+    check_resumed(name, devices, tmp_path)
 
 
 def test_stages_of_a_pipeline_train_as_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

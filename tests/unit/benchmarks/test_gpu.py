@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from on_gpu import cases
 from on_gpu.cases import GROUPS, Case, chosen_cases
 from on_gpu.ours import Ours
 from on_gpu.report import Row, line, summary
@@ -39,6 +40,16 @@ def test_shares_are_those_of_peer_and_ceiling() -> None:
     assert line(kernel, rows).endswith("MISSED: 0.50 of copy, 0.6 wanted")
     assert "FAILED" in line(failed, rows)
     assert summary(rows) == "0 of 1 wanted shares reached, 4 cases, of which 1 failed"
+
+
+def test_more_is_wanted_of_resnet_where_cudnn_may_be_taken(monkeypatch) -> None:
+    wanted = {}
+    for found, setting in ((None, ""), ("there", ""), ("there", "own")):
+        monkeypatch.setattr(cases, "find_spec", lambda name, found=found: found)
+        monkeypatch.setenv("MPIPARALLEL_CONVOLUTIONS", setting)
+        wanted[found, setting] = {case.wanted for case in chosen_cases(["steps"], 1) if case.kind == "ResNet-50 step"}
+    without, with_cudnn = {(("eager", 0.6),)}, {(("eager", 1.0), ("compiled", 0.9))}
+    assert wanted == {(None, ""): without, ("there", ""): with_cudnn, ("there", "own"): without}
 
 
 def test_without_a_gpu_it_says_that_no_figure_is_taken(capsys) -> None:

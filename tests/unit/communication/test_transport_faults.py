@@ -11,6 +11,7 @@ import pytest
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
+from mpiparallel.communication.transport import mapped
 from mpiparallel.communication.transport.facts import VARIABLE
 from mpiparallel.communication.transport.staged import PinnedSlots
 from mpiparallel.errors import CommunicationError
@@ -128,6 +129,53 @@ def test_a_rank_that_dies_amid_a_call_of_nccl_is_named_and_the_call_is_aborted(d
         run_world(3, job)
     assert len(seen) == 2
     assert all("for rank 1, which failed with OSError: its card has fallen off" in one for one in seen)
+
+
+def told_to_mpi(communicator: Communicator) -> set[int]:
+    """Return the members to which MPI is told to send, or from which to receive, by calls that have a part for each."""
+    rank, size, seen = Rank(communicator), communicator.size, set[int]()
+    original = rank.communicator.exchange
+
+    def watched(*sides: Any) -> None:
+        seen.update(*sides)
+        original(*sides)
+
+    rank.communicator.exchange = watched
+    sent, received = (rank.array(np.full(8 * size, communicator.rank, np.uint8)) for _ in range(2))
+    blocks = [{peer: one[8 * peer : 8 * peer + 8] for peer in range(size)} for one in (sent, received)]
+    for call in (
+        rank.transport.exchange(*blocks),
+        rank.transport.all_to_all(sent, received),
+        rank.transport.all_gather(sent[:8], received),
+    ):
+        rank.backend.copy_from_host(np.zeros(8 * size, np.uint8), received)
+        call.run()
+        assert rank.backend.to_host(received).tolist() == [peer for peer in range(size) for _ in range(8)]
+    return seen
+
+
+def test_what_a_member_sends_to_itself_is_copied_by_the_device_and_not_by_mpis_host(device: pytest.MonkeyPatch) -> None:
+    device.setenv(VARIABLE, "mpi")
+    device.setattr(mapped, "_MOST", 16)
+    assert run_world(3, told_to_mpi) == [{1, 2}, {0, 2}, {0, 1}]
+
+
+def fails_amid_a_call(communicator: Communicator) -> str:
+    rank = Rank(communicator)
+    array = rank.array(np.ones(3, np.float32))
+    # An illegal address in a kernel: no event comes any more, and to CuPy none has failed.
+    DEVICE.fault = 700
+    rank.transport.all_reduce(array).run()
+    with pytest.raises(CommunicationError) as caught:
+        rank.backend.to_host(array)
+    assert rank.transport.group.comm.aborted
+    communicator.barrier()
+    return str(caught.value)
+
+
+def test_a_device_that_fails_amid_a_call_of_nccl_is_told_and_not_waited_for(device: pytest.MonkeyPatch) -> None:
+    device.setenv(VARIABLE, "nccl")
+    assert run_world(2, fails_amid_a_call) == ["NCCL between ranks [0, 1]: cudaError 700"] * 2
 
 
 def test_a_group_whose_calls_have_ended_is_destroyed_and_one_with_calls_under_way_aborted(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mpiparallel.backend.nvrtc import Nvrtc
@@ -254,3 +255,16 @@ def test_each_compiles_and_keeps_to_its_registers(
 def test_many_updates_are_one_launch(runtime: Runtime, kernels: EmulatedKernels) -> None:
     adam(runtime)
     assert len(kernels.launches) == 1
+
+
+def test_boxes_are_copied_by_16_bytes_where_runs_and_addresses_allow(
+    runtime: Runtime, kernels: EmulatedKernels
+) -> None:
+    rows, packed = (runtime.backend.empty(256).view(np.float32) for _ in range(2))
+    found = []
+    for first in (0, 1):
+        kernels.texts.clear()
+        box_packing.BoxPacking(runtime, [rows.reshape(4, 16)[:, first : first + 8]], packed)
+        # Without it the compiler makes two loads of each.
+        found.append({"typedef struct alignas(16) " in text for text in kernels.texts.values()})
+    assert found == [{True}, {False}]
