@@ -53,10 +53,10 @@ class _Unwritten(CollectiveCall):
 @contextmanager
 def unwatched() -> Iterator[None]:
     """Let this rank's collectives be neither written down nor compared in a ``with`` block."""
-    passage = _Unwritten()
+    unwritten = _Unwritten()
 
     def enter(log: CollectiveMonitor, *call: Any, **details: Any) -> CollectiveCall:
-        return passage
+        return unwritten
 
     run = CompiledGraph.run
 

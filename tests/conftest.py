@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import random
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -69,6 +70,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(*COLLECTED_AFTER)
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests in an order drawn from ``MPIPARALLEL_TEST_ORDER`` where that is set, the same for all workers."""
+    if seed := os.environ.get("MPIPARALLEL_TEST_ORDER"):
+        random.Random(seed).shuffle(items)
 
 
 @pytest.hookimpl(wrapper=True)

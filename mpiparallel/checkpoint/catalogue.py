@@ -61,9 +61,9 @@ class CheckpointFiles(NamedTuple):
 def catalogue(folder: str | Path, prefix: str | None = None, own_folders: Collection[str] = ()) -> list[Catalogued]:
     """Return the committed checkpoints in ``folder``, the oldest first, those without a sound manifest before all.
 
-    With ``prefix`` only those that it begins; with ``own_folders`` of ranks, below it, those of the trainings that have
-    saved in them, for other trainings may have theirs beside them. Raises ``CheckpointError`` if ``folder`` cannot be
-    read.
+    With ``prefix`` only those whose names begin with it. ``own_folders`` are folders of ranks below ``folder``; with
+    them, only checkpoints of trainings that have saved there: those of other trainings may lie beside them. Raises
+    ``CheckpointError`` if ``folder`` cannot be read.
     """
     found = []
     for path in _manifests(Path(folder), prefix):

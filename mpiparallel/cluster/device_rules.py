@@ -15,9 +15,10 @@ _HALF = 4
 def device_warnings(table: RankTable) -> tuple[str, ...]:
     """Return what HCCL would refuse or may do badly, although ``table`` can be run here; each begins with a JSON path.
 
-    On one server HCCL takes 1, 2, 4 or 8 devices, and 2 or 4 must not cross the halves 0-3 and 4-7; on several, 8 a
-    server, whose ranks follow the lexicographic order of their ``server_id`` (MindSpore tutorial "Parallel Distributed
-    Training Example (Ascend)", sections Calling the Collective Communication Library and Multi-host Training).
+    On one server HCCL takes 1, 2, 4 or 8 devices; 2 or 4 must lie in one of the halves 0-3 and 4-7. On several servers
+    it takes 8 devices of each, and ranks must follow the lexicographic order of ``server_id``. Source: MindSpore
+    tutorial "Parallel Distributed Training Example (Ascend)", sections Calling the Collective Communication Library and
+    Multi-host Training.
 
     >>> from mpiparallel.cluster.rank_table import Device, Server
     >>> table = RankTable((Server("a", (Device(3, "1.1.1.1", 0), Device(4, "1.1.1.2", 1))),))

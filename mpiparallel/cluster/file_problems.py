@@ -68,7 +68,8 @@ class MalformedFileError(RankTableError):
 def refuse(source: str, problems: FileProblems, line_of: Callable[[list[str]], dict[str, int]] | None = None) -> None:
     """Raise MalformedFileError if there are ``problems``.
 
-    ``line_of`` finds the lines of JSON paths. Faults are in the order of their lines, and begin with ``source:line:``.
+    ``line_of`` finds the lines of JSON paths. Problems come in the order of their lines; each begins with
+    ``source:line:``.
     """
     if not problems:
         return

@@ -15,7 +15,7 @@ _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 class RankOrder:
     """The ranks in MPI's order: process ``number`` of ``MPI_COMM_WORLD`` is rank ``ranks[number]`` of the job.
 
-    The launcher finds it, each rank is told it as a text of runs, and the world of ranks is then made in the order of
+    The launcher finds the order and tells it each rank, as a text of runs. The world is then made in the order of
     ranks, not of processes.
 
     Raises

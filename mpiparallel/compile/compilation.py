@@ -90,8 +90,8 @@ class _Trace:
 class Compilation:
     """The graphs and programs of ``function``, by what it is called on and by the configuration.
 
-    It is traced ``within`` a context for the configuration, so that it sees this one; a trace serves all configurations
-    that agree in the settings that it has read, such as those for other ranks. In auto parallel its strategies are
+    It is traced ``within`` a context for the configuration, so it sees this one. A trace serves all configurations that
+    agree in the settings that it has read, such as those for other ranks. In auto parallel its strategies are
     ``found``; with stages those of one micro-batch through all of the network, on as many ranks as a stage has.
     """
 

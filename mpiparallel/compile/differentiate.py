@@ -23,9 +23,9 @@ def differentiate(
 ) -> list[Value]:
     """Append the gradient of ``sum(outputs * seeds)`` to the graph; return it for each wanted value.
 
-    A wanted value that the outputs do not depend on has gradient zero. Raises GradientError when an operator on the way
-    has no gradient, an output is not of floating point, or a gradient depends on what a parameter was before it was
-    overwritten.
+    A wanted value that the outputs do not depend on has gradient zero. Raises GradientError if an operator on the way
+    has no gradient, or an output is not of floating point. It also does if a gradient depends on the value of a
+    parameter that has been overwritten.
     """
     for output in outputs:
         if not is_inexact(output.spec.dtype):

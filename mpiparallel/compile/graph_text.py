@@ -1,8 +1,11 @@
 """Graphs as text, for those who want to see what was made of their network: ``save_graphs`` of the context.
 
-Four files say, from the network to the memory of one rank: which operators it became, on whole tensors; how each value
-is cut, and where it must move; what this rank runs, with its collectives and who takes part in each; and what lies
-where in its memory.
+Four files lead from the network to the memory of one rank. They say
+
+1. which operators the network became, on whole tensors;
+2. how each value is cut, and where it must move;
+3. what this rank runs, with its collectives and who takes part in each;
+4. what lies where in its memory.
 """
 
 from __future__ import annotations

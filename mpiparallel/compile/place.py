@@ -27,10 +27,10 @@ def place(
 ) -> ShardedGraph:
     """Return the graph with a layout for every value, by the policy of the parallel mode.
 
-    ``strategies`` are those that the program and the loaded strategy file give, unless others are given; ``held`` the
-    layouts in which ranks hold parameters already, by name; ``devices`` the ranks, from 0 on where none are given.
-    ``arriving`` are nodes whose output comes in a layout that is known; ``leaving`` values are summed at once, so that
-    other ranks get the same sum that is used here. Raises StrategyError where a strategy does not fit.
+    ``strategies`` are by default those that the program and the loaded strategy file give. ``held`` has the layouts in
+    which ranks hold parameters already, by name. ``devices`` are the ranks, by default from 0 on. ``arriving`` has the
+    known layouts of nodes whose output comes from elsewhere. ``leaving`` values are summed at once, so other ranks get
+    the same sum that is used here. Raises StrategyError where a strategy does not fit.
     """
     if strategies is None:
         strategies = Strategies.of(graph, dict(configuration.loaded_strategies))

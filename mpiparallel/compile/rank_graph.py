@@ -36,11 +36,11 @@ def rank_graph(
 ) -> RankGraph:
     """Return the graph that ``rank`` runs, without what nothing needs.
 
-    Every rank's has the same collectives in order. With ``overlaps`` they start before their results are
-    needed. With ``fuses`` neighbouring element-wise operators become one, and updates of small parameters;
-    ``on_device``, that is on a GPU, those of all; attention is computed in blocks, what is added to a product comes
-    with it, updates read what they wait for, and images that tensor cores convolve have their channels last in memory:
-    those of 16 bits, and ``in_tf32`` those of float32.
+    All ranks have the same collectives in the same order. With ``overlaps`` they start before their results are
+    needed. With ``fuses`` neighbouring element-wise operators become one, and so do updates of small parameters.
+    ``on_device``, that is on a GPU, updates of all parameters become one. There attention is computed in blocks, what
+    is added to a product comes with it, and updates read the flags that they wait for. Images that tensor cores
+    convolve have their channels last in memory: those of 16 bits, and ``in_tf32`` those of float32.
     """
     local = localise(sharded, rank)
     if fuses and on_device:

@@ -28,8 +28,8 @@ def schedule_collectives(
     Returns the steps that each collective does, by the node that does them.
 
     ``steps`` says which nodes redistribute, and how. Small tensors gather in a bucket, which leaves in one message when
-    it is full or one of them is needed. Collectives under guards, or of parameters, stay near where they are needed;
-    with ``overlaps``, the next large parameter is fetched while the one before it is used, and collectives end only
+    it is full or one of them is needed. Collectives under guards, or of parameters, stay near where they are needed.
+    With ``overlaps``, the next large parameter is fetched while the one before it is used. Collectives then end only
     where their results are needed.
 
     What happens when follows from layouts and the order of the nodes alone, so all ranks decide alike.

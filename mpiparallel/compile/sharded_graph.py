@@ -16,10 +16,10 @@ from mpiparallel.parallel.operator_placement import OperatorPlacement
 class ShardedGraph:
     """A graph with its layouts over any ranks, those of ``devices``.
 
-    ``placements`` has the layouts in which each node takes its inputs and computes its outputs; ``layouts`` has the
-    layout of each value; a value that is made in another is moved at once; ``used`` the layout in which operators use
-    each parameter, ``stored`` the one in which it is kept. ``strategies`` are those by which nodes were placed, where
-    they had one.
+    ``placements`` has the layouts in which each node takes its inputs and computes its outputs. ``layouts`` has the
+    layout of each value; a value that is computed in another layout is moved at once. ``used`` has the layout in which
+    operators use each parameter, ``stored`` the one in which it is kept. ``strategies`` are those by which nodes were
+    placed, where they had one.
     """
 
     graph: Graph

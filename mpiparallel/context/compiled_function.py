@@ -25,7 +25,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.fed_pieces import fed_shapes
-from mpiparallel.search.together import find_strategies
+from mpiparallel.search.found_strategies import find_strategies
 
 Arrays = list[np.ndarray[Any, Any]]
 

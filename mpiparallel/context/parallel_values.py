@@ -118,7 +118,7 @@ def _check_stage_ranks(stages: Any, where: str) -> None:
     if not stages or not (counted or listed) or sorted(ranks) != list(range(len(ranks))):
         raise ConfigurationError(
             f"{where}: pipeline_stages {stages!r} is neither a number of stages, nor how many ranks each has, like "
-            "[1, 3], nor the ranks of each, like [[0, 2], [1, 3]], in which each rank from 0 on stands once"
+            "[1, 3], nor the ranks of each, like [[0, 2], [1, 3]]; name each rank from 0 on once"
         )
 
 

@@ -37,12 +37,12 @@ class Value:
 class Notes:
     """What is known of a node beside what it computes; where a node is made of another, they are copied as a whole.
 
-    ``origin`` is the node whose gradient it helps to compute; ``like`` a value whose layout all its inputs take;
+    ``origin`` is the node whose gradient it helps to compute. All its inputs take the layout of the value ``like``.
     ``follows`` says that it takes the layouts of its inputs where it has no strategy. It runs only while all of its
     ``guards``, 0-d parameters, are other than 0; they are read in order, just before it. What the nodes of one
-    ``segment`` compute is not kept for the gradient, but computed once more. ``stage`` is that of a pipeline in which
-    the user has put its cell, ``micro_batch`` the number of the piece of the batch that it works on; ``action``, of
-    a rank's own nodes, is what its stage does by it.
+    ``segment`` compute is not kept for the gradient, but computed once more. ``stage`` is the stage of a pipeline into
+    which the user has put its cell. ``micro_batch`` is the number of the piece of the batch that it works on. Nodes of
+    a rank's own graph have an ``action``: what the stage does by them.
     """
 
     origin: Node | None = None

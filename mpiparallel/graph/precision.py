@@ -35,8 +35,9 @@ class OneType:
 class TypeByOperator:
     """Operators take floats in a type that depends on their names.
 
-    Those of ``narrow`` take them as ``dtype``, those of ``wide`` as float32 or wider, and those of ``common`` in the
-    widest type among their inputs; all others as they come. With ``gives_wide`` the outputs of the first are float32.
+    Those of ``narrow`` take them as ``dtype``, those of ``wide`` as float32 or wider. Those of ``common`` take them in
+    the widest type among their inputs, all others as they come. With ``gives_wide`` the outputs of ``narrow`` are
+    float32.
     """
 
     dtype: np.dtype[Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mpiparallel.backend.protocol import Array
-from mpiparallel.communication.transport.protocol import Passage
+from mpiparallel.communication.transport.protocol import TransportCall
 from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.operator import Kernel
 
@@ -15,20 +15,20 @@ from mpiparallel.graph.operator import Kernel
 class BoundCollective:
     """What moves arrays, what brings them up to date before, and what takes the result after."""
 
-    passage: Passage
+    call: TransportCall
     before: Kernel = do_nothing
     after: Kernel = do_nothing
 
     def run(self) -> None:
         """Do it all."""
         self.before()
-        self.passage.run()
+        self.call.run()
         self.after()
 
     def start(self) -> Callable[[], None]:
         """Begin; the outputs are there when what is returned has been called. Until then inputs must not change."""
         self.before()
-        end = self.passage.start()
+        end = self.call.start()
 
         def finish() -> None:
             end()

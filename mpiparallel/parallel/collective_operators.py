@@ -8,7 +8,7 @@ from typing import ClassVar
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.management import GlobalComm, get_group_size, get_world_rank_from_group_rank
-from mpiparallel.communication.transport.protocol import Passage, Transport
+from mpiparallel.communication.transport.protocol import Transport, TransportCall
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError, StrategyError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
@@ -136,14 +136,14 @@ class AllReduce(Collective):
 class _Moving(Collective):
     """A collective whose kernel fills a second array; subclasses say how."""
 
-    def passage(self, transport: Transport, source: Array, target: Array) -> Passage:
+    def call(self, transport: Transport, source: Array, target: Array) -> TransportCall:
         """Return what fills ``target`` from ``source``, both in C order."""
         raise NotImplementedError(self.name)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         source, target = OnePiece(runtime, inputs[0]), OnePiece(runtime, outputs[0])
-        passage = self.passage(self.transport(runtime), source.whole, target.whole)
-        return BoundCollective(passage, source.load, target.store).run
+        call = self.call(self.transport(runtime), source.whole, target.whole)
+        return BoundCollective(call, source.load, target.store).run
 
 
 @register
@@ -169,7 +169,7 @@ class AllGather(_Moving):
             raise ShapeError(f"{self.name}: a 0-d tensor has no dim 0 to gather along; reshape it to (1,)")
         return (TensorSpec((shape[0] * len(self.ranks()), *shape[1:]), inputs[0].dtype),)
 
-    def passage(self, transport: Transport, source: Array, target: Array) -> Passage:
+    def call(self, transport: Transport, source: Array, target: Array) -> TransportCall:
         return transport.all_gather(source, target)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
@@ -208,7 +208,7 @@ class ReduceScatter(_Moving):
         rows = _blocks_of_dim_0(self, inputs[0], len(self.ranks()))
         return (TensorSpec((rows, *inputs[0].shape[1:]), inputs[0].dtype),)
 
-    def passage(self, transport: Transport, source: Array, target: Array) -> Passage:
+    def call(self, transport: Transport, source: Array, target: Array) -> TransportCall:
         return transport.reduce_scatter(source, target, self.op)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
@@ -292,7 +292,7 @@ class _Rooted(Collective):
         super().__init__(group)
         self.root_rank = root_rank
 
-    def passage(self, transport: Transport, array: Array) -> Passage:
+    def call(self, transport: Transport, array: Array) -> TransportCall:
         """Return what turns the input into the output, in place."""
         raise NotImplementedError(self.name)
 
@@ -301,11 +301,11 @@ class _Rooted(Collective):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         xp, piece = runtime.array_module, OnePiece(runtime, outputs[0])
-        passage = self.passage(self.transport(runtime), piece.whole)
+        call = self.call(self.transport(runtime), piece.whole)
 
         def run() -> None:
             xp.copyto(piece.whole, inputs[0])
-            passage.run()
+            call.run()
             self.settle(runtime, piece.whole)
             piece.store()
 
@@ -331,7 +331,7 @@ class Broadcast(_Rooted):
     [[1.0], [1.0]]
     """
 
-    def passage(self, transport: Transport, array: Array) -> Passage:
+    def call(self, transport: Transport, array: Array) -> TransportCall:
         return transport.broadcast(array, self.root_rank)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
@@ -341,7 +341,7 @@ class Broadcast(_Rooted):
 class Reduce(_Rooted):
     """The sum of ``x`` over the group on member ``root_rank``, zeros on the others: the gradient of Broadcast."""
 
-    def passage(self, transport: Transport, array: Array) -> Passage:
+    def call(self, transport: Transport, array: Array) -> TransportCall:
         return transport.reduce(array, self.root_rank)
 
     def settle(self, runtime: Runtime, array: Array) -> None:

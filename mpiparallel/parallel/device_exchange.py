@@ -21,7 +21,7 @@ class DeviceExchange:
         self._own = plan.copies
         self._going, sends = _messages(runtime, plan.outgoing)
         self._coming, receives = _messages(runtime, plan.incoming)
-        self._passage = transport.exchange(sends, receives)
+        self._call = transport.exchange(sends, receives)
 
     def run(self) -> None:
         """Fill the targets from the sources; all members call it together."""
@@ -29,7 +29,7 @@ class DeviceExchange:
             self._copy(target, source)
         for pieces in self._going:
             pieces.load()
-        self._passage.run()
+        self._call.run()
         for pieces in self._coming:
             pieces.store()
 

@@ -13,7 +13,7 @@ from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.transport.opening import open_transport
-from mpiparallel.communication.transport.protocol import Passage, Transport
+from mpiparallel.communication.transport.protocol import Transport, TransportCall
 from mpiparallel.errors import CommunicationError, ConfigurationError, RankFailureError, ReshardError
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.written_kernels.box_packing import BoxPacking
@@ -121,13 +121,13 @@ class DeviceExecutor:
         self._packs = [self._packing([(place, piece) for place, piece in step.packing], "pack") for step in steps]
         self._unpacks = [self._packing([(place, piece) for piece, place in step.unpacking], "unpack") for step in steps]
         self._checks = _Checks(runtime, steps) if verifies else None
-        self._passages: list[Passage] = []
+        self._calls: list[TransportCall] = []
 
     def connect(self) -> None:
         """Bind the messages of all rounds; all ranks call it together."""
         self._rounds.agree(self._communicator)
         try:
-            self._passages = [self._transport.exchange(step.sends, step.receives) for step in self._rounds.steps]
+            self._calls = [self._transport.exchange(step.sends, step.receives) for step in self._rounds.steps]
         except RankFailureError:
             raise
         except CommunicationError as error:
@@ -138,13 +138,13 @@ class DeviceExecutor:
         copy = self._runtime.array_module.copyto
         for target, source in self._bound.copies:
             copy(target, source)
-        for number, passage in enumerate(self._passages):
+        for number, call in enumerate(self._calls):
             own = number < len(self._packs)
             if own:
                 _run(self._packs[number])
                 if self._checks:
                     _run(self._checks.sent[number])
-            passage.run()
+            call.run()
             if own:
                 if self._checks:
                     _run(self._checks.arrived[number])
@@ -156,7 +156,7 @@ class DeviceExecutor:
     def free(self) -> None:
         """Give back the windows."""
         self._rounds.forget()
-        self._passages, self._packs, self._unpacks, self._checks = [], [], [], None
+        self._calls, self._packs, self._unpacks, self._checks = [], [], [], None
 
     def _packing(self, pairs: Sequence[tuple[Array, Array]], direction: str) -> list[Kernel]:
         """Return what copies pieces to or from their places in the buffer: one kernel for all of one width."""

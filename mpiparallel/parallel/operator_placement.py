@@ -70,9 +70,9 @@ class Operands:
 def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> OperatorPlacement:
     """Return the placement that a strategy asks for; raise StrategyError, naming operator, input, dim and cut.
 
-    The device matrix has one axis for each label that is cut, in the order of the labels, and one for repeated
-    calculation where the cuts use fewer devices than there are: the last, or the first where the rule says so. That is
-    MindSpore's order, so that equal strategies give equal slices.
+    The device matrix has one axis for each label that is cut, in the order of the labels. If the cuts use fewer devices
+    than there are, one more axis is for repeated calculation: the last, or the first where the rule says so. That is
+    MindSpore's order, so equal strategies give equal slices.
     """
     cuts = read_strategy(operands, strategy)
     needed = prod(cuts.values())

@@ -166,8 +166,8 @@ def _common_start(layout: Layout, extent: int, before: tuple[int, ...], after: t
 def group_layouts(step: Redistribution, rank: int) -> tuple[Layout, Layout]:
     """Return the layouts of a step as the ranks that exchange with ``rank`` see them, numbered from 0.
 
-    Where a dim stays as it is cut, or is cut by the same leading axes, the group's whole of it is the part that all of
-    these ranks share.
+    If a dim stays as it is cut, or is cut by the same leading axes, these ranks share one part of it. For the group
+    that part is the whole dim.
     """
     source, target = step.source, step.target
     if source.devices.shape != target.devices.shape or source.bounds:

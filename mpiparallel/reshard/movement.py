@@ -34,10 +34,10 @@ LiveArrays = MutableMapping[str, NDArray[Any]]
 class Movement:
     """Live state on its way from one set of layouts to another; all ranks make it and call it together.
 
-    ``arrays`` and ``layouts`` say at any time, also after an error, what this rank holds and where each tensor is; what
-    they say is the same state on all ranks. In safe mode that is the source or the target. In bounded mode the mapping
-    that was given is itself kept up to date, so that no reference keeps old arrays alive, and an error leaves some
-    tensors moved and the others not: ``forward`` goes on from there, ``back`` returns to the source.
+    ``arrays`` and ``layouts`` say at any time, also after an error, what this rank holds and where each tensor is. All
+    ranks then agree on that state. In safe mode it is the source or the target. In bounded mode the given mapping is
+    itself kept up to date, so no reference keeps old arrays alive. There an error may leave some tensors moved and the
+    others not: ``forward`` goes on from there, ``back`` returns to the source.
 
     Parameters
     ----------

@@ -130,8 +130,8 @@ def _programming(search: _Search, floor: float) -> Answer:
 def _optimal(search: _Search, floor: float) -> Answer:
     """Eliminate with tables as large as they must be.
 
-    Where a problem only bounds what runs, the next comes nearer at the plans that have been found, until the best of
-    them costs no more than the bound; if that does not come about, tables are made as wide as they can be.
+    A problem may only bound what runs. Then the next problem is nearer to it at the plans found so far, until the best
+    of these costs no more than the bound. If that does not happen, tables are made as wide as they can be.
     """
     answers: list[Answer] = []
     is_free = search.memory == inf

@@ -195,9 +195,10 @@ class Model:
         loss, the position in the data and the masks of dropout. All ranks call it alike, also in a callback of
         ``train``, which goes on with the next batch on the ranks that then train.
 
-        ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began; its order
-        is that of their new ranks. ``relabel`` chooses and orders them so that most bytes stay in place. With ``spawn``
-        a launcher that can starts those that are missing. They run the same program, and join in ``train``.
+        ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began. The order
+        of the list is that of their new ranks. ``relabel`` chooses and orders them so that most bytes stay in place.
+        With ``spawn`` a launcher that can starts those that are missing. They run the same program, and join in
+        ``train``.
 
         ``strategy`` is a strategy file, or strategies by the names that such files give operators, or by the operators'
         places in the network. It may also be a network like the model's but for its cuts. Without one, operators keep

@@ -63,9 +63,9 @@ class Preempted(SystemExit):
 class Preemption:
     """What the ranks of one training know together of the signal: ``number`` is 0 until it is to end by it.
 
-    They tell each other as each step begins, with what they compare then anyway (`communication.step_flag`), so a
-    signal that comes during a step ends the training after the next one. A callback may request a preemption too; then
-    it counts as the first of the signals that are heeded.
+    They tell each other as each step begins, in the comparison that they make then anyway (`communication.step_flag`).
+    So a signal that comes during a step ends the training after the next step. A callback may request a preemption too;
+    then it counts as the first of the signals that are heeded.
     """
 
     def __init__(self, run_context: RunContext) -> None:

@@ -36,10 +36,10 @@ Batch = list[np.ndarray[Any, Any]]
 class TrainingSession:
     """The networks of a model and where their training stands; a model, its runs and their recovery share one.
 
-    ``accumulation_steps`` is None where the network cannot be trained without an optimizer, else how many batches a
-    step of a network takes that makes its update itself. ``has_trained`` says that a call of ``train`` has come to its
-    end since; ``plan`` is how a loaded file says that it is trained; ``resumed`` is the checkpoint that the training
-    goes on from.
+    ``accumulation_steps`` is for a network that makes its update itself: how many batches a step takes. It is None
+    where the network cannot be trained without an optimizer. ``has_trained`` says that a call of ``train`` has ended
+    since. ``plan`` is what a loaded file says of how it is trained. ``resumed`` is the checkpoint from which the
+    training goes on.
     """
 
     def __init__(

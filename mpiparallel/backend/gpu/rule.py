@@ -22,9 +22,14 @@ class DeviceChoice(NamedTuple):
 def choose_device(variables: Mapping[str, str], count: int, asked: int | None = None) -> DeviceChoice:
     """Return which of ``count`` visible GPUs this rank takes.
 
-    The first of these that says something: what the program asks for; the one GPU there is; ``DEVICE_ID``, the number
-    in the rank table, as a number of ``CUDA_VISIBLE_DEVICES`` if that lists it; the number of the rank on its host
-    (``SLURM_LOCALID`` or that of MPI's launcher). More ranks than GPUs take them in turns.
+    The first of these decides that says something:
+
+    1. what the program asks for;
+    2. the GPU, where there is only one;
+    3. ``DEVICE_ID``, the number in the rank table; if ``CUDA_VISIBLE_DEVICES`` lists it, the GPU in that place;
+    4. the number of the rank on its host, ``SLURM_LOCALID`` or that of MPI's launcher.
+
+    More ranks than GPUs take them in turns.
 
     Raises ConfigurationError where the program asks for a GPU that it does not see.
 

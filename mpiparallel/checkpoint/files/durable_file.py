@@ -21,8 +21,9 @@ def replacing(path: Path, mode: int = _BY_UMASK) -> Iterator[int]:
     """Give the descriptor of a new file, which takes the place of the regular file ``path`` when the body ends well.
 
     It is then on disk, not only in memory. If the body or the disk fails, ``path`` is as it was and nothing else is
-    left behind; only a killed process leaves a file whose name starts with ``PARTIAL_PREFIX``. It may be used as
-    ``mode`` says, less what the process's umask takes. Raises ``OSError``, also where ``path`` is no regular file.
+    left behind. Only a killed process leaves a file, whose name starts with ``PARTIAL_PREFIX``. The new file may be
+    used as ``mode`` says, less what the process's umask takes. Raises ``OSError``, also where ``path`` is no regular
+    file.
     """
     check_output(path)
     descriptor, temporary = _new_file(path.parent, mode)

@@ -1,7 +1,8 @@
 """MindSpore's checkpoints, ``.ckpt``.
 
-They tell no layouts. At their end there may be a CRC32 of all before it; without it, a changed byte inside a tensor
-cannot be found, nor that values at the end are missing. Source: ``mindspore.train.serialization`` of MindSpore 2.10.
+They tell no layouts. At their end there may be a CRC32 of all before it. Without it, neither a changed byte inside a
+tensor can be found, nor that values at the end are missing. Source: ``mindspore.train.serialization`` of MindSpore
+2.10.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class LackOfMemoryError(CheckpointError):
 def new_arrays(infos: Mapping[str, TensorSpec]) -> dict[str, NDArray[Any]]:
     """Return arrays, not initialised. Raises LackOfMemoryError.
 
-    Some lie together in up to 64 MiB, which the kernel can give in huge pages; page by page, to get the memory takes as
-    long as to fill it. The memory is given back when all that lie together are gone.
+    Some lie together in up to 64 MiB, because the kernel can give that in huge pages. To get memory page by page takes
+    as long as to fill it. The memory is given back when all that lie together are gone.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for slab in _slabs(infos):

@@ -30,9 +30,9 @@ _ADVICE: Final = "; restore the file"
 class ShardProblem:
     """What is wrong with a file of a checkpoint: with one of its arrays, or, where ``tensor`` is None, with all of it.
 
-    ``kind`` is "missing" or "damaged"; "rewritten" where all arrays of a file are as committed but not the bytes around
-    them; "unequal" where a slice is not what its replica is, though both are as written; and "companion" for a file
-    that is no shard, whose ``rank`` is None. ``file`` is its path in the folder.
+    ``kind`` says what: the file is "missing" or "damaged". It is "rewritten" if its arrays are as committed, but not
+    the bytes around them. A slice is "unequal" if it differs from its replica, though both are as they were written. A
+    "companion" is a file that is no shard; its ``rank`` is None. ``file`` is the path in the folder.
     """
 
     kind: ShardDamage

@@ -42,8 +42,8 @@ class StageParameters:
 def merge_pipeline_strategys(src_strategy_dirs: str | Path, dst_strategy_file: str | Path) -> None:
     """Merge the strategy files of all stages into one file.
 
-    As MindSpore's function of that name. Ranks of one stage may each have written a file, which must say the same; what
-    an operator that occurs in several stages has for a strategy is told for the lowest.
+    As MindSpore's function of that name. Ranks of one stage may each have written a file; these must say the same. An
+    operator that occurs in several stages has the strategy of the lowest of them.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def merge_pipeline_strategys(src_strategy_dirs: str | Path, dst_strategy_file: s
     Raises
     ------
     StrategyFileError
-        A ValueError, if the folder has no strategy file or both kinds, if a stage below the highest is missing, and if
-        two files of one stage contradict each other.
+        A ValueError. The folder has no strategy file, or both kinds; a stage below the highest is missing; or two files
+        of one stage contradict each other.
 
     Examples
     --------

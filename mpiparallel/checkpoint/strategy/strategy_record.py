@@ -41,8 +41,8 @@ class LayoutItem:
     """How one parameter is cut, over the devices of its pipeline stage, as far as a strategy file says it.
 
     ``tensor_map`` is that of ``Layout``: axes counted from the left, ``()`` for an uncut dim. ``opt_weight_shard_size``
-    is 0 without the parallel optimizer, else into how many shards each part of dim 0 is cut, -1 for as many as it has
-    replicas; ``opt_weight_shard_step`` is the mean distance in ranks of the shards of a part. ``field``,
+    says into how many shards the parallel optimizer cuts each part of dim 0: 0 without it, -1 for as many as there are
+    replicas. ``opt_weight_shard_step`` is the mean distance in ranks of the shards of a part. ``field``,
     ``param_split_shape`` and ``indices_offset`` belong to embeddings that are cut by the user's own bounds.
     ``tensor_shape``, the global shape, is None where the file does not say it. Raises ``StrategyFileError`` if the
     values contradict each other.

@@ -53,8 +53,8 @@ class Watchdog:
     """Looks at the recorder of its rank twice a second, and calls ``on_hang`` once, from its thread.
 
     A rank hangs when it is in one collective for longer than ``seconds``, or when a rank that it waits for there has
-    ended or died; ``stack`` is the file that then has the stacks of all its threads. ``peers`` are the files of the
-    other ranks' recorders. While the interpreter lets no thread run, the stacks are dumped all the same.
+    ended or died. The file ``stack`` then has the stacks of all its threads. They are dumped even while the interpreter
+    lets no thread run. ``peers`` are the files of the other ranks' recorders.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """Where a process that was started by hand waits, and what is said there.
 
 It is a socket in Linux's abstract namespace: it has no file, so nothing is left when its process dies, and it reaches
-one machine only. Any user may own a name there, so each has a random end, which nobody can take first, and is looked
-for among those that the kernel lists; each end asks the kernel for the user of the other before it says or hears a
-word.
+one machine only. Any user may own a name there. So each name has a random end, which nobody can take first, and is
+found in the kernel's list. Each side asks the kernel for the user of the other before it sends or reads anything.
 """
 
 from __future__ import annotations

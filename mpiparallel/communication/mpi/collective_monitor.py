@@ -87,9 +87,9 @@ class CollectiveCall:
 class CollectiveMonitor:
     """The calls of one communicator, whose members are ``numbers`` by the numbers of the job.
 
-    ``run`` carries out a collective of ``comm``, by its name in MPI. With fingerprints "on", a call is held against
-    those of all members before it touches data, by an Allreduce of 24 bytes; if "strict", together with the line that
-    makes it.
+    ``run`` carries out a collective of ``comm``, by its name in MPI. With fingerprints "on", an Allreduce of 24 bytes
+    compares a call with those of all members before it touches data. If they are "strict", the line that makes the call
+    is compared too.
     """
 
     def __init__(

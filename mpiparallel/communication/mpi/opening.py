@@ -125,8 +125,8 @@ def take_names_away() -> None:
     """Unlink the segments that this process has mapped; every rank of its host has started MPI by then.
 
     The memory lives as long as a rank that maps it. MPICH itself unlinks it when MPI ends, and does not mind that it is
-    gone. This is for every host and launcher; ``launch/watching/shared_segments.py`` clears away what ranks leave that
-    die while MPI starts, and by Open MPI, whose ranks attach to each other's memory later.
+    gone. This is for every host and launcher. ``launch/watching/shared_segments.py`` clears away what ranks leave that
+    die while MPI starts. It also does so for Open MPI, whose ranks attach to each other's memory later.
     """
     with suppress(OSError):
         lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()

@@ -23,7 +23,7 @@ Read = Callable[[Sequence[Array], int, int], object]
 """What reads a span of a call from the slots of all members."""
 
 
-class IpcPassage:
+class IpcCall:
     """One call: each span of it is written to the own slot, and read from those of all when all have written."""
 
     def __init__(
@@ -73,14 +73,14 @@ class IpcTransport:
     def graph_calls(self) -> None:
         """Return nothing: the hosts meet in each turn."""
 
-    def all_reduce(self, array: Array, operation: Reduction = "sum") -> IpcPassage:
+    def all_reduce(self, array: Array, operation: Reduction = "sum") -> IpcCall:
         return self._reduced(("all_reduce", array.dtype.str, operation), array, operation, takes=True)
 
-    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> IpcPassage:
+    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> IpcCall:
         words = ("reduce", array.dtype.str, operation, f"root {root}")
         return self._reduced(words, array, operation, takes=self.communicator.rank == root)
 
-    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> IpcPassage:
+    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> IpcCall:
         size, own = self.communicator.size, self.communicator.rank
         wire, block = DeviceWire(source.dtype, operation), target.reshape(-1)
         rows, length = source.reshape(size, -1), self._length(size)
@@ -93,9 +93,9 @@ class IpcTransport:
             self._combine(wire, [slot[own * length :] for slot in slots], block[start:stop])
 
         words = ("reduce_scatter", source.dtype.str, operation)
-        return IpcPassage(self, words, spans(block.size, length // _widest(wire)), write, read)
+        return IpcCall(self, words, spans(block.size, length // _widest(wire)), write, read)
 
-    def all_gather(self, source: Array, target: Array) -> IpcPassage:
+    def all_gather(self, source: Array, target: Array) -> IpcCall:
         sent = source.reshape(-1).view(np.uint8)
         rows = target.reshape(-1).view(np.uint8).reshape(self.communicator.size, -1)
 
@@ -104,15 +104,15 @@ class IpcTransport:
                 self._copy(rows[member, start:stop], slot[: stop - start])
 
         words = ("all_gather", source.dtype.str)
-        return IpcPassage(self, words, spans(sent.size, self.group.slot_bytes), self._one(sent), read)
+        return IpcCall(self, words, spans(sent.size, self.group.slot_bytes), self._one(sent), read)
 
-    def all_to_all(self, source: Array, target: Array) -> IpcPassage:
+    def all_to_all(self, source: Array, target: Array) -> IpcCall:
         size = self.communicator.size
         given, taken = (one.reshape(-1).view(np.uint8).reshape(size, -1) for one in (source, target))
         sends, receives = ({peer: side[peer] for peer in range(size)} for side in (given, taken))
         return self._pairs(("all_to_all", source.dtype.str), sends, receives, given.shape[1])
 
-    def broadcast(self, array: Array, root: int) -> IpcPassage:
+    def broadcast(self, array: Array, root: int) -> IpcCall:
         sent, gives = array.reshape(-1).view(np.uint8), self.communicator.rank == root
 
         def read(slots: Sequence[Array], start: int, stop: int) -> None:
@@ -121,9 +121,9 @@ class IpcTransport:
 
         words = ("broadcast", array.dtype.str, f"root {root}")
         write = self._one(sent) if gives else _write_nothing
-        return IpcPassage(self, words, spans(sent.size, self.group.slot_bytes), write, read)
+        return IpcCall(self, words, spans(sent.size, self.group.slot_bytes), write, read)
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> IpcPassage:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> IpcCall:
         compare_lengths(self.communicator, sends, receives)
         # As many turns on all members, whatever each of them exchanges.
         longest = np.array(max((one.size for side in (sends, receives) for one in side.values()), default=0))
@@ -132,7 +132,7 @@ class IpcTransport:
 
     def _pairs(
         self, words: tuple[str, ...], sends: Mapping[int, Array], receives: Mapping[int, Array], longest: int
-    ) -> IpcPassage:
+    ) -> IpcCall:
         """Return what lays the bytes for each member beside each other in the slot."""
         own, length = self.communicator.rank, self._length(self.communicator.size)
 
@@ -145,9 +145,9 @@ class IpcTransport:
                 part = received[start:stop]
                 self._copy(part, slots[peer][own * length : own * length + part.size])
 
-        return IpcPassage(self, words, spans(longest, length), write, read)
+        return IpcCall(self, words, spans(longest, length), write, read)
 
-    def _reduced(self, words: tuple[str, ...], array: Array, operation: Reduction, *, takes: bool) -> IpcPassage:
+    def _reduced(self, words: tuple[str, ...], array: Array, operation: Reduction, *, takes: bool) -> IpcCall:
         wire, flat = DeviceWire(array.dtype, operation), array.reshape(-1)
 
         def write(slot: Array, start: int, stop: int) -> None:
@@ -157,7 +157,7 @@ class IpcTransport:
             if takes:
                 self._combine(wire, slots, flat[start:stop])
 
-        return IpcPassage(self, words, spans(flat.size, self.group.slot_bytes // _widest(wire)), write, read)
+        return IpcCall(self, words, spans(flat.size, self.group.slot_bytes // _widest(wire)), write, read)
 
     def _combine(self, wire: DeviceWire, places: Sequence[Array], view: Array) -> None:
         """Put the reduction of what lies at all places into ``view``, the first member's first."""

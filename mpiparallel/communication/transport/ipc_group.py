@@ -1,8 +1,8 @@
 """The blocks by which ranks on one GPU talk: each has one, which all others read (CUDA IPC).
 
 A block has two slots, used in turns. In each turn every member writes to its own slot, waits until the device has
-written, meets the others, and then reads theirs. Who meets the others has been through with all that it was to read
-in the turn before, so the slot of that turn may be written to in the next: one meeting a turn is enough.
+written, meets the others, and then reads theirs. A member that comes to the meeting has read all of the turn before.
+So the slot of that turn may be written to in the next one, and one meeting a turn is enough.
 """
 
 from __future__ import annotations

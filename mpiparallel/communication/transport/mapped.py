@@ -23,7 +23,7 @@ _MOST: Final = 2**31 - 1
 """Bytes of a message that every MPI library takes; a communicator splits a larger one, and copies its own part."""
 
 
-class MappedPassage:
+class MappedCall:
     """A method of a communicator on addresses; ``pack`` and ``unpack`` are computed before and after."""
 
     def __init__(
@@ -74,14 +74,14 @@ class MappedTransport:
     def graph_calls(self) -> None:
         """Return nothing: MPI makes the calls, on the host."""
 
-    def all_reduce(self, array: Array, operation: Reduction = "sum") -> MappedPassage:
+    def all_reduce(self, array: Array, operation: Reduction = "sum") -> MappedCall:
         return self._reduced("all_reduce", array, array, operation)
 
-    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> MappedPassage:
+    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> MappedCall:
         takes = self.communicator.rank == root
         return self._reduced("reduce", array, array if takes else None, operation, root)
 
-    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> MappedPassage:
+    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> MappedCall:
         wire, block = DeviceWire(source.dtype, operation), target.reshape(-1)
         if wire.is_plain:
             return self._plain("reduce_scatter", wire.seen(source.reshape(-1)), wire.seen(block), wire.operation)
@@ -91,7 +91,7 @@ class MappedTransport:
         def arguments() -> tuple[Any, ...]:
             return self._seen(packed[0]), self._seen(landing), wire.operation
 
-        return MappedPassage(
+        return MappedCall(
             self,
             "reduce_scatter",
             arguments,
@@ -99,13 +99,13 @@ class MappedTransport:
             lambda: wire.unpack(landing, block),
         )
 
-    def all_gather(self, source: Array, target: Array) -> MappedPassage:
+    def all_gather(self, source: Array, target: Array) -> MappedCall:
         sent, received = (one.reshape(-1).view(np.uint8) for one in (source, target))
         if received.size > _MOST:
             return self.exchange(dict.fromkeys(range(self.communicator.size), sent), self._blocks(received))
         return self._plain("all_gather", sent, received)
 
-    def all_to_all(self, source: Array, target: Array) -> MappedPassage:
+    def all_to_all(self, source: Array, target: Array) -> MappedCall:
         sent, received = (one.reshape(-1).view(np.uint8) for one in (source, target))
         if sent.size > _MOST:
             return self.exchange(self._blocks(sent), self._blocks(received))
@@ -115,17 +115,17 @@ class MappedTransport:
         rows = whole.reshape(self.communicator.size, -1)
         return {member: rows[member] for member in range(len(rows))}
 
-    def broadcast(self, array: Array, root: int) -> MappedPassage:
+    def broadcast(self, array: Array, root: int) -> MappedCall:
         return self._plain("broadcast", array.reshape(-1).view(np.uint8), root)
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> MappedPassage:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> MappedCall:
         own = self.communicator.rank
 
         def arguments() -> tuple[Any, ...]:
             sides = (sends, receives)
             return tuple({peer: self._seen(one) for peer, one in side.items() if peer != own} for side in sides)
 
-        return MappedPassage(self, "exchange", arguments, self._own_copy(sends.get(own), receives.get(own)))
+        return MappedCall(self, "exchange", arguments, self._own_copy(sends.get(own), receives.get(own)))
 
     def _own_copy(self, sent: Array | None, received: Array | None) -> Callable[[], object]:
         """Return what copies a member's bytes for itself: on the device, as the host cannot."""
@@ -137,22 +137,22 @@ class MappedTransport:
             )
         return partial(self.backend.array_module.copyto, received, sent) if sizes[0] else do_nothing
 
-    def _plain(self, method: str, *arguments: Any) -> MappedPassage:
+    def _plain(self, method: str, *arguments: Any) -> MappedCall:
         def seen() -> tuple[Any, ...]:
             return tuple(one if isinstance(one, (int, str)) else self._seen(one) for one in arguments)
 
-        return MappedPassage(self, method, seen)
+        return MappedCall(self, method, seen)
 
     def _reduced(
         self, method: str, source: Array, target: Array | None, operation: Reduction, *root: int
-    ) -> MappedPassage:
+    ) -> MappedCall:
         wire, packed = DeviceWire(source.dtype, operation), list[Array]()
 
         def unpack() -> None:
             if target is not None:
                 wire.unpack(packed[0], target.reshape(-1))
 
-        return MappedPassage(
+        return MappedCall(
             self,
             method,
             lambda: (self._seen(packed[0]), *root, wire.operation),

@@ -83,7 +83,7 @@ class NcclGroup:
         self.in_flight.forget(self)
 
 
-class NcclPassage:
+class NcclCall:
     """One call: ``pack`` is computed before, ``give`` gives it to a stream, ``unpack`` is computed after."""
 
     def __init__(
@@ -172,7 +172,7 @@ class NcclTransport:
         """Return what looks after the calls of a graph."""
         return self.group.in_flight
 
-    def all_reduce(self, array: Array, operation: Reduction = "sum") -> NcclPassage:
+    def all_reduce(self, array: Array, operation: Reduction = "sum") -> NcclCall:
         flat, wire, comm = array.reshape(-1), DeviceWire(array.dtype, operation), self.group.comm
         held = Travelling(wire, self.backend, flat.size)
 
@@ -181,18 +181,18 @@ class NcclTransport:
             comm.allReduce(place, place, *said, _OPERATIONS[wire.operation], stream)
 
         words = ("all_reduce", flat.dtype.str, operation)
-        return self._passage(words, flat, give, lambda: held.pack(flat), lambda: held.unpack(flat))
+        return self._call(words, flat, give, lambda: held.pack(flat), lambda: held.unpack(flat))
 
-    def all_gather(self, source: Array, target: Array) -> NcclPassage:
+    def all_gather(self, source: Array, target: Array) -> NcclCall:
         sent, received, comm = source.reshape(-1), target.reshape(-1), self.group.comm
         address = self.backend.address
 
         def give(stream: int) -> None:
             comm.allGather(address(sent), address(received), sent.nbytes, _BYTE, stream)
 
-        return self._passage(("all_gather", sent.dtype.str), sent, give)
+        return self._call(("all_gather", sent.dtype.str), sent, give)
 
-    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> NcclPassage:
+    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> NcclCall:
         whole, block, comm = source.reshape(-1), target.reshape(-1), self.group.comm
         wire = DeviceWire(whole.dtype, operation)
         count = wire.elements(block.size)
@@ -206,24 +206,24 @@ class NcclTransport:
             )
 
         words = ("reduce_scatter", whole.dtype.str, operation)
-        return self._passage(words, whole, give, lambda: held.pack(whole), lambda: held.unpack(block))
+        return self._call(words, whole, give, lambda: held.pack(whole), lambda: held.unpack(block))
 
-    def all_to_all(self, source: Array, target: Array) -> NcclPassage:
+    def all_to_all(self, source: Array, target: Array) -> NcclCall:
         size = self.communicator.size
         given, taken = (one.reshape(-1).view(np.uint8).reshape(size, -1) for one in (source, target))
         give = self._pairs({peer: given[peer] for peer in range(size)}, {peer: taken[peer] for peer in range(size)})
-        return self._passage(("all_to_all", source.dtype.str), source.reshape(-1), give)
+        return self._call(("all_to_all", source.dtype.str), source.reshape(-1), give)
 
-    def broadcast(self, array: Array, root: int) -> NcclPassage:
+    def broadcast(self, array: Array, root: int) -> NcclCall:
         flat, comm = array.reshape(-1), self.group.comm
         address = self.backend.address
 
         def give(stream: int) -> None:
             comm.broadcast(address(flat), address(flat), flat.nbytes, _BYTE, root, stream)
 
-        return self._passage(("broadcast", flat.dtype.str, f"root {root}"), flat, give)
+        return self._call(("broadcast", flat.dtype.str, f"root {root}"), flat, give)
 
-    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> NcclPassage:
+    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> NcclCall:
         flat, wire, comm = array.reshape(-1), DeviceWire(array.dtype, operation), self.group.comm
         held, takes = Travelling(wire, self.backend, flat.size), self.communicator.rank == root
 
@@ -233,12 +233,12 @@ class NcclTransport:
             comm.reduce(place, place if takes else 0, *said, _OPERATIONS[wire.operation], root, stream)
 
         words = ("reduce", flat.dtype.str, operation, f"root {root}")
-        return self._passage(words, flat, give, lambda: held.pack(flat), lambda: held.unpack(flat) if takes else None)
+        return self._call(words, flat, give, lambda: held.pack(flat), lambda: held.unpack(flat) if takes else None)
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> NcclPassage:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> NcclCall:
         # NCCL would wait for ever, or write behind the end, where the two ends differ.
         compare_lengths(self.communicator, sends, receives)
-        return self._passage(("exchange",), None, self._pairs(sends, receives))
+        return self._call(("exchange",), None, self._pairs(sends, receives))
 
     def _pairs(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> Give:
         """Return what sends and receives in one group of NCCL's; what a member sends to itself is a copy."""
@@ -264,12 +264,12 @@ class NcclTransport:
         """Return address, count and code of an array that travels."""
         return self.backend.address(array), array.size, _CODES[array.dtype.str[1:]]
 
-    def _passage(
+    def _call(
         self,
         words: tuple[str, ...],
         flat: Array | None,
         give: Give,
         pack: Callable[[], object] = do_nothing,
         unpack: Callable[[], object] = do_nothing,
-    ) -> NcclPassage:
-        return NcclPassage(self, words, 0 if flat is None else flat.size, give, pack, unpack)
+    ) -> NcclCall:
+        return NcclCall(self, words, 0 if flat is None else flat.size, give, pack, unpack)

@@ -11,7 +11,7 @@ from mpiparallel.communication.protocol import Communicator, Completion, Reducti
 
 
 @dataclass(frozen=True)
-class HostPassage:
+class HostCall:
     """A method of a communicator with its arguments."""
 
     communicator: Communicator
@@ -39,26 +39,26 @@ class HostTransport:
     def graph_calls(self) -> None:
         """Return nothing: the host makes the calls."""
 
-    def all_reduce(self, array: Array, operation: Reduction = "sum") -> HostPassage:
-        return self._passage("all_reduce", array, operation)
+    def all_reduce(self, array: Array, operation: Reduction = "sum") -> HostCall:
+        return self._call("all_reduce", array, operation)
 
-    def all_gather(self, source: Array, target: Array) -> HostPassage:
-        return self._passage("all_gather", source, target)
+    def all_gather(self, source: Array, target: Array) -> HostCall:
+        return self._call("all_gather", source, target)
 
-    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> HostPassage:
-        return self._passage("reduce_scatter", source, target, operation)
+    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> HostCall:
+        return self._call("reduce_scatter", source, target, operation)
 
-    def all_to_all(self, source: Array, target: Array) -> HostPassage:
-        return self._passage("all_to_all", source, target)
+    def all_to_all(self, source: Array, target: Array) -> HostCall:
+        return self._call("all_to_all", source, target)
 
-    def broadcast(self, array: Array, root: int) -> HostPassage:
-        return self._passage("broadcast", array, root)
+    def broadcast(self, array: Array, root: int) -> HostCall:
+        return self._call("broadcast", array, root)
 
-    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> HostPassage:
-        return self._passage("reduce", array, root, operation)
+    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> HostCall:
+        return self._call("reduce", array, root, operation)
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> HostPassage:
-        return self._passage("exchange", sends, receives)
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> HostCall:
+        return self._call("exchange", sends, receives)
 
-    def _passage(self, method: str, *arguments: Any) -> HostPassage:
-        return HostPassage(self.communicator, method, arguments)
+    def _call(self, method: str, *arguments: Any) -> HostCall:
+        return HostCall(self.communicator, method, arguments)

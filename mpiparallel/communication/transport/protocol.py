@@ -14,7 +14,7 @@ def do_nothing() -> None:
     """Do nothing, where nothing has to be done."""
 
 
-class Passage(Protocol):
+class TransportCall(Protocol):
     """A collective bound to arrays; all members run it together, in the same order as all their other calls."""
 
     def run(self) -> None:
@@ -43,25 +43,25 @@ class Transport(Protocol):
     def graph_calls(self) -> InFlight | None:
         """Return what looks after these calls in a graph; None where the host has a part in them."""
 
-    def all_reduce(self, array: Array, operation: Reduction = "sum") -> Passage:
+    def all_reduce(self, array: Array, operation: Reduction = "sum") -> TransportCall:
         """Return what replaces ``array`` by the reduction over all members."""
 
-    def all_gather(self, source: Array, target: Array) -> Passage:
+    def all_gather(self, source: Array, target: Array) -> TransportCall:
         """Return what puts the ``source`` of every member into ``target``, member after member."""
 
-    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> Passage:
+    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> TransportCall:
         """Return what reduces ``source``, made of equal blocks, and leaves block ``rank`` in ``target``."""
 
-    def all_to_all(self, source: Array, target: Array) -> Passage:
+    def all_to_all(self, source: Array, target: Array) -> TransportCall:
         """Return what sends block ``k`` of ``source`` to member ``k``, and fills block ``k`` of ``target`` from it."""
 
-    def broadcast(self, array: Array, root: int) -> Passage:
+    def broadcast(self, array: Array, root: int) -> TransportCall:
         """Return what replaces ``array`` by that of member ``root``."""
 
-    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> Passage:
+    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> TransportCall:
         """Return what replaces ``array`` of member ``root`` by the reduction; the others keep theirs."""
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> Passage:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> TransportCall:
         """Return what sends the bytes ``sends[k]`` to member ``k``, and fills ``receives[k]`` from it.
 
         All members bind it together. Lengths that differ at the two ends raise ``CommunicationError``, here or when it

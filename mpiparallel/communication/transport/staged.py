@@ -68,7 +68,7 @@ class PinnedSlots:
         return backend.host_array((self.slot_bytes,), np.uint8)
 
 
-class StagedPassage:
+class StagedCall:
     """The portions of one call: of the spans of its elements, each made by ``make`` in a slot."""
 
     def __init__(self, transport: StagedTransport, method: str, make: Make, whole: Sequence[Span]) -> None:
@@ -147,16 +147,16 @@ class StagedTransport:
     def graph_calls(self) -> None:
         """Return nothing: MPI makes the calls, on the host."""
 
-    def all_reduce(self, array: Array, operation: Reduction = "sum") -> StagedPassage:
+    def all_reduce(self, array: Array, operation: Reduction = "sum") -> StagedCall:
         flat = array.reshape(-1)
 
         def make(slot: Slot, start: int, stop: int) -> Portion:
             host, part = slot.cut((stop - start,), flat.dtype), flat[start:stop]
             return Portion([(part, host)], (host, operation), [(host, part)])
 
-        return self._passage("all_reduce", make, flat, 1)
+        return self._call("all_reduce", make, flat, 1)
 
-    def all_gather(self, source: Array, target: Array) -> StagedPassage:
+    def all_gather(self, source: Array, target: Array) -> StagedCall:
         size, flat = self.communicator.size, source.reshape(-1)
         rows = target.reshape(size, -1)
 
@@ -165,9 +165,9 @@ class StagedTransport:
             stores = [(whole[member], rows[member, start:stop]) for member in range(size)]
             return Portion([(flat[start:stop], own)], (own, whole), stores)
 
-        return self._passage("all_gather", make, flat, size + 1)
+        return self._call("all_gather", make, flat, size + 1)
 
-    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> StagedPassage:
+    def reduce_scatter(self, source: Array, target: Array, operation: Reduction = "sum") -> StagedCall:
         size, flat = self.communicator.size, target.reshape(-1)
         rows = source.reshape(size, -1)
 
@@ -176,9 +176,9 @@ class StagedTransport:
             loads = [(rows[member, start:stop], whole[member]) for member in range(size)]
             return Portion(loads, (whole, own, operation), [(own, flat[start:stop])])
 
-        return self._passage("reduce_scatter", make, flat, size + 1)
+        return self._call("reduce_scatter", make, flat, size + 1)
 
-    def all_to_all(self, source: Array, target: Array) -> StagedPassage:
+    def all_to_all(self, source: Array, target: Array) -> StagedCall:
         size = self.communicator.size
         given, taken = source.reshape(size, -1), target.reshape(size, -1)
 
@@ -188,27 +188,27 @@ class StagedTransport:
             stores = [(received[member], taken[member, start:stop]) for member in range(size)]
             return Portion(loads, (sent, received), stores)
 
-        return self._passage("all_to_all", make, given[0], 2 * size)
+        return self._call("all_to_all", make, given[0], 2 * size)
 
-    def broadcast(self, array: Array, root: int) -> StagedPassage:
+    def broadcast(self, array: Array, root: int) -> StagedCall:
         flat, gives = array.reshape(-1), self.communicator.rank == root
 
         def make(slot: Slot, start: int, stop: int) -> Portion:
             host, part = slot.cut((stop - start,), flat.dtype), flat[start:stop]
             return Portion([(part, host)] if gives else [], (host, root), [] if gives else [(host, part)])
 
-        return self._passage("broadcast", make, flat, 1)
+        return self._call("broadcast", make, flat, 1)
 
-    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> StagedPassage:
+    def reduce(self, array: Array, root: int, operation: Reduction = "sum") -> StagedCall:
         flat, takes = array.reshape(-1), self.communicator.rank == root
 
         def make(slot: Slot, start: int, stop: int) -> Portion:
             host, part = slot.cut((stop - start,), flat.dtype), flat[start:stop]
             return Portion([(part, host)], (host, root, operation), [(host, part)] if takes else [])
 
-        return self._passage("reduce", make, flat, 1)
+        return self._call("reduce", make, flat, 1)
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> StagedPassage:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> StagedCall:
         # The same at both ends of each message, whatever else a member exchanges.
         most = max(1, self._room // (2 * self.communicator.size))
         longest = np.array(max((one.size for side in (sends, receives) for one in side.values()), default=0))
@@ -223,9 +223,9 @@ class StagedTransport:
             loads = [(part, sent[peer]) for peer, part in given.items()]
             return Portion(loads, (sent, received), [(received[peer], part) for peer, part in taken.items()])
 
-        return StagedPassage(self, "exchange", make, spans(int(longest), most))
+        return StagedCall(self, "exchange", make, spans(int(longest), most))
 
-    def _passage(self, method: str, make: Make, block: Array, blocks: int) -> StagedPassage:
-        """Return the passage of a call whose portions hold ``blocks`` times a span of ``block``."""
+    def _call(self, method: str, make: Make, block: Array, blocks: int) -> StagedCall:
+        """Return the call whose portions hold ``blocks`` times a span of ``block``."""
         most = max(1, self._room // (blocks * block.dtype.itemsize))
-        return StagedPassage(self, method, make, spans(block.size, most))
+        return StagedCall(self, method, make, spans(block.size, most))

@@ -41,10 +41,10 @@ def place_stages(
 ) -> StagedGraph:
     """Return the graph of each stage with its layouts; one graph on all ranks where there are no stages.
 
-    So is what has neither stages nor parameters, such as a metric. ``held`` are the layouts in which ranks hold
-    parameters already; ``strategies`` are those of each stage, of all nodes or of its own; None means those that the
-    program and the loaded file give. Raises ConfigurationError for stages that cannot be, ScheduleError for a schedule
-    that cannot.
+    A graph that has neither stages nor parameters, such as a metric's, is on all ranks too. ``held`` are the layouts in
+    which ranks hold parameters already. ``strategies`` has for each stage those of all nodes or of its own; None means
+    those that the program and the loaded file give. Raises ConfigurationError for stages that cannot be, ScheduleError
+    for a schedule that cannot.
     """
     count = configuration.pipeline_stages
     if count == 1 or not (stages_in_order(graph) or graph.parameters):

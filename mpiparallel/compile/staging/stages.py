@@ -64,9 +64,9 @@ class Stages:
 def cut_into_stages(graph: Graph, works: Mapping[Node, Work], schedule: Schedule) -> Stages:
     """Return the graphs of the stages; they share nodes and values with the whole graph.
 
-    A node without work is run by each stage that needs what it gives and can run it, as `find_homes` says: so masks and
-    learning rates are computed wherever they are used, and of what depends on several stages, such as a norm of all
-    gradients, only what those give is brought together. Outputs of the graph are needed on all stages. A parameter is
+    A node without work is run by each stage that needs its result and can run it, as `find_homes` says. So masks and
+    learning rates are computed wherever they are used. Of what depends on several stages, such as a norm of all
+    gradients, only the inputs from those stages are sent. Outputs of the graph are needed on all stages. A parameter is
     updated wherever it is.
 
     Raises ConfigurationError where a micro-batch needs what is computed of a later one.

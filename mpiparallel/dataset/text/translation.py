@@ -79,8 +79,8 @@ def translation_dataset(
     float_type : dtype
         Of the masks.
     keep_short : bool
-        Whether short sources are padded with PAD, their columns of both masks being 0; without it only sources of more
-        than S + 1 words are kept, as in the tutorial, and the masks are 1.
+        Whether short sources are padded with PAD; their columns of both masks are then 0. Without it only sources of
+        more than S + 1 words are kept, as in the tutorial, and the masks are 1.
     start_token : bool
         Whether EOT is put before the target, so that the first word is learnt too.
     shuffle : bool

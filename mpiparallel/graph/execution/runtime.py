@@ -47,13 +47,13 @@ class Runtime:
     """The surroundings of one rank's program, and whether that ``has_run``.
 
     ``communicator`` is None where a program has no collectives. ``label`` names the node that is being bound.
-    ``numbers`` has what changes from run to run, ``fed`` the inputs; ``late`` brings results. ``departures`` has
-    what is sent to other stages and ``arrivals`` what is received, by tag, ``copies`` the host's memory for what is
-    sent that nothing uses at that point of the program, by bytes, ``begun`` the collectives that are under way, by
-    the operator that starts them; ``slots`` are those through which staged calls go; ``stage`` is that of a
-    pipeline in which the rank is. ``opened`` are the transports of the node that is being bound; ``meets`` says
-    that all ranks run the program together. With ``rehearsed`` kernels are bound only to see what memory they take:
-    none of them runs, so instead of being compiled the texts of loops are put there.
+    ``numbers`` has what changes from run to run, ``fed`` the inputs; ``late`` brings results. ``stage`` is the rank's
+    stage of a pipeline. ``departures`` has what is sent to other stages, ``arrivals`` what is received, both by tag.
+    ``copies`` has the host's memory, by bytes, of messages that are sent by that point of the program; later ones take
+    it. ``begun`` has the collectives that are under way, by the operator that starts them. ``slots`` are those of calls
+    that are staged through the host. ``opened`` are the transports of the node that is being bound. ``meets`` says that
+    all ranks run the program together. With ``rehearsed`` kernels are bound only to see what memory they take. None of
+    them runs, so the texts of loops are collected there and not compiled.
     """
 
     backend: Backend = field(default_factory=NumpyBackend)

@@ -28,10 +28,10 @@ _FEWEST: Final = 2
 class Stretch:
     """Steps that run only while all flags are other than 0; each flag is read only where those before it hold.
 
-    They belong to one ``action`` of a pipeline's stage, or to none; ``begin`` tells that the rank begins it. On a
-    device that is not waited for, the first run makes all ready, such as scratch memory; in the second what can be is
-    recorded, and from then on replayed. In between the host runs what it has a part in. Graphs with collectives in them
-    are only proposed: they are replayed when all ranks have agreed (``agreed_graphs``).
+    They belong to one ``action`` of a pipeline's stage, or to none; ``begin`` tells that the rank begins it. On an
+    asynchronous device the first run prepares everything, such as scratch memory. The second run records what can be
+    recorded, and later runs replay it. Between the graphs the host runs what it has a part in. Graphs with collectives
+    in them are only proposed: they are replayed when all ranks have agreed (``agreed_graphs``).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Sums of the words of memory, each times a weight of its place: they tell whether bytes arrived as they were sent.
 
-The weights are odd random numbers modulo 2^64, the same everywhere. Bytes of a message count as words of four bytes, so
-that two changed words make up for each other no more often than once in 2^32; the last one is filled up with zeros.
+The weights are odd random numbers modulo 2^64, the same everywhere. Bytes of a message count as words of four bytes;
+the last word is filled up with zeros. Two changed words cancel each other at most once in 2^32 cases.
 The elements of a part of a tensor count by their places in the whole, as ``reshard.tensor_digest`` has it.
 """
 

@@ -23,10 +23,10 @@ class ControlClient:
     """Calls the launcher from a thread of its own, so that the script starts meanwhile, and listens to it.
 
     ``about`` says which ``rank`` this is, its ``process`` for mpirun, its ``host``, and its ``pid``. ``on_lost`` is
-    called in that thread when the launcher is gone, also where a launcher of this machine is gone already;
-    ``on_unreachable`` with the reason when it could never be reached: then `say` does nothing, and the rank's files
-    alone tell how it ended. Nothing is believed of what listens at the launcher's address until it has proven that it
-    knows the token, and nothing afterwards that has not its seal.
+    called in that thread when the launcher is gone, also where a launcher of this machine is gone already. If it could
+    never be reached, ``on_unreachable`` is called with the reason. Then `say` does nothing, and the rank's files alone
+    tell how it ended. Whatever listens at the launcher's address must first prove that it knows the token. After that,
+    only messages with its seal count.
     """
 
     def __init__(

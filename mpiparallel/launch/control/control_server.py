@@ -39,9 +39,9 @@ _CUT = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 class ControlServer:
     """Listens for the ranks of one job until it is closed, which tells them that the launcher is gone.
 
-    It listens within this machine alone unless the job ``spans_hosts``; there, the kernel keeps other users out. Who
-    does not show within some seconds that it knows the token is hung up on, and of such strangers few are kept at a
-    time; nothing else that they say is heard.
+    It listens within this machine alone unless the job ``spans_hosts``; there, the kernel keeps other users out. A
+    process that calls must prove within some seconds that it knows the token, else its connection is closed. Until then
+    nothing else that it says is read. Only a few such connections are kept at a time.
     """
 
     def __init__(self, registry: RankRegistry, spans_hosts: bool) -> None:

@@ -131,8 +131,8 @@ def _next_message(connection: socket.socket, inbox: Inbox, seconds: float) -> Ma
 def _closed_first(connection: socket.socket) -> socket.socket:
     """Return ``connection`` under a high number: of a dying process Linux closes the files of high numbers first.
 
-    MPICH's launcher kills the other ranks as soon as it sees its own connection closed, and on a busy machine they were
-    gone before the connection of the first one was.
+    MPICH's launcher kills the other ranks as soon as it sees its own connection closed. On a busy machine they were
+    gone before this connection of the first rank was closed.
     """
     try:
         number = fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, _HIGH_NUMBER)

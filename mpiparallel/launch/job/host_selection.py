@@ -30,10 +30,10 @@ def place(
 ) -> HostSelection:
     """Return where ``ranks`` ranks run.
 
-    The servers of a rank table that names other hosts are the hosts, each with as many ranks as it has devices; a
-    hostfile beside it may list them under other names, in the order of the table's ranks, and must have slots for them.
-    A hostfile alone, or beside a table of this machine, is followed; then the allocation that SLURM's ``variables``
-    tell of; else it is this machine.
+    If a rank table names other hosts, its servers are the hosts, each with as many ranks as it has devices. A hostfile
+    beside it may list them under other names, in the order of the table's ranks, and must have slots for them. A
+    hostfile alone, or beside a table of this machine, says the hosts. Else SLURM's ``variables`` may tell of an
+    allocation. Else all ranks run on this machine.
 
     Raises
     ------

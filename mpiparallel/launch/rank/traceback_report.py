@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import runpy
 import sysconfig
 import traceback
@@ -11,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 
 from mpiparallel.errors import MpiParallelError
-from mpiparallel.launch.rank.parser_exit import parser_exit
 
 _PACKAGE = str(Path(__file__).parents[2])
 _LIBRARY = sysconfig.get_path("stdlib")
@@ -84,3 +84,23 @@ def _script_frames(frames: TracebackType | None) -> TracebackType | None:
     while frames is not None and frames.tb_frame.f_code.co_filename in _LAUNCHING_FILES:
         frames = frames.tb_next
     return frames
+
+
+def parser_exit(error: BaseException) -> str | None:
+    """Return in one line what argparse had to say of the arguments when it raised ``error``; None if it did not.
+
+    >>> parser = argparse.ArgumentParser(prog="train.py")
+    >>> _ = parser.add_argument("--steps", type=int)
+    >>> try:
+    ...     parser.error("argument --steps: invalid int value: 'x'")
+    ... except SystemExit as end:
+    ...     parser_exit(end)
+    "SystemExit: train.py: argument --steps: invalid int value: 'x'"
+    """
+    if not isinstance(error, SystemExit):
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        parser, message = frame.f_locals.get("self"), frame.f_locals.get("message")
+        if frame.f_code.co_name == "error" and isinstance(parser, argparse.ArgumentParser) and isinstance(message, str):
+            return f"SystemExit: {parser.prog}: {' '.join(message.split())}"
+    return None

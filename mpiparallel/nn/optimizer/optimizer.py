@@ -20,8 +20,8 @@ from mpiparallel.nn.optimizer.parameter_groups import read_parameters
 class Optimizer(Cell):
     """A cell that overwrites ``parameters`` along their gradients; subclasses say how in ``construct(gradients)``.
 
-    A number or a table of learning rates is the parameter "learning_rate", and that of group i with its own
-    "learning_rate_group_i", so that both can be changed between steps and are saved.
+    A number or a table of learning rates is the parameter "learning_rate"; group i with one of its own has the
+    parameter "learning_rate_group_i". So both are saved, and can be changed between steps.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ _AUTO: Final = "auto"
 class PipelineCell(Cell):
     """``network`` on each of ``micro_size`` equal pieces of a batch, of dim 0 of each input: its micro-batches.
 
-    Of 0-d outputs, such as a loss, it returns the mean over the micro-batches, which is that of the batch where the
-    loss is a mean over samples; other outputs are joined along dim 0. Dropout draws the masks of the whole batch. With
+    Of 0-d outputs, such as a loss, it returns the mean over the micro-batches. If the loss is a mean over samples, that
+    is the loss of the batch. Other outputs are joined along dim 0. Dropout draws the masks of the whole batch. With
     ``pipeline_stages`` above 1, micro-batches pass the stages one after another; else they are computed in turn.
 
     Parameters

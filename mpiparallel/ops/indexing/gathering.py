@@ -171,8 +171,8 @@ def _take(xp: Any, table: Array, indices: Array, axis: int, target: Array) -> No
 class GatherGrad(Indexing):
     """The gradient of Gather with respect to its table: the slices of ``dy`` added up at their indices.
 
-    The table ``params`` gives shape and layout only. Slices are added in the order of their indices, so that the sum is
-    the same in every run; on a GPU by pieces of so many, of which each is.
+    The table ``params`` gives shape and layout only. Slices are added in the order of their indices, so the sum is the
+    same in every run. A GPU adds them in pieces of a fixed number of slices; each piece is the same in every run.
 
     Parameters
     ----------

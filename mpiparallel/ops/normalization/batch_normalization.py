@@ -15,9 +15,9 @@ from mpiparallel.ops.normalization.moving_average import AssignMovingAverage
 class BatchNorm(Operator):
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel of ``x`` (n, c, ...).
 
-    With ``is_training`` the statistics are those of the whole batch, however it is cut, and the parameters ``mean`` and
-    ``variance`` move towards them by ``momentum``; the variance that goes into them is the unbiased one. Returns y,
-    the mean and the variance used, and these two once more, where MindSpore has reserved space.
+    With ``is_training`` the statistics are those of the whole batch, however it is cut. The parameters ``mean`` and
+    ``variance`` move towards them by ``momentum``; ``variance`` moves towards the unbiased one. Returns y, the mean and
+    the variance used, and these two once more, where MindSpore has reserved space.
 
     It is recorded as its steps. A strategy may cut every dim, vectors as the channels are:
     ``((2, 4, 1, 1), (4,), (4,), (4,), (4,))``; an out_strategy is that of y alone.

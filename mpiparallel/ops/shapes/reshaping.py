@@ -39,13 +39,11 @@ def dim_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[i
         groups.append((i, j))
         left, right = source[i], target[j]
         i, j = i + 1, j + 1
-        while left != right and (i < len(source) or j < len(target)):
-            if left < right and i < len(source):
+        while left != right and i < len(source) and j < len(target):
+            if left < right:
                 left, i = left * source[i], i + 1
-            elif j < len(target):
-                right, j = right * target[j], j + 1
             else:
-                break
+                right, j = right * target[j], j + 1
     return groups
 
 

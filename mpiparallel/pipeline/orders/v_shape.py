@@ -47,8 +47,8 @@ def _zero_bubble_v(stages: int, micro_batches: int, stage: int) -> list[Action]:
 def v_half(stages: int, micro_batches: int) -> Orders:
     """Return V-half's order (Qi et al. 2024, arXiv 2405.15362): about half the activations of 1F1B.
 
-    The pattern of one micro-batch is laid down again every six units of time, so that the four passes of a stage never
-    meet; a weight gradient takes the first free unit behind its input gradient. Only the order is kept of it.
+    The pattern of one micro-batch is repeated every six units of time, so the four passes of a stage never overlap. A
+    weight gradient takes the first free unit after its input gradient. Only the order is kept, not the times.
     """
     shift = 3 if stages % 2 == 0 else 0
     chunks = (Computations.of(micro_batches), Computations.of(micro_batches, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,6 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.reshard.bound_plan import BoundPlan, PeerPieces
 from mpiparallel.reshard.checksums import Checksummer, ChecksumStep, carry_out, windows
 from mpiparallel.reshard.executors.packed import PackedExecutor
-from mpiparallel.reshard.executors.places import address, places_of, places_shape
 from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 from mpiparallel.reshard.memory import Targets
 from mpiparallel.reshard.pieces import Piece, byte_view
@@ -50,7 +50,7 @@ class SharedExecutor:
     def connect(self) -> None:
         """Learn where the pieces that this rank sends belong; all ranks call it together."""
         told = {stream.member: byte_view(self._places(stream)) for stream in self._near.incoming}
-        shapes = [places_shape(stream.pieces) for stream in self._near.outgoing]
+        shapes = [_places_shape(stream.pieces) for stream in self._near.outgoing]
         places = [np.empty((count, 1 + numbers), np.int64) for count, numbers in shapes]
         heard = {stream.member: byte_view(into) for stream, into in zip(self._near.outgoing, places, strict=True)}
         self._communicator.exchange(told, heard)
@@ -80,8 +80,8 @@ class SharedExecutor:
     def _places(self, stream: PeerPieces) -> NDArray[np.int64]:
         """Return the block, the offset in it and the strides of each piece of a stream, one in a row."""
         blocks = np.array([[self._targets.block_of[tensor]] for tensor in stream.tensors], np.int64)
-        places = places_of(stream.pieces)
-        places[:, :1] -= np.array([address(block.own) for block in self._targets.blocks], np.int64)[blocks]
+        places = _places_of(stream.pieces)
+        places[:, :1] -= np.array([_address(block.own) for block in self._targets.blocks], np.int64)[blocks]
         return np.hstack([blocks, places])
 
     def _peer_piece(self, member: int, piece: Piece, place: list[int]) -> Piece:
@@ -111,3 +111,23 @@ class SharedExecutor:
         for block in self._targets.blocks:
             block.release()
         self._far.free()
+
+
+def _places_of(pieces: Sequence[Piece]) -> NDArray[np.int64]:
+    """Return the address of each piece and its strides in bytes, one piece a row; short rows end in zeros."""
+    rows = np.zeros(_places_shape(pieces), np.int64)
+    for row, piece in zip(rows, pieces, strict=True):
+        row[0] = _address(piece)
+        row[1 : 1 + piece.ndim] = piece.strides
+    return rows
+
+
+def _places_shape(pieces: Sequence[Piece]) -> tuple[int, int]:
+    """Return the shape of what ``_places_of`` returns, at both ends of a stream."""
+    return len(pieces), 1 + max(piece.ndim for piece in pieces)
+
+
+def _address(piece: Piece) -> int:
+    """Return where the first element of a piece lies."""
+    start: int = piece.__array_interface__["data"][0]
+    return start

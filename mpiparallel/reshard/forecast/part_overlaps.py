@@ -17,8 +17,8 @@ Integers = NDArray[np.int64]
 class PartOverlaps:
     """The pairs of a source part and a target part that share elements.
 
-    ``source`` and ``target`` are indices of parts, all dims in one number, the first dim major; ``size`` counts the
-    elements that both hold; ``same`` is True where the two parts are one box.
+    ``source`` and ``target`` are indices of parts: all dims in one number, the first dim major. ``size`` counts the
+    elements that both hold. ``same`` is True where the two parts are one box.
     """
 
     source: Integers

@@ -23,8 +23,8 @@ class ReplicaAssignment:
 
     Each share has a ``group``: a number that is equal for equal groups of holders in all pairs. ``count`` is how many
     entries it has. After ``period`` turns givers come again in the same order. Each entry has its ``share``, its
-    ``turn`` there, the ``place`` of the taker, a ``size`` in elements, and how many ``givers`` there are, from
-    ``start`` in ``holders``, with the ``step`` of their rounds.
+    ``turn`` there, the ``place`` of the taker, and a ``size`` in elements. Its ``givers`` are so many, from ``start``
+    in ``holders``; ``step`` is that of their rounds.
     """
 
     largest: int

@@ -81,12 +81,12 @@ def plan_reshard(
 
     ``absent`` ranks, such as those that have died, give nothing; others that hold the same give it.
 
-    The work is that of the overlaps of this rank's boxes, whatever the number of ranks. Only if a source has replicas,
-    and strides do not show that all ranks that want a part hold it, does the plan look at each of these ranks, once for
-    all tensors that are cut alike.
+    The work grows with the overlaps of this rank's boxes, not with the number of ranks. There is one exception: a
+    source with replicas, where strides do not show that all ranks that want a part hold it. Then the plan looks at each
+    of these ranks, once for all tensors that are cut alike.
 
-    Raises ReshardError when the global shapes of a tensor differ, when one of its layouts is partial, when the parts of
-    its source overlap, when its itemsize is missing, or when all who hold a part of it are absent; RankTableError when
+    Raises ReshardError for a tensor whose global shapes differ, of which a layout is partial, whose source has parts
+    that overlap, whose itemsize is missing, or of which all holders of a part are absent. Raises RankTableError when
     the host of a rank is not known.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix

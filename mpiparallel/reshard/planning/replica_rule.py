@@ -2,7 +2,7 @@
 
 A rank that holds a part keeps its own. Else a rank on its host gives it, where one holds it: the takers of a host take
 turns over its holders. Else all holders take turns over those takers. The turns of a group of holders go on from
-tensor to tensor, the largest first, so the busiest of them gives at most one block more than its share.
+tensor to tensor, the largest first. So the busiest holder gives at most one block more than its share.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class ReplicaRule:
 def _giver_at(turn: int, size: int) -> int:
     """Return which of ``size`` givers has ``turn``.
 
-    Every round is a permutation of the givers. The start moves on, so a pattern of unequal blocks that comes again and
-    again does not always fall to the same givers; but to few places, so a taker has messages from few givers.
+    Every round is a permutation of the givers. Its start moves on, so the large blocks of a pattern that repeats do not
+    always fall to the same givers. It moves to few places only, so a taker has messages from few givers.
     """
     round_index, place = divmod(turn, size)
     return (place + _start(round_index, size)) % size

@@ -154,9 +154,9 @@ class _Side:
 class _DimChanges:
     """What becomes of a dim, for each cut of it before (rows), and each after (columns).
 
-    ``joined`` are the axes, as a mask, along which its blocks are joined by a gather, ``scattered`` those along which
-    each of its blocks is cut in order; 0 where it takes more than that. Along those ``moved`` ranks exchange. ``lost``
-    says that a rank lacks elements of it, ``changed`` that other axes cut it.
+    ``joined`` is the mask of the axes along which a gather joins its blocks, ``scattered`` that of the axes along which
+    each of its blocks is cut in order. Either is 0 where it takes more than that. Along those ``moved`` ranks exchange.
+    ``lost`` says that a rank lacks elements of it, ``changed`` that other axes cut it.
     """
 
     def __init__(self, before: _Side, after: _Side, extent: int, prime: int) -> None:

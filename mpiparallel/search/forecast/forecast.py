@@ -26,8 +26,8 @@ from mpiparallel.search.machine.machine import Machine
 class StageForecast:
     """What the first rank of a stage does in a step, and what it holds.
 
-    ``parts`` are the seconds of matrix products, of other operators, and of communication within and between hosts;
-    ``recomputing`` those of them in which is computed once more what was not kept.
+    ``parts`` are the seconds of matrix products, of other operators, and of communication within and between hosts. Of
+    these, ``recomputing`` are the seconds that compute once more what was not kept.
     """
 
     ranks: str

@@ -15,7 +15,7 @@ from mpiparallel.search.cost.memory import bytes_kept
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import make_forecast
 from mpiparallel.search.forecast.operators import Rules
-from mpiparallel.search.forecast.other_ways import LayOut, Way, ways_of
+from mpiparallel.search.forecast.other_cuts import LayOut, OtherCut, other_cuts_of
 
 
 @dataclass(frozen=True)
@@ -78,31 +78,31 @@ class Reasons:
         sharded = self._staged.stages[place]
         if self._seconds is None:
             self._seconds = self._step(self._staged)
-        ways = ways_of(node, place, self._graph, self._staged, self._configuration, self._lay_out)
+        cuts = other_cuts_of(node, place, self._graph, self._staged, self._configuration, self._lay_out)
         found, tried = [], 0
-        for way in ways:
+        for cut in cuts:
             if not in_time():
                 break
             tried += 1
-            other = self._priced(way, place)
+            other = self._priced(cut, place)
             if other is not None:
                 found.append(other)
         found.sort(key=lambda one: one.seconds)
         rule, chosen = self._rule(node, place, sharded), sharded.strategies.get(node, ())
-        return Reason(node.name, rule, chosen, self._seconds, bytes_kept(sharded), tuple(found), tried, len(ways))
+        return Reason(node.name, rule, chosen, self._seconds, bytes_kept(sharded), tuple(found), tried, len(cuts))
 
     def _rule(self, node: Node, place: int, sharded: ShardedGraph) -> str:
         rule = Rules(sharded, self._configuration).of(node)
         count = len(self._staged.stages)
         return rule if count == 1 else f"{rule}; in stage {place} of {count}, on ranks {sharded.devices.ranks_text}"
 
-    def _priced(self, way: Way, place: int) -> Alternative | None:
-        """Return what a way to cut costs; None where it cannot be beside the others: they may share a parameter."""
+    def _priced(self, cut: OtherCut, place: int) -> Alternative | None:
+        """Return what another cut costs; None where it cannot be beside the others: they may share a parameter."""
         try:
-            staged = way.laid_out()
+            staged = cut.laid_out()
         except MpiParallelError:
             return None
-        return Alternative(way.strategy, self._step(staged), bytes_kept(staged.stages[place]), way.how)
+        return Alternative(cut.strategy, self._step(staged), bytes_kept(staged.stages[place]), cut.how)
 
     def _step(self, staged: StagedGraph) -> float:
         return make_forecast(staged, self._configuration, self._prices).seconds

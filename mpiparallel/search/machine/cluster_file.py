@@ -1,4 +1,4 @@
-"""Machines as JSON files: read with every fault by its line and field, and written."""
+"""Machines as JSON files: read with every problem by its line and field, and written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FIELDS: Final = (*_WHOLE, *_NUMBERS, *_PRODUCTS, "inside", "between", "kernels"
 def load_machine(path: str | Path) -> Machine:
     """Return the machine that a file describes; what it leaves out is as by default.
 
-    Raises ConfigurationError with file, line and field of each fault.
+    Raises ConfigurationError with file, line and field of each problem.
     """
     return parse_machine(read_text(path, "cluster file"), str(path))
 
@@ -61,10 +61,12 @@ def parse_machine(text: str, source: str) -> Machine:
         raise ConfigurationError(f"{source}:{line}: {error}; write well-formed JSON") from None
     reading = _Reading()
     values = reading.machine(document)
-    if reading.faults:
-        lines = line_numbers(text, [path for path in reading.faults if path])
-        told = sorted((lines.get(path, 1), f"{path}: {fault}".lstrip(": ")) for path, fault in reading.faults.items())
-        raise ConfigurationError("\n".join(f"{source}:{line}: {fault}" for line, fault in told))
+    if reading.problems:
+        lines = line_numbers(text, [path for path in reading.problems if path])
+        told = sorted(
+            (lines.get(path, 1), f"{path}: {problem}".lstrip(": ")) for path, problem in reading.problems.items()
+        )
+        raise ConfigurationError("\n".join(f"{source}:{line}: {problem}" for line, problem in told))
     return Machine(**values)
 
 
@@ -111,7 +113,7 @@ def _rounded(number: float) -> float:
 class _Reading:
     """The values of a machine as they are read, and what is wrong, by the path of the field."""
 
-    faults: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
 
     def machine(self, document: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -131,7 +133,7 @@ class _Reading:
                 link = self._object(name, value, tuple(_LINK))
                 missing = [key for key in _LINK if key not in link]
                 if missing:
-                    self.faults.setdefault(name, f"{missing[0]} is missing; give latency_us and bandwidth_gb")
+                    self.problems.setdefault(name, f"{missing[0]} is missing; give latency_us and bandwidth_gb")
                     continue
                 found[name] = Link(
                     **{_LINK[key][0]: self._number(child(name, key), one) * _LINK[key][1] for key, one in link.items()}
@@ -142,19 +144,19 @@ class _Reading:
         """Return an object of ``known`` fields; where that is a text, of any, and it says what they are."""
         if not isinstance(value, dict):
             told = known if isinstance(known, str) else ", ".join(known)
-            self.faults[path] = f"{shown(value)} is no object; write {{...}} with {told}"
+            self.problems[path] = f"{shown(value)} is no object; write {{...}} with {told}"
             return {}
         if isinstance(known, str):
             return value
         for name in value:
             if name not in known:
-                self.faults[child(path, name)] = f"is not known; known are {', '.join(known)}"
+                self.problems[child(path, name)] = f"is not known; known are {', '.join(known)}"
         return {name: one for name, one in value.items() if name in known}
 
     def _number(self, path: str, value: Any, whole: bool = False) -> Any:
         kinds = (int,) if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < inf:
-            self.faults[path] = f"{shown(value)} must be a {'whole ' if whole else ''}number above 0"
+            self.problems[path] = f"{shown(value)} must be a {'whole ' if whole else ''}number above 0"
             return 1
         return value
 
@@ -171,7 +173,7 @@ class _Reading:
             for ranks, times in self._object(inner, groups, "numbers of ranks").items():
                 place = child(inner, ranks)
                 if not (ranks.isdecimal() and int(ranks) > 1):
-                    self.faults[place] = f"{shown(ranks)} must be a number of ranks, 2 or more"
+                    self.problems[place] = f"{shown(ranks)} must be a number of ranks, 2 or more"
                     continue
                 pairs = self._pairs(place, times, ("bytes", "microseconds"), _MICRO)
                 if pairs:
@@ -180,16 +182,16 @@ class _Reading:
     def _pairs(self, path: str, value: Any, names: tuple[str, str], unit: float) -> Pairs:
         told = f"[{', '.join(names)}]"
         if not isinstance(value, list) or not value:
-            self.faults[path] = f"{shown(value)} must be a list of {told}"
+            self.problems[path] = f"{shown(value)} must be a list of {told}"
             return ()
         found: list[tuple[float, float]] = []
         for place, pair in enumerate(value):
             inner = child(path, place)
             if not isinstance(pair, list) or len(pair) != 2:
-                self.faults[inner] = f"{shown(pair)} must be a pair {told}"
+                self.problems[inner] = f"{shown(pair)} must be a pair {told}"
                 continue
             size, amount = (self._number(child(inner, index), one) for index, one in enumerate(pair))
-            if found and size <= found[-1][0] and inner not in self.faults:
-                self.faults[inner] = f"{shown(size)} {names[0]} come after {found[-1][0]:g}; begin with the smallest"
+            if found and size <= found[-1][0] and inner not in self.problems:
+                self.problems[inner] = f"{shown(size)} {names[0]} come after {found[-1][0]:g}; begin with the smallest"
             found.append((float(size), amount * unit))
         return tuple(found)

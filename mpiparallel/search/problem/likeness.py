@@ -24,8 +24,10 @@ class Likeness:
 
 
 def likeness(graph: Graph, given: Strategies, held: Mapping[str, Layout]) -> Likeness:
-    """Return which nodes are alike; those with equal choices are placed alike where they are so alone, all others where
-    what is around them is too, if their inputs are laid out alike.
+    """Return which nodes are alike: if their inputs are laid out alike, they are placed alike.
+
+    For nodes with equal choices it is enough that they are alike by themselves. Of all others the nodes around them
+    must be alike too.
     """
     describing = _Describing(graph, given, held)
     alone = numbers = _numbered({node: describing.alone(node) for node in graph.nodes})

@@ -19,7 +19,7 @@ from mpiparallel.parallel.operator_placement import OperatorPlacement
 from mpiparallel.search.cost.moves import prices_of_moves
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.problem.symbol import Symbol, combinations
-from mpiparallel.search.problem.value_moves import Wish
+from mpiparallel.search.problem.value_moves import Demand
 from mpiparallel.search.problem.views import Table, coarsened
 
 
@@ -36,14 +36,14 @@ class LooseSum:
         return self.last.outputs[0]
 
 
-def loose_sums(nodes: Iterable[Node], wishes: Mapping[Value, Sequence[Wish]]) -> list[LooseSum]:
+def loose_sums(nodes: Iterable[Node], demands: Mapping[Value, Sequence[Demand]]) -> list[LooseSum]:
     """Return the sums that ``nodes`` make; one that only another takes is a part of that."""
     found: dict[Value, LooseSum] = {}
     for node in nodes:
         terms: list[Value] = []
         for value in node.inputs:
             inner = found.get(value)
-            if inner is not None and not terms and value not in wishes and len(node.inputs) == 2:
+            if inner is not None and not terms and value not in demands and len(node.inputs) == 2:
                 terms += found.pop(value).terms
             else:
                 terms.append(value)
@@ -51,12 +51,12 @@ def loose_sums(nodes: Iterable[Node], wishes: Mapping[Value, Sequence[Wish]]) ->
     return list(found.values())
 
 
-def stays(own: Symbol[Layout], wishes: Sequence[Wish]) -> bool:
+def stays(own: Symbol[Layout], demands: Sequence[Demand]) -> bool:
     """Return whether a value is wanted where it is, whatever is chosen."""
-    for wish in wishes:
-        _, _, rows = combinations([own, wish.layout])
+    for demand in demands:
+        _, _, rows = combinations([own, demand.layout])
         pairs = zip(*(row.tolist() for row in rows), strict=True)
-        if any(own.items[one].canonical != wish.layout.items[other].canonical for one, other in pairs):
+        if any(own.items[one].canonical != demand.layout.items[other].canonical for one, other in pairs):
             return False
     return True
 

@@ -20,8 +20,8 @@ class Outline:
 
     ``nodes`` are those that anything needs and that count, or take what one that counts makes. ``homes`` are those that
     make a value or take it first; what is made of it counts as many times, by its ``weights``. ``kept`` are the values
-    that the gradient reads of the network, ``landed`` finished gradients and what is made of them, ``order`` the places
-    of the nodes in the graph, and ``takers`` those that take what is made in a gradient first.
+    of the network that the gradient reads. ``landed`` are finished gradients and what is made of them. ``order`` has
+    the place of each node in the graph. ``takers`` are the first nodes that take what is made in a gradient.
     """
 
     alike: Likeness

@@ -23,7 +23,7 @@ from mpiparallel.search.problem.placements import Placements, all_placements
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.symbol import Symbol
 from mpiparallel.search.problem.task import Task
-from mpiparallel.search.problem.value_moves import ValueMoves, Wish, wishes_of
+from mpiparallel.search.problem.value_moves import Demand, ValueMoves, demands_of
 from mpiparallel.search.problem.views import Table
 
 NARROW: Final = 1 << 21
@@ -36,8 +36,8 @@ class Problem:
     """The choices of a graph; ``seconds`` and ``memory`` (bytes of a rank) are sums of tables over them.
 
     ``moving`` are those of ``seconds`` that price communication. ``exact`` says that the sum is the cost of what runs.
-    Else some of it, which too many choices decide together, is counted apart for each of them, as what it is at least;
-    the sum ``bounds`` what runs from below, unless other layouts depend on it.
+    Else too many choices decide some of that cost together. Then each of these choices pays the least that its part can
+    cost, and the sum ``bounds`` what runs from below, unless other layouts depend on it.
     """
 
     choices: tuple[Choice, ...]
@@ -131,11 +131,11 @@ class Pricing:
         weights = {node: self._folding.weight(node) for node in nodes}
         computing = [table for node, one in nodes.items() for table in self._times(weights[node], one[1])]
         loose, values = self._placements.loose, self._placements.values
-        wishes = wishes_of(self._graph, {node: one[0] for node, one in nodes.items() if node not in loose}, values)
+        demands = demands_of(self._graph, {node: one[0] for node, one in nodes.items() if node not in loose}, values)
         moving: list[Table] = []
-        for one in loose_sums([node for node in nodes if node in loose], wishes):
-            moving += self._times(weights[one.last], self._at_least(one, wishes))
-        for value, wanted in wishes.items():
+        for one in loose_sums([node for node in nodes if node in loose], demands):
+            moving += self._times(weights[one.last], self._at_least(one, demands))
+        for value, wanted in demands.items():
             weight = self._outline.weight(value)
             moving += self._times(weight, self._moves(value, wanted) if weight else [])
         moving += [table for node, one in nodes.items() for table in self._times(weights[node], one[2])]
@@ -145,9 +145,9 @@ class Pricing:
         tables = tuple(computing), tuple(moving), tuple(memory)
         return Problem(self._choices, *tables, exact, bounds=exact or self._placements.apart)
 
-    def _moves(self, value: Value, wishes: Sequence[Wish]) -> list[Table]:
+    def _moves(self, value: Value, demands: Sequence[Demand]) -> list[Table]:
         self._clock.check()
-        return self._value_moves.to_wishes(value, self._priced_layout(value), wishes)
+        return self._value_moves.to_demands(value, self._priced_layout(value), demands)
 
     def _priced_layout(self, value: Value) -> Symbol[Layout]:
         """Return where a value is, as layouts that stand for it in prices."""
@@ -188,19 +188,19 @@ class Pricing:
         what = "node", _signature(node), node in self._placements.loose
         return self._repeats.of(what, [placed, *lying], priced)
 
-    def _at_least(self, one: LooseSum, wishes: dict[Value, list[Wish]]) -> list[Table]:
+    def _at_least(self, one: LooseSum, demands: dict[Value, list[Demand]]) -> list[Table]:
         """Return what the terms of a loose sum cost, each at least.
 
         Where the total is wanted elsewhere than where terms that differ are added, no more is said of its moves.
         """
         at = self._priced_layout(one.total)
-        is_closed = stays(at, wishes.get(one.total, ()))
+        is_closed = stays(at, demands.get(one.total, ()))
         if not is_closed:
-            del wishes[one.total]
+            del demands[one.total]
         found = []
         for place, value in enumerate(one.terms):
             # What others take too may be moved for all of them at once.
-            if value not in wishes and value.node not in self._placements.loose:
+            if value not in demands and value.node not in self._placements.loose:
                 own = self._priced_layout(value)
                 what = "at least", _signature(one.last), place, len(one.terms), is_closed
                 make = partial(term_at_least, one, place, own, at, is_closed, self._prices)

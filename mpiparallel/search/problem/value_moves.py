@@ -19,37 +19,37 @@ from mpiparallel.search.problem.views import Array, Table, coarsened, joined_vie
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A layout in which a value is wanted; wishes of one ``kind`` are met together where they are equal."""
+class Demand:
+    """A layout in which a value is wanted; demands of one ``kind`` are met together where they are equal."""
 
     layout: Symbol[Layout]
     kind: object
 
 
-def wishes_of(
+def demands_of(
     graph: Graph, read: Mapping[Node, Sequence[Symbol[Layout]]], places: Mapping[Value, Symbol[Layout]]
-) -> dict[Value, list[Wish]]:
+) -> dict[Value, list[Demand]]:
     """Return the layouts in which each value is wanted, those that are always equal once.
 
     ``read`` has how nodes read their inputs, ``places`` where values are.
     """
-    found: dict[Value, dict[object, Wish]] = {}
+    found: dict[Value, dict[object, Demand]] = {}
 
-    def wish(value: Value, layout: Symbol[Layout], kind: object) -> None:
+    def demand(value: Value, layout: Symbol[Layout], kind: object) -> None:
         key = layout.choices, layout.pattern, kind
-        found.setdefault(value, {})[key] = Wish(layout, kind)
+        found.setdefault(value, {})[key] = Demand(layout, kind)
 
     for node, layouts in read.items():
         for index, value in enumerate(node.inputs):
             if index not in node.operator.unread and (value.constant is None):
-                wish(value, layouts[index], _again(node) if value.parameter is not None else None)
+                demand(value, layouts[index], _again(node) if value.parameter is not None else None)
     for value in graph.outputs:
         own = places.get(value)
         if own is not None and value.constant is None:
             devices = own.items[0].devices
             whole = Layout.replicated(value.spec.shape, DeviceMatrix((devices.size,))).canonical
-            wish(value, Symbol.always(whole), None)
-    return {value: list(wishes.values()) for value, wishes in found.items()}
+            demand(value, Symbol.always(whole), None)
+    return {value: list(demands.values()) for value, demands in found.items()}
 
 
 def _again(node: Node) -> object:
@@ -61,21 +61,21 @@ def _again(node: Node) -> object:
 class ValueMoves:
     """Prices moves of values as tables.
 
-    A table for what several nodes want may have more than ``most_cells``. Then each pays a part of each move by itself,
-    no more than all of it together, so that their sum is at most what the moves cost; and ``exact`` is false. Who pays
-    for a move to a layout is those that want it there by the ``plans``, on average over these, else all of them alike.
+    A table for what several nodes want may have more than ``most_cells``. Then each node pays a part of each move by
+    itself. The parts make at most the whole, so their sum is at most what the moves cost; and ``exact`` is false. A
+    move to a layout is paid by the nodes that want it there by the ``plans``, on average over these, else by all alike.
     """
 
     def __init__(self, prices: Prices, repeats: Repeats, most_cells: int, plans: Sequence[Sequence[int]] = ()) -> None:
         self._prices, self._repeats, self._most_cells, self._plans = prices, repeats, most_cells, plans
         self.exact = True
 
-    def to_wishes(self, value: Value, own: Symbol[Layout], wishes: Sequence[Wish]) -> list[Table]:
+    def to_demands(self, value: Value, own: Symbol[Layout], demands: Sequence[Demand]) -> list[Table]:
         """Return what it costs to take a value from its own layout to where it is wanted, each place once."""
         kinds: dict[object, int] = {}
-        numbers = tuple(kinds.setdefault(wish.kind, len(kinds)) for wish in wishes)
-        layouts = [wish.layout for wish in wishes]
-        groups = self._repeats.of(("together", numbers), [own, *layouts], lambda: _together(own, wishes))
+        numbers = tuple(kinds.setdefault(demand.kind, len(kinds)) for demand in demands)
+        layouts = [demand.layout for demand in demands]
+        groups = self._repeats.of(("together", numbers), [own, *layouts], lambda: _together(own, demands))
         tables: list[Table] = []
         for members in groups:
             wanted = [layouts[number] for number in members]
@@ -146,17 +146,17 @@ def _shares(wanted: Sequence[Symbol[Layout]], states: Iterable[Sequence[int]]) -
     return [np.array([shares.get(one, alike)[place] for one in of]) for place, of in enumerate(names)]
 
 
-def _together(own: Symbol[Layout], wishes: Iterable[Wish]) -> list[list[int]]:
-    """Return the wishes in groups, by their numbers: those that may be equal in one."""
+def _together(own: Symbol[Layout], demands: Iterable[Demand]) -> list[list[int]]:
+    """Return the demands in groups, by their numbers: those that may be equal in one."""
     groups: list[tuple[object, set[Layout], list[int]]] = []
-    for number, wish in enumerate(wishes):
-        items = {item.canonical for item in wish.layout.items}
+    for number, demand in enumerate(demands):
+        items = {item.canonical for item in demand.layout.items}
         apart = items - {own.items[0].canonical} if len(own.items) == 1 else items
         for kind, known, numbers in groups:
-            if kind == wish.kind and known & apart:
+            if kind == demand.kind and known & apart:
                 known |= items
                 numbers.append(number)
                 break
         else:
-            groups.append((wish.kind, items, [number]))
+            groups.append((demand.kind, items, [number]))
     return [numbers for _, _, numbers in groups]

@@ -1,9 +1,9 @@
 """A training that goes on without ranks that have died: with what the others hold of it, or from its last commit.
 
-Each rank keeps a copy of what it held before the step that it is in. A step begins with a collective, so whoever has
-got through that knows that all have ended the step before; after a death all survivors therefore have one step in
-common, in their copies or, where they were between two steps, as they stand. That step they go on from, if each slice
-of it is still held by one of them. Else they load the last checkpoint, all of it.
+Each rank keeps a copy of what it held before the step that it is in. A step begins with a collective. A rank that has
+passed it knows that all ranks have ended the step before. So after a death all survivors have one step in common: in
+their copies, or, between two steps, as their current state. They go on from that step if one of them still holds each
+slice of it. Else all of them load the last checkpoint.
 """
 
 from __future__ import annotations

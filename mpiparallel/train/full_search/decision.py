@@ -18,8 +18,8 @@ from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
 from mpiparallel.parallel.configuration import EVERYTHING, ParallelConfiguration, ParallelMode
 from mpiparallel.pipeline.schedule import Schedule
 from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.found_strategies import machine_of
 from mpiparallel.search.problem.clock import Clock
-from mpiparallel.search.together import machine_of
 from mpiparallel.train.full_search.candidates import Openness, candidates
 from mpiparallel.train.full_search.plan_search import best_of
 from mpiparallel.train.full_search.training_plan import Plan

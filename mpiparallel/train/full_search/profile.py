@@ -38,9 +38,11 @@ class LayerNumbers:
 
 @dataclass(frozen=True)
 class LayerProfile:
-    """For each layer, and last for what is in none: seconds of one micro-batch ``forward`` and ``backward``, and of
-    what is done once a ``step``; bytes that a rank has ``kept`` for the gradient of a micro-batch, those of them that
-    other layers read (``bordering``), and bytes ``held`` of parameters and states, ``trained`` of weights alone.
+    """Seconds and bytes of a rank for each layer, and last for what is in no layer.
+
+    Seconds are those of one micro-batch, ``forward`` and ``backward``, and of what is done once a ``step``. Bytes are
+    those ``kept`` for the gradient of a micro-batch, of these the ``bordering`` ones that other layers read, those
+    ``held`` of parameters and states, and those ``trained``, of weights alone.
     """
 
     forward: Array

@@ -45,17 +45,17 @@ def load_distributed_checkpoint(
 ) -> tuple[list[str], list[str]]:
     """Load the files of all ranks of a training into a network that is cut otherwise, or not at all.
 
-    This rank reads only what it needs: of a compiled network the slices that it holds, of another whole parameters; of
-    what was each rank's own, that of rank 0. A missing or damaged file is replaced by that of a rank with the same
-    slices.
+    This rank reads only what it needs. Of a compiled network that is the slices that it holds, of another the whole
+    parameters. Of what was each rank's own, it reads that of rank 0. A missing or damaged file is replaced by that of a
+    rank with the same slices.
 
     Parameters
     ----------
     network : Cell
         What the parameters are loaded into.
     checkpoint_filenames : list of str or Path, or one
-        The files of rank 0, 1, ... of the training, of any format. Or the folder of a ``ModelCheckpoint``, of which the
-        newest checkpoint is taken, or ``<folder>/<prefix>-<epoch>_<step>``.
+        The files of rank 0, 1, ... of the training, of any format. Or the folder of a ``ModelCheckpoint``, whose newest
+        checkpoint is taken, or ``<folder>/<prefix>-<epoch>_<step>``.
     predict_strategy : dict, optional
         What ``Model.infer_train_layout`` or ``infer_predict_layout`` has returned, which compile; the network must be
         cut as it says.
@@ -75,8 +75,8 @@ def load_distributed_checkpoint(
     Raises
     ------
     CheckpointError, StrategyFileError, ConfigurationError
-        With nothing changed, where files, strategy and network do not fit, and where a slice is lost; where a parameter
-        that no strategy names is not the same whole tensor on all ranks, too.
+        If files, strategy and network do not fit, if a slice is lost, or if a parameter that no strategy names is not
+        the same whole tensor on all ranks. Then nothing has changed.
 
     Examples
     --------

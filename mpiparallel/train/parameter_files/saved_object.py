@@ -38,8 +38,8 @@ class SavedObject(NamedTuple):
 def arrays_of(save_obj: Any, path: Path, integrated: bool, choice: Callable[[str], bool] | None) -> SavedObject:
     """Return what is to be written to ``path``.
 
-    With ``integrated`` parameters that are cut, or in a stage of a pipeline, are gathered from all ranks, which call it
-    together; without, only what this rank holds is there.
+    With ``integrated`` all ranks call it together, and parameters that are cut, or in a stage of a pipeline, are
+    gathered. Without, only what this rank holds is there.
     """
     tensors = {name: data for name, data in _named(save_obj) if choice is None or choice(name)}
     cut = {name: data for name, data in tensors.items() if integrated and _is_cut(data)}

@@ -86,9 +86,9 @@ def resume(
     """Load the newest checkpoint in ``folder`` that can be read into a compiled network; None where there is none.
 
     With ``own_folders``, those of ranks below it, only what their training has saved counts.
-    All ranks call it together. Raises CheckpointError on all of them, before anything is changed, for a checkpoint of
-    another network, and with ``strict`` of a training with other ``facts``; also if there are checkpoints of which none
-    can be read.
+    All ranks call it together. Raises CheckpointError on all of them, before anything is changed: for a checkpoint of
+    another network, with ``strict`` also of a training with other ``facts``, and if no checkpoint can be read though
+    there are some.
     """
     lost: dict[str, str] = {}
     for name, problem, read in _candidates(folder, own_folders, prefix, communicator):

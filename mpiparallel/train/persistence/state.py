@@ -68,10 +68,10 @@ def read_state(
 ) -> Arrays:
     """Return what this rank holds of the tensors ``names``, read from files of any layout; all ranks call it together.
 
-    ``own`` are those that were each rank's own. Where they still are, rank r of n takes what rank r had, counted round
-    where fewer ranks wrote; where they are to be the same on all ranks, it is that of the first. Arrays of ``into`` may
-    be overwritten, and are returned then. Raises CheckpointError on every rank, with what is lost, if anything fails on
-    any.
+    ``own`` are those that were each rank's own. If they still are, rank r takes what rank r had, or rank r modulo n
+    where only n ranks wrote. If they are to be the same on all ranks, all take that of the first. Arrays of ``into``
+    may be overwritten, and are returned then. Raises CheckpointError on every rank, with what is lost, if anything
+    fails on any.
     """
     ours = {name: staged.stored[name] for name in names}
     alike = {name: layout for name, layout in ours.items() if not layout.partial and name not in own}

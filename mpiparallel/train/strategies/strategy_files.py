@@ -33,8 +33,8 @@ def strategy_record(staged: StagedGraph, configuration: ParallelConfiguration) -
 
     As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
     One without parameters, of which MindSpore saves nothing, is there by its node's name where a strategy was given.
-    What is not trained but cut, as moving statistics are with their channels, is there too, so that files that are
-    converted by it come out right; MindSpore leaves it out. Stages have the gradients that MindSpore adds up over
+    Parameters that are cut but not trained, such as moving statistics of channels, are there too, so files are
+    converted rightly by it; MindSpore leaves them out. Stages have the gradients that MindSpore adds up over
     micro-batches, and what they receive, as it names that.
     """
     sharded = staged.of_rank(configuration.rank)

@@ -73,7 +73,7 @@ class Transfer(Protocol):
         """Wait for the others; a device waits for ever for one that has died, so its result then never comes."""
 
 
-class Shown(Protocol):
+class VisibleMemory(Protocol):
     """Memory of the device that other processes see, as it is when the device has written."""
 
     memory: np.ndarray[Any, Any]
@@ -223,7 +223,7 @@ class Device(threading.local):
         self._begun: list[tuple[HiddenStream, int, Any, Any]] = []
         self._landing: list[tuple[HiddenStream, int, Any, Any]] = []
         self._streams: list[HiddenStream] = [self.current]
-        self.shown: list[Shown] = []
+        self.shown: list[VisibleMemory] = []
 
     def stream(self, non_blocking: bool = False) -> HiddenStream:
         """Return a new stream."""

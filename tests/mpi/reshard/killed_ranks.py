@@ -15,7 +15,7 @@ from tests.conformance.meddling_communicator import Meddling
 from tests.conformance.resharding.reshard_states import state
 
 
-class Fate:
+class KillPoint:
     """Kills this process before the n-th call of a kind after the n-th of another, and so on."""
 
     def __init__(self, calls: list[str], numbers: list[int]) -> None:
@@ -35,11 +35,11 @@ def main() -> None:
     executor, mode, *steps = sys.argv[1:]
     init()
     world = current()
-    fate = Fate(steps[::2], [int(number) for number in steps[1::2]])
+    kill_point = KillPoint(steps[::2], [int(number) for number in steps[1::2]])
     case = state(executor=executor, mode=mode, wave_bytes=1, digest=True)
-    communicator: Any = Meddling(world, fate.before) if world.rank == 1 else world
+    communicator: Any = Meddling(world, kill_point.before) if world.rank == 1 else world
     reshard(case.given(world.rank), case.source, case.target, communicator, **case.options)
-    sys.stdout.write(f"rank {world.rank} survived {dict(fate.seen)}\n")
+    sys.stdout.write(f"rank {world.rank} survived {dict(kill_point.seen)}\n")
     release()
 
 

@@ -15,7 +15,7 @@ import pytest
 from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.communication.threads import run_world
 from mpiparallel.communication.transport.in_flight import InFlight
-from mpiparallel.communication.transport.nccl import NcclPassage
+from mpiparallel.communication.transport.nccl import NcclCall
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CaptureError
 from tests.conformance.hidden_arrays.checked_capture import capture_nothing
@@ -91,9 +91,9 @@ def test_each_call_of_a_graph_is_written_down_once_and_watched_until_the_graph_h
     device: pytest.MonkeyPatch,
 ) -> None:
     noted, added, lock = [], [], threading.Lock()
-    note, add = NcclPassage.noted, InFlight.add
+    note, add = NcclCall.noted, InFlight.add
 
-    def counted(self: NcclPassage) -> Any:
+    def counted(self: NcclCall) -> Any:
         with lock:
             noted.append(self.words)
         return note(self)
@@ -103,7 +103,7 @@ def test_each_call_of_a_graph_is_written_down_once_and_watched_until_the_graph_h
             added.append(given)
         add(self, *given)
 
-    device.setattr(NcclPassage, "noted", counted)
+    device.setattr(NcclCall, "noted", counted)
     device.setattr(InFlight, "add", watched)
     on("GPU", ON_RANKS["Momentum"])
     assert len(noted) == len(added) == len(in_graphs())

@@ -11,6 +11,7 @@ from mpiparallel.checkpoint.catalogue import commit_time
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, ShardPlaces
+from mpiparallel.checkpoint.transform.checkpoint_files import newest_files
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import TransformError
@@ -93,6 +94,15 @@ def test_a_lost_shard_is_replaced_where_others_have_its_slices_and_told_where_no
     assert report.replaced[3].endswith("(read from rank 4)")
     with pytest.raises(TransformError, match=r'is missing, "w": rank 3; .*rank_3'):
         transform_checkpoints(folder, tmp_path / "out", "net", None, strategies[1], missing="omitted")
+
+
+def test_one_whose_manifest_is_damaged_may_be_the_newest_as_nobody_knows_when_it_was_committed(tmp_path: Path) -> None:
+    folder = save(tmp_path / "saved", remove_redundancy=False)
+    for rank in range(6):
+        shutil.copy(folder / f"rank_{rank}" / "net-1_7.h5", folder / f"rank_{rank}" / "net-1_8.h5")
+    assert {path.name for path in newest_files(folder).values()} == {"net-1_7.h5"}
+    (folder / "net-1_8.manifest.json").write_bytes(b"torn")
+    assert {path.name for path in newest_files(folder).values()} == {"net-1_8.h5"}
 
 
 def test_few_shards_are_enough_as_the_manifest_tells_how_long_dims_are(saved: Path, tmp_path: Path) -> None:

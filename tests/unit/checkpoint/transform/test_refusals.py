@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
+from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CheckpointError, MpiParallelError, TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -32,6 +33,7 @@ GENUINE_SOURCE, GENUINE_TARGET = GENUINE / "src_strategy.ckpt", GENUINE / "dst_s
         ({"ckpt_prefix": ""}, "cannot begin a file's name"),
         ({"process_num": 0}, "process_num is 0"),
         ({"process_num": True}, "process_num is True"),
+        ({"process_num": 2, "communicator": alone()}, "process_num is 2; give 1 or more, and 1 with a communicator"),
         ({"missing": "guess"}, "missing is 'guess'"),
         ({"src_checkpoints_dir": 3}, "src_checkpoints_dir is a int"),
         ({"src_checkpoints_dir": "nowhere"}, "cannot be read as a folder of checkpoints"),

@@ -28,7 +28,7 @@ MANNERS = {
 }
 
 
-class Notice(Callback):
+class PreemptAt(Callback):
     """Is told, on one rank only, that the machine is wanted back: while it makes a step ready, or at a moment."""
 
     def __init__(self, rank, step, moment=None):
@@ -75,7 +75,7 @@ def steps_in(folder):
 def test_one_rank_is_told_and_all_save_that_step_and_go_on_from_it(tmp_path, manner, rank, step) -> None:
     settings = MANNERS[manner]
     wanted = run_world(RANKS, lambda _: life(tmp_path / "left alone", **settings))
-    ended = run_world(RANKS, lambda _: life(tmp_path / "told", Notice(rank, step), **settings))
+    ended = run_world(RANKS, lambda _: life(tmp_path / "told", PreemptAt(rank, step), **settings))
     assert [(code, last) for code, _, last, *_ in ended] == [(85, step)] * RANKS
     assert steps_in(tmp_path / "told") == [step]
     assert all(told[-2:] == [("step_end", step), ("preempted", step)] for *_, told, _ in ended)
@@ -92,14 +92,14 @@ def test_ranks_with_batches_of_their_own_end_at_one_step_too(tmp_path) -> None:
         make = lambda: make_model(settings=DATA_PARALLEL)  # noqa: E731
         return life(tmp_path, *callbacks, make=make, data=shard_rows, dataset_sink_mode=False)
 
-    assert [end[::2][:2] for end in run_world(RANKS, lambda _: job(_, Notice(1, 5)))] == [(85, 5)] * RANKS
+    assert [end[::2][:2] for end in run_world(RANKS, lambda _: job(_, PreemptAt(1, 5)))] == [(85, 5)] * RANKS
     assert [end[::2][:2] for end in run_world(RANKS, job)] == [(0, STEPS)] * RANKS
 
 
 @pytest.mark.parametrize("moment", ["begin", "step_begin", "every_step", "step_end", "epoch_end"])
 def test_the_notice_may_come_at_any_moment(tmp_path, moment) -> None:
     step = {"begin": 0, "step_begin": 5, "every_step": 5, "step_end": 5, "epoch_end": 4}[moment]
-    ended = run_world(2, lambda _: life(tmp_path, Notice(1, step, moment), dataset_sink_mode=False))
+    ended = run_world(2, lambda _: life(tmp_path, PreemptAt(1, step, moment), dataset_sink_mode=False))
     assert [(code, last) for code, _, last, *_ in ended] == [(85, step + 1)] * 2
     assert steps_in(tmp_path) == [step + 1]
 
@@ -107,14 +107,14 @@ def test_the_notice_may_come_at_any_moment(tmp_path, moment) -> None:
 @pytest.mark.parametrize("writing", ["at once", "by a thread"])
 def test_what_is_saved_already_is_not_saved_again(tmp_path, writing) -> None:
     config = CheckpointConfig(2, keep_checkpoint_max=99, async_save=writing == "by a thread")
-    ended = run_world(2, lambda _: life(tmp_path, Notice(0, 6), config=config, dataset_sink_mode=False))
+    ended = run_world(2, lambda _: life(tmp_path, PreemptAt(0, 6), config=config, dataset_sink_mode=False))
     assert [end[0] for end in ended] == [85, 85]
     assert steps_in(tmp_path) == [2, 4, 6]
 
 
 @pytest.mark.parametrize("manner", MANNERS)
 def test_a_training_that_is_complete_with_that_step_ends_well(tmp_path, manner) -> None:
-    ended = run_world(2, lambda _: life(tmp_path, Notice(1, STEPS), **MANNERS[manner]))
+    ended = run_world(2, lambda _: life(tmp_path, PreemptAt(1, STEPS), **MANNERS[manner]))
     assert [end[0] for end in ended] == [0, 0]
     assert steps_in(tmp_path) == [STEPS]
 
@@ -125,7 +125,7 @@ def test_one_that_a_callback_stops_anyway_ends_well_and_with_that_step_although_
             if run_context.original_args().cur_step_num == 6:
                 run_context.request_stop()
 
-    ended = run_world(2, lambda _: life(tmp_path, Stop(), Notice(1, 6)))
+    ended = run_world(2, lambda _: life(tmp_path, Stop(), PreemptAt(1, 6)))
     assert [(end[0], end[2]) for end in ended] == [(0, 6)] * 2
     assert ended[0][3][-2:] == [("epoch_end", 6), ("end", 6)]
 
@@ -134,7 +134,7 @@ def test_without_a_checkpoint_it_is_said_that_nothing_is_saved_and_the_signal_is
     def job(_):
         model = make_model()
         with pytest.raises(SystemExit) as end:
-            model.train(3, rows(), Notice(1, 5))
+            model.train(3, rows(), PreemptAt(1, 5))
         return end.value.code
 
     assert run_world(2, job) == [128 + signal.SIGUSR1] * 2
@@ -154,7 +154,7 @@ def test_a_callback_that_saves_by_its_own_means_says_so_and_counts() -> None:
 
     def job(_):
         with pytest.raises(Preempted) as end:
-            make_model().train(3, rows(), [Notice(1, 5), Saver()])
+            make_model().train(3, rows(), [PreemptAt(1, 5), Saver()])
         return end.value.code, str(end.value)
 
     ended = run_world(2, job)
@@ -180,7 +180,7 @@ def test_a_save_that_fails_is_an_error_but_where_failures_are_suffered_the_last_
             communicator.barrier()
 
         config = CheckpointConfig(4, on_error=on_error)
-        callbacks = Notice(1, 6), At(5, spoil)
+        callbacks = PreemptAt(1, 6), At(5, spoil)
         return life(folder, *callbacks, config=config, dataset_sink_mode=False)[0]
 
     with pytest.raises(CheckpointError, match="rank_0"):
@@ -195,7 +195,7 @@ def test_ranks_that_wait_end_as_those_do_that_train(tmp_path) -> None:
         model.reshard(ranks=2)
         saver = ModelCheckpoint("net", tmp_path, CheckpointConfig(100))
         with pytest.raises(Preempted) as end:
-            model.train(3, rows(), [saver, Notice(1, 5)])
+            model.train(3, rows(), [saver, PreemptAt(1, 5)])
         return end.value.code, model.active
 
     assert run_world(4, job) == [(85, True), (85, True), (85, False), (85, False)]
@@ -207,7 +207,7 @@ def test_a_training_that_moves_at_that_very_step_ends_on_the_ranks_that_it_has_t
     def job(communicator):
         model = make_model()
         saver = ModelCheckpoint("net", tmp_path, CheckpointConfig(100))
-        callbacks = [saver, Notice(1, 5), At(5, lambda: model.reshard(ranks=[2, 1]), moment)]
+        callbacks = [saver, PreemptAt(1, 5), At(5, lambda: model.reshard(ranks=[2, 1]), moment)]
         with pytest.raises(Preempted) as end:
             model.train(3, rows(), callbacks, dataset_sink_mode=False)
         return end.value.code, model.active
@@ -221,7 +221,7 @@ def test_a_rank_that_is_told_and_then_trains_no_longer_has_passed_it_on(tmp_path
     def job(communicator):
         model = make_model()
         saver = ModelCheckpoint("net", tmp_path, CheckpointConfig(100))
-        callbacks = [saver, Notice(0, 5, moment), At(5, lambda: model.reshard(ranks=[2, 1]), moment)]
+        callbacks = [saver, PreemptAt(0, 5, moment), At(5, lambda: model.reshard(ranks=[2, 1]), moment)]
         with pytest.raises(Preempted) as end:
             model.train(3, rows(), callbacks, dataset_sink_mode=False)
         return end.value.code, model.active

@@ -12,7 +12,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CommunicationError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
-from mpiparallel.search import together
+from mpiparallel.search import found_strategies
 from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.search import MODES
@@ -55,7 +55,7 @@ def trained(communicator, settings):
 @pytest.fixture(autouse=True)
 def assumed_machine(monkeypatch) -> None:
     """Whatever was measured here."""
-    monkeypatch.setattr(together, "kept_machine", Machine)
+    monkeypatch.setattr(found_strategies, "kept_machine", Machine)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_ranks_that_plan_for_more_than_there_are_find_the_same_each_for_itself(m
     def measured_on_a_host():
         raise AssertionError("hosts may have measured other rates")
 
-    monkeypatch.setattr(together, "kept_machine", measured_on_a_host)
+    monkeypatch.setattr(found_strategies, "kept_machine", measured_on_a_host)
 
     def job(communicator):
         context.reset_auto_parallel_context()

@@ -24,22 +24,22 @@ LayOut = Callable[[ParallelConfiguration], tuple[Graph, StagedGraph]]
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to cut an operator: its strategy, in words ``how`` else it is other, and the whole network cut so."""
+class OtherCut:
+    """Another cut of an operator: its strategy, in words ``how`` else it is other, and the whole network cut so."""
 
     strategy: Strategy
     how: str
     laid_out: Callable[[], StagedGraph]
 
 
-def ways_of(
+def other_cuts_of(
     node: Node,
     stage: int,
     graph: Graph,
     staged: StagedGraph,
     configuration: ParallelConfiguration,
     lay_out: LayOut | None,
-) -> list[Way]:
+) -> list[OtherCut]:
     """Return the other strategies of a node of a ``stage``, first those that use as many ranks as its own."""
     if configuration.mode in ParallelMode.OWN_BATCH:
         return [*_shards(node, staged, configuration), *_of_one_batch(node, staged, configuration, lay_out)]
@@ -53,7 +53,7 @@ def ways_of(
         own = given[stage].with_inputs(dict.fromkeys(_computed_alike(node, graph), option))
         return place_stages(graph, configuration, [*given[:stage], own, *given[stage + 1 :]], {})
 
-    return [Way(option, "", partial(cut, option)) for option in _options(node, sharded)]
+    return [OtherCut(option, "", partial(cut, option)) for option in _options(node, sharded)]
 
 
 def _computed_alike(node: Node, graph: Graph) -> list[Node]:
@@ -73,7 +73,7 @@ def _used(strategy: Strategy) -> int:
     return max((prod(cuts) for cuts in strategy), default=1)
 
 
-def _shards(node: Node, staged: StagedGraph, configuration: ParallelConfiguration) -> Sequence[Way]:
+def _shards(node: Node, staged: StagedGraph, configuration: ParallelConfiguration) -> Sequence[OtherCut]:
     """Return what the parallel optimizer would change, or that there is none, where a node has a trained parameter."""
     if not any(value.parameter is not None and value.parameter.requires_grad for value in node.inputs):
         return ()
@@ -81,7 +81,7 @@ def _shards(node: Node, staged: StagedGraph, configuration: ParallelConfiguratio
     other = replace(configuration, enable_parallel_optimizer=shards)
     graph = staged.stages[0].graph
     return (
-        Way(
+        OtherCut(
             (),
             f"{'with' if shards else 'without'} the parallel optimizer, for all weights",
             lambda: StagedGraph((place(graph, other, held={}),)),
@@ -91,8 +91,8 @@ def _shards(node: Node, staged: StagedGraph, configuration: ParallelConfiguratio
 
 def _of_one_batch(
     node: Node, staged: StagedGraph, configuration: ParallelConfiguration, lay_out: LayOut | None
-) -> Sequence[Way]:
-    """Return the ways to cut a node where the batches of all ranks are taken as one, and all else is cut by it.
+) -> Sequence[OtherCut]:
+    """Return the other cuts of a node where the batches of all ranks are taken as one, and all else is cut by it.
 
     There are none for a network that is another then: with parameters that are each rank's own, or collectives.
     """
@@ -112,4 +112,7 @@ def _of_one_batch(
     same = next((one for one in graph.nodes if one.name == node.name and one.is_forward), None)
     if same is None:
         return ()
-    return [Way(one.strategy, f"in {mode}", one.laid_out) for one in ways_of(same, 0, graph, by_batch, together, None)]
+    return [
+        OtherCut(one.strategy, f"in {mode}", one.laid_out)
+        for one in other_cuts_of(same, 0, graph, by_batch, together, None)
+    ]
