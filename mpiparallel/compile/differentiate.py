@@ -33,7 +33,7 @@ def differentiate(
                 f"{output.name} of dtype {output.spec.dtype} has no gradient; differentiate a float output"
             )
     with recording(trace):
-        terms = _Terms(trace)
+        terms = _GradientTerms(trace)
         for output, seed in zip(outputs, seeds, strict=True):
             terms.add(output, seed)
         recomputation, overwritten = Recomputation(trace), Overwritten(trace.graph)
@@ -57,7 +57,7 @@ def _dependent_nodes(nodes: Iterable[Node], wanted: Sequence[Value]) -> list[Nod
     return dependent
 
 
-def _differentiate_node(trace: Trace, node: Node, terms: _Terms, recomputation: Recomputation) -> list[Node]:
+def _differentiate_node(trace: Trace, node: Node, terms: _GradientTerms, recomputation: Recomputation) -> list[Node]:
     """Append the gradient of a node; return the nodes that it is made of."""
     cotangents = tuple(terms.total(output) for output in node.outputs)
     if all(cotangent is None for cotangent in cotangents):
@@ -125,7 +125,7 @@ def is_zero(gradient: Tensor) -> bool:
     return not (constant[(slice(1),) * constant.ndim] if is_one_number else constant).any()
 
 
-class _Terms:
+class _GradientTerms:
     """The terms of each value's gradient, summed when they are asked for."""
 
     def __init__(self, trace: Trace) -> None:

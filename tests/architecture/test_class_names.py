@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -10,6 +11,13 @@ from tests.conformance.package_trees import trees
 
 NAMED_BY_MINDSPORE = ("mpiparallel.nn.", "mpiparallel.ops.")
 """Its users find a cell and an operator of one name in two folders, ``nn.Softmax`` and ``ops.Softmax``."""
+
+RETIRED = re.findall(
+    r"\w+",
+    """Team Order Wish Standing Farewell Growth CallLog Passage Meeting Notice Root Roll Caller Fate Death Terms Shown
+    Unwatched Deals Dealer Way Together Staged End Feed TensorSigns""",
+)
+"""Words of our own where the field has one; none may come back as the name of a class."""
 
 
 def classes_of(module: str) -> Iterator[str]:
@@ -45,6 +53,10 @@ def test_no_two_classes_have_one_name() -> None:
 def test_no_type_alias_has_the_name_of_a_class() -> None:
     classes = {name for name, modules in homes().items() if not all(map(is_mindspores, modules))}
     assert [f"{name} in {module}" for module in trees() for name in aliases_of(module) if name in classes] == []
+
+
+def test_no_class_has_a_name_that_the_terms_of_the_field_have_replaced() -> None:
+    assert {name: modules for name, modules in homes().items() if name.lstrip("_") in RETIRED} == {}
 
 
 def is_mindspores(module: str) -> bool:

@@ -26,7 +26,7 @@ _WIDEST: Final = 16
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _ArrayKind:
     """What a text has to know of an array: its type, and whether it has more than one element."""
 
     dtype: np.dtype[Any]
@@ -98,8 +98,8 @@ def _launch(runtime: Runtime, roots: Sequence[Term], columns: Sequence[Column], 
 
 def _operand(place: int, array: Array, is_output: bool) -> CudaOperand:
     many = array.ndim > 0
-    shown = _Shown(array.dtype, (2 if many else 1,), (array.dtype.itemsize if many else 0,))
-    return CudaOperand(place, shown, 0, (2,), is_output)
+    kind = _ArrayKind(array.dtype, (2 if many else 1,), (array.dtype.itemsize if many else 0,))
+    return CudaOperand(place, kind, 0, (2,), is_output)
 
 
 def _width(runtime: Runtime, columns: Sequence[Column]) -> int:
