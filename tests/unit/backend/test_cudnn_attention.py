@@ -8,16 +8,23 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from mpiparallel import context, nn
 from mpiparallel.backend.attention.cudnn_attention import CudnnAttention
 from mpiparallel.backend.attention.request import SETTING, AttentionRequest
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.tensor_spec import Part
+from mpiparallel.communication.threads import alone
+from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.attention.blocked_attention import BlockedAttention, BlockedAttentionGrad
 from mpiparallel.graph.attention.library_attention import library_attention, library_gradients
+from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.written_kernels.attention import AttentionSettings
+from mpiparallel.nn.transformer import MultiHeadAttention
+from mpiparallel.train import Model
+from mpiparallel.train.amp import auto_mixed_precision
 from tests.conformance.hidden_arrays.cudnn import FakeCudnn
 
 TOLERANCES = {np.float16: 2e-3, bfloat16: 2e-2}
@@ -48,6 +55,17 @@ def numbers(*shape: int, dtype: Any, seed: int = 0) -> Any:
     made = empty(*shape, dtype=dtype)
     made[...] = np.random.default_rng((*shape, seed)).normal(size=shape)
     return made
+
+
+class Attending(nn.Cell):
+    """Attention of two heads of depth 8, and a mean of what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(2, 5, 5, 16, 2, attention_dropout_rate=0.0)
+
+    def construct(self, x: Any, mask: Any) -> Any:
+        return (self.attention(x, x, x, mask)[0] ** 2).mean()
 
 
 class Heads:
@@ -192,6 +210,26 @@ def test_another_value_and_a_missing_library_are_told(monkeypatch: pytest.Monkey
     monkeypatch.setenv(SETTING, "best")
     with pytest.raises(ConfigurationError, match="MPIPARALLEL_ATTENTION=best must be 'own' or 'cudnn'"):
         run_operators(Device(FakeCudnn()), Heads(np.float16), told)
+
+
+def test_a_network_trains_by_it_as_by_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = {}
+    for wanted in ("cudnn", "own"):
+        monkeypatch.setenv(SETTING, wanted)
+        context.set_seed(3)
+        network, library = Attending(), FakeCudnn()
+        auto_mixed_precision(network, "O2", bfloat16)
+        model = Model(network, optimizer=nn.SGD(network.trainable_params(), 0.5))
+        random = np.random.default_rng(0)
+        batch = [random.standard_normal((2, 5, 16), np.float32), np.tril(np.ones((2, 5, 5), np.float32))]
+        sharded, runtime = model.shard(batch).stages[0], Runtime(Device(library), communicator=alone())
+        for name, value in sharded.graph.parameters.items():
+            value.parameter.place(sharded.stored[name], 0, runtime.backend)
+        program = Program(local_graph(sharded, 0, on_device=True), runtime)
+        losses[wanted] = [float(program.run(batch)[0]) for _ in range(4)]
+        assert [one for one, _ in library.executed] == (BOTH * 4 if wanted == "cudnn" else [])
+    np.testing.assert_allclose(losses["cudnn"], losses["own"], 2e-2)
+    assert losses["own"][-1] < 0.99 * losses["own"][0]
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
