@@ -10,6 +10,7 @@ hold. The peer runs each case right before: as it is ("eager"), by ``torch.compi
 kernels. ``of peer`` is the time of the fastest of these over ours. ``of top`` is the rate of our operations over that
 of the fastest square product of the dtype, or of our bytes over that of a copy. What a case must reach is beside what
 it reached. Where cuDNN's extra is installed more is wanted of ResNet-50; MPIPARALLEL_CONVOLUTIONS=own times it without.
+Then attention "by cudnn" is timed too, with MPIPARALLEL_ATTENTION=cudnn; ours where cuDNN has no kernel for it.
 The third line needs no GPU: it shows that all cases run, at sizes of which times say nothing.
 """
 

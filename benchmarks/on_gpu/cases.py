@@ -21,7 +21,7 @@ class Case:
     ``bytes`` are read and written at least, ``operations`` are multiplications and additions. ``wanted`` is the least
     of ``against``: "peer", the time of the fastest way of the peer over ours; "eager" and "compiled", the time of that
     way over ours; "copy", the rate of our bytes over that of a copy. ``ways`` are the peer's: "eager", "compiled", and
-    in attention its two kernels, "flash" and "cuDNN".
+    in attention its two kernels, "flash" and "cuDNN". With ``library`` ours is asked to take that library's attention.
     """
 
     kind: str
@@ -31,11 +31,13 @@ class Case:
     operations: int = 0
     wanted: tuple[tuple[str, float], ...] = ()
     ways: tuple[str, ...] = ("eager",)
+    library: str = ""
 
     @property
     def name(self) -> str:
         """The kind, the sizes and the dtype, which no other case has together."""
-        return f"{self.kind} {'x'.join(map(str, self.sizes))} {self.dtype}"
+        by = f" by {self.library}" if self.library else ""
+        return f"{self.kind} {'x'.join(map(str, self.sizes))} {self.dtype}{by}"
 
     @property
     def told(self) -> dict[str, Any]:
@@ -103,7 +105,10 @@ def convolutions(scale: int) -> Iterator[Case]:
 
 
 def attentions(scale: int) -> Iterator[Case]:
-    """Yield attention (batch, heads, length, depth) and its gradient: 16 Ki tokens of 2,048 features."""
+    """Yield attention (batch, heads, length, depth) and its gradient: 16 Ki tokens of 2,048 features.
+
+    Where cuDNN's frontend is installed its attention is timed too, at one length.
+    """
     for length in (1024, 4096, 16384):
         for depth in (64, 128):
             sizes = max(16384 // length // scale, 1), 2048 // depth, max(length // scale, 1), depth
@@ -111,6 +116,8 @@ def attentions(scale: int) -> Iterator[Case]:
                 work = factor * prod(sizes) * sizes[2]
                 for name, operations in ((kind, work), (f"{kind} gradient", work * 5 // 2)):
                     yield Case(name, sizes, "bfloat16", 0, operations, (("peer", 0.6),), ("flash", "cuDNN"))
+                    if length == 4096 and find_spec("cudnn"):
+                        yield Case(name, sizes, "bfloat16", 0, operations, (), ("cuDNN",), "cudnn")
 
 
 def steps(scale: int) -> Iterator[Case]:

@@ -101,7 +101,8 @@ def attention_gradient(case: Case) -> Work:
     rows = case.sizes[:3]
     sums, drawn = np.full(rows, np.log(rows[2]), np.float32), np.zeros(rows, np.uint64)
     given = [*arrays, arrays[0], sums, drawn, arrays[0], np.zeros(rows, np.float32)]
-    return BlockedAttentionGrad(operator.keep_prob, operator.scale, operator.masked), given
+    backward = BlockedAttentionGrad(operator.keep_prob, operator.scale, operator.masked)
+    return backward.configured(sums_are_read=False), given
 
 
 def _convolution(kind: Any, order: str) -> Callable[[Case], Work]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from elementwise_kernels import bound
@@ -56,7 +58,8 @@ class Ours:
             held = [self._backend.from_host(np.full(shape, 0.5, DTYPES[case.dtype])) for shape in shapes]
             return P.AdamWeightDecay().kernel(self._runtime, held, [])
         runtime = self._with_tf32 if case.dtype == "TF32" else self._runtime
-        return partial(_run_all, bound(runtime, *OPERATORS[case.kind](case)))
+        with mock.patch.dict(os.environ, {"MPIPARALLEL_ATTENTION": case.library} if case.library else {}):
+            return partial(_run_all, bound(runtime, *OPERATORS[case.kind](case)))
 
 
 def _run_all(kernels: Sequence[Call]) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpiparallel.backend.attention.cudnn_attention import CudnnAttention
+from mpiparallel.backend.attention.request import Attentions
 from mpiparallel.backend.convolutions.cudnn_convolutions import CudnnConvolutions
 from mpiparallel.backend.convolutions.request import Convolutions
 from mpiparallel.backend.cuda_kernels import CudaKernels
@@ -94,6 +96,7 @@ class CupyBackend:
         )
         self.products: Products = CublasProducts(self.address, self.stream_number, allows_tf32)
         self.convolutions: Convolutions | None = CudnnConvolutions(self.address, self.stream_number, self.seconds)
+        self.attention: Attentions | None = CudnnAttention(self.address, self.stream_number)
 
     def empty(self, byte_count: int, holder: str = "") -> Any:
         """Return ``byte_count`` uninitialised bytes; CuPy's pool aligns them to 512."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiparallel.backend.attention.request import Attentions
 from mpiparallel.backend.convolutions.request import Convolutions
 from mpiparallel.backend.gpu.links import DeviceLinks
 from mpiparallel.backend.host_stream import HostStream
@@ -25,6 +26,7 @@ class NumpyBackend:
     kernels: Kernels | None = None
     products: Products = PairProducts()
     convolutions: Convolutions | None = None
+    attention: Attentions | None = None
     is_asynchronous = False
     convolves_in_tf32 = False
     compute: Stream = HostStream()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mpiparallel.backend.attention.request import Attentions
 from mpiparallel.backend.convolutions.request import Convolutions
 from mpiparallel.backend.gpu.links import DeviceLinks
 from mpiparallel.backend.products.product import Products
@@ -65,9 +66,9 @@ class Backend(Protocol):
 
     ``array_module`` has NumPy's names. Host arrays are ``numpy.ndarray`` in C order; MPI moves only those. ``kernels``
     is None where the device runs no CUDA texts. ``products`` multiply what the array library cannot, or is slower at.
-    ``convolutions`` are those of a library, None where there is none. ``is_asynchronous`` says that the device works
-    while the host goes on: all that is not said to another stream belongs to ``compute``; what is moved meanwhile, to
-    ``communication``. ``links`` are None where arrays are in the memory of the host. With ``convolves_in_tf32``
+    ``convolutions`` and ``attention`` are those of a library, None where there is none. ``is_asynchronous`` says that the
+    device works while the host goes on: all that is not said to another stream belongs to ``compute``; what is moved
+    meanwhile, to ``communication``. ``links`` are None where arrays are in the memory of the host. With ``convolves_in_tf32``
     convolutions of float32 may round their factors to 10 bits of fraction.
     """
 
@@ -76,6 +77,7 @@ class Backend(Protocol):
     kernels: Kernels | None
     products: Products
     convolutions: Convolutions | None
+    attention: Attentions | None
     is_asynchronous: bool
     convolves_in_tf32: bool
     compute: Stream

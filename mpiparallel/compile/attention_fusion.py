@@ -269,6 +269,7 @@ def _forward(match: _Attention, shape: tuple[int, ...]) -> tuple[Node, Node]:
 def _backward(graph: Graph, match: _Attention, gradient: _Gradient, mask: Value, forward: Node) -> Node:
     """Return the node that gives the very values that the three products of the gradient gave."""
     operator = _attending(BlockedAttentionGrad, match, match.last.inputs[0].spec.shape)
+    operator = operator.configured(sums_are_read=False)
     sums = forward.outputs[1].spec
     nothing = graph.add_constant(np.zeros(sums.shape, sums.dtype))
     inputs = (match.query, match.key, match.value, mask, *forward.outputs, gradient.of_output, nothing)

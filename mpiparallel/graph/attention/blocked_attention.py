@@ -13,6 +13,7 @@ from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.attention.head_by_head import attend_head_by_head, gradients_head_by_head
+from mpiparallel.graph.attention.library_attention import library_attention, library_gradients
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import RandomState, Runtime
 from mpiparallel.graph.input_checks import check_floating, check_shape
@@ -133,7 +134,8 @@ class BlockedAttention(Attending):
         output, sums, drawn = outputs
         xp, place = runtime.array_module, runtime.numbers.add(partial(self._key, runtime.random))
         bind = attention if is_written_attention(runtime, (*inputs, output)) else attend_head_by_head
-        attend = bind(runtime, self.attention_settings, (*inputs, drawn), output, sums)
+        wanted = runtime, self.attention_settings, (*inputs, drawn), output, sums
+        attend = library_attention(*wanted) or bind(*wanted)
 
         def run() -> None:
             xp.copyto(drawn, place)
@@ -169,6 +171,9 @@ class BlockedAttentionGrad(Attending):
     [[[[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]]]
     """
 
+    sums_are_read = True
+    """Whether anything else may read the sums; if not their gradient is 0."""
+
     def __call__(
         self, query: Any, key: Any, value: Any, mask: Any, y: Any, sums: Any, drawn: Any, dy: Any, dsums: Any
     ) -> Any:
@@ -188,5 +193,7 @@ class BlockedAttentionGrad(Attending):
         query, key, value, mask, y, sums, drawn, dy, dsums = inputs
         has_sums = sums.dtype == dsums.dtype == sum_type(query.dtype)
         is_written = has_sums and is_written_attention(runtime, (query, key, value, mask, y, dy, *outputs))
+        wanted = runtime, self.attention_settings, (query, key, value, mask, drawn), (y, sums)
+        by_library = None if self.sums_are_read else library_gradients(*wanted, dy, outputs)
         bind = attention_gradients if is_written else gradients_head_by_head
-        return bind(runtime, self.attention_settings, (query, key, value, mask, drawn), (y, sums), (dy, dsums), outputs)
+        return by_library or bind(*wanted, (dy, dsums), outputs)

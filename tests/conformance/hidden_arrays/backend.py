@@ -62,6 +62,7 @@ def hidden_backend(kernels: Any = None, allows_tf32: bool = False) -> CupyBacken
     made.kernels = None if kernels is None else RecordedKernels(kernels)
     library = FakeCublasLt()
     made.convolutions = None
+    made.attention = None
     made.products = CublasProducts(library.address, made.stream_number, allows_tf32, partial(CublasLt, library))
     return made
 

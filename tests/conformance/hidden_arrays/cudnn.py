@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
+from tests.conformance.hidden_arrays import cudnn_attention
 from tests.conformance.hidden_arrays.cublas_lt import require
 
 DTYPES: Final = {"FLOAT": np.float32, "HALF": np.float16, "BFLOAT16": ml_dtypes.bfloat16}
@@ -65,7 +68,7 @@ class FakeTensor:
 
 
 class FakeGraph:
-    """A graph of one convolution."""
+    """A graph of one convolution, or of attention one way."""
 
     def __init__(self, library: FakeCudnn, handle: Any, types: tuple[Any, ...]) -> None:
         require(handle in library.handles, "the graph has no handle")
@@ -73,7 +76,7 @@ class FakeGraph:
         self.library, self.handle = library, handle
         self.notes: list[str] = []
         self._tensors: list[FakeTensor] = []
-        self._convolution: tuple[str, dict[str, FakeTensor], dict[str, list[int]]] | None = None
+        self._work: tuple[str, dict[str, FakeTensor], Callable[[dict[str, Any]], None]] | None = None
         self._done = 0
         for step in STEPS[:2] + STEPS[3:4]:
             setattr(self, step, lambda step=step: self._go(step))
@@ -94,10 +97,35 @@ class FakeGraph:
             require(all(type(one) is list and len(one) == 2 for one in window.values()), f"{window}")
             made = FakeTensor()
             self._tensors.append(made)
-            self._convolution = name, {**given, "made": made}, window
+            self._work = name, {**given, "made": made}, partial(_compute, name, window=window)
             return made
 
         return make
+
+    def sdpa(self, *, attn_scale: float, generate_stats: bool, name: str, **given: Any) -> list[FakeTensor]:
+        """Attend."""
+        require(generate_stats is True, "the gradient needs statistics")
+        return self._attention("sdpa", given, cudnn_attention.FORWARD, ("O", "Stats"), attn_scale)
+
+    def sdpa_backward(
+        self, *, attn_scale: float, use_deterministic_algorithm: bool, name: str, **given: Any
+    ) -> list[FakeTensor]:
+        """Go back."""
+        require(use_deterministic_algorithm is True, "bits are to repeat")
+        return self._attention("sdpa_backward", given, cudnn_attention.BACKWARD, ("dQ", "dK", "dV"), attn_scale)
+
+    def _attention(
+        self, name: str, given: dict[str, Any], wanted: tuple[str, ...], results: tuple[str, ...], scale: float
+    ) -> list[FakeTensor]:
+        band = given.pop("diagonal_band_right_bound", None), given.pop("diagonal_alignment", None)
+        require(band in ((None, None), (0, self.library.diagonal_alignment.TOP_LEFT)), f"the band is {band}")
+        require(set(given) == {*wanted, "bias"} and type(scale) is float, f"{name}: {sorted(given)}, {scale}")
+        made = [FakeTensor() for _ in results]
+        self._tensors += made
+        compute = cudnn_attention.attend if name == "sdpa" else cudnn_attention.go_back
+        named = {key: one for key, one in given.items() if one is not None} | dict(zip(results, made, strict=True))
+        self._work = name, named, partial(compute, scale=scale, is_causal=band[0] == 0)
+        return made
 
     def create_execution_plans(self, modes: Any) -> None:
         require(list(modes), "no heuristics")
@@ -122,20 +150,47 @@ class FakeGraph:
         require(handle is self.handle and handle.stream is not None, "a handle with a stream")
         require(type(workspace) is int and all(type(one) is int for one in tensors.values()), "addresses are numbers")
         require(set(tensors) == {one.uid for one in self._tensors}, "each tensor has an address")
-        assert self._convolution is not None
-        name, named, window = self._convolution
+        assert self._work is not None
+        name, named, compute = self._work
         arrays = {key: self.library.at(tensors[one.uid or 0], one) for key, one in named.items()}
         self.library.executed.append((name, handle.stream))
         self.library.at(workspace, FakeTensor([WORKSPACE], [1], SimpleNamespace(name="UINT8")))[:] = 0xCB
-        _compute(name, arrays, window)
+        compute(arrays)
 
     def _go(self, step: str) -> None:
         require(STEPS[self._done] == step, f"{step} comes after {STEPS[self._done - 1]}")
         self._done += 1
         for one in self._tensors if step == "validate" else ():
             require(one.dim and one.stride and one.uid and one.data_type, f"a tensor lacks something: {one}")
+        if step == "validate":
+            _check_attention(*(self._work or ("", {}))[:2])
         if step == "check_support" and self.library.takes_nothing:
             raise NotSupportedError("no engine")
+
+
+def _check_attention(name: str, tensors: dict[str, FakeTensor]) -> None:
+    """Refuse what the wheel does: shapes, heads of odd depths, and types of data and statistics."""
+    if not name.startswith("sdpa"):
+        return
+    (batch, heads, queries, depth), keys = tensors["q"].dim, tensors["k"].dim[2]
+    if depth % 8:
+        raise NotSupportedError("hidden_dim should be multiple of 8")
+    if (name, queries, keys) == ("sdpa_backward", 1, 1):
+        raise NotSupportedError("s_q = s_kv = 1 is not supported.")
+    of_queries, of_keys = [batch, heads, queries, depth], [batch, heads, keys, depth]
+    rows, kinds = [batch, heads, queries, 1], {tensors["q"].data_type.name}
+    for role, one in tensors.items():
+        if role in ("stats", "Stats"):
+            require((one.dim, one.data_type.name) == (rows, "FLOAT"), f"statistics are {one}")
+            continue
+        kinds.add(one.data_type.name)
+        if role == "bias":
+            fits = one.dim[2:] == [queries, keys] and one.dim[0] in (1, batch) and one.dim[1] in (1, heads)
+            require(fits, f"the bias is {one}")
+            continue
+        require(one.dim == (of_keys if role in ("k", "v", "dK", "dV") else of_queries), f"{role} is {one}")
+        require(one.stride[3] == 1, f"rows of {role} are not contiguous")
+    require(len(kinds) == 1 and kinds <= {"HALF", "BFLOAT16"}, f"types of data are {kinds}")
 
 
 def _compute(name: str, arrays: dict[str, Any], window: dict[str, list[int]]) -> None:
@@ -187,6 +242,7 @@ class FakeCudnn:
     """The module ``cudnn``; with ``takes_nothing`` no engine takes a graph."""
 
     data_type = Enum("data_type", "FLOAT HALF BFLOAT16")
+    diagonal_alignment = Enum("diagonal_alignment", "TOP_LEFT BOTTOM_RIGHT")
     heur_mode = Enum("heur_mode", "A B FALLBACK")
     build_plan_policy = Enum("build_plan_policy", "HEURISTICS_CHOICE ALL")
     numerical_note = Enum(

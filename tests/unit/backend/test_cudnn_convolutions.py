@@ -179,6 +179,7 @@ def test_the_wheel_takes_our_graphs(direction: Direction) -> None:
     # The wheel describes and checks graphs without a driver, but makes no handle.
     with mock.patch.object(cudnn, "create_handle", return_value=cudnn.Handle(0)):
         graph = convolutions._described(request(np.float16, direction=direction))
+    graph.validate()
     for name in ("build_operation_graph", "create_execution_plans", "deselect_numeric_notes", "check_support"):
         assert callable(getattr(graph, name))
     for name in ("build_plans", "get_workspace_size", "execute"):

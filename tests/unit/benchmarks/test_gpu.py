@@ -52,6 +52,14 @@ def test_more_is_wanted_of_resnet_where_cudnn_may_be_taken(monkeypatch) -> None:
     assert wanted == {(None, ""): without, ("there", ""): with_cudnn, ("there", "own"): without}
 
 
+def test_attention_by_cudnn_is_timed_where_that_is_installed(monkeypatch) -> None:
+    for found in (None, "there"):
+        monkeypatch.setattr(cases, "find_spec", lambda name, found=found: found)
+        names = {case.name for case in chosen_cases(["attentions"], 1) if case.library}
+        assert len(names) == (8 if found else 0)
+    assert "causal attention gradient 4x16x4096x128 bfloat16 by cudnn" in names
+
+
 def test_without_a_gpu_it_says_that_no_figure_is_taken(capsys) -> None:
     if gpu_problem() is None:
         pytest.skip("this machine has a GPU")

@@ -10,6 +10,7 @@ from typing import Any
 from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
 
+_ATTENTION = "MPIPARALLEL_ATTENTION"
 _DRIVER_SECONDS = 8.0
 _SECONDS = 25.0
 _JOB_SECONDS = 30
@@ -54,19 +55,24 @@ def _cupy(machine: ExaminedMachine, listed: int) -> Iterator[Finding]:
             yield Finding("devices", "note", what, "unset CUDA_VISIBLE_DEVICES")
         nccl = found.get("nccl", 0)
         yield Finding("NCCL", "ok" if nccl else "note", f"version {nccl}" if nccl else "CuPy has none")
-        yield _convolutions(found)
+        yield _cudnn(found, machine.variables.get(_ATTENTION, ""))
         yield _ways(machine.ranks, found.get("own", found["devices"]), nccl)
 
 
-def _convolutions(found: Mapping[str, Any]) -> Finding:
-    """Return whose convolutions ranks take."""
+def _cudnn(found: Mapping[str, Any], attention: str) -> Finding:
+    """Return whose convolutions ranks take, and whose ``attention``, by what the user asks for."""
     if "cudnn_problem" in found:
-        mend = "MPIPARALLEL_CONVOLUTIONS=own, or pip uninstall nvidia-cudnn-frontend"
+        own = f" {_ATTENTION}=own" if attention == "cudnn" else ""
+        mend = f"MPIPARALLEL_CONVOLUTIONS=own{own}, or pip uninstall nvidia-cudnn-frontend"
         return Finding("cuDNN", "error", f"installed, and cannot be used: {found['cudnn_problem']}", mend)
     if "cudnn" not in found:
         mend = "pip install 'mpiparallel[cudnn12x]'"
+        if attention == "cudnn":
+            return Finding("cuDNN", "error", f"not installed, and {_ATTENTION}=cudnn asks for its attention", mend)
         return Finding("cuDNN", "note", "not installed; convolutions are kernels of this package", mend)
     what = "one rank takes its convolutions where they are faster, several ranks take them all"
+    if attention == "cudnn":
+        what += "; attention of 16 bits without dropout is cuDNN's"
     return Finding("cuDNN", "ok", f"version {found['cudnn']}; {what}")
 
 

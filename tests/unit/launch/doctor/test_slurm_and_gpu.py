@@ -107,6 +107,20 @@ def test_gpus_are_tried_in_a_child(faked: FakedMachine, said: str, subject: str,
 @pytest.mark.parametrize(
     ("said", "state", "what"),
     [
+        (cupy(), "error", "not installed, and MPIPARALLEL_ATTENTION=cudnn asks for its attention"),
+        (cupy(cudnn="9.28.0"), "ok", "; attention of 16 bits without dropout is cuDNN's"),
+    ],
+)
+def test_whose_attention_is_asked_for_is_told(faked: FakedMachine, said: str, state: str, what: str) -> None:
+    probes = {"gpu": said, "mpi_library": "true", "launcher": OPENMPI}
+    machine = faked(programs={"nvidia-smi": GPUS}, probes=probes, variables={"MPIPARALLEL_ATTENTION": "cudnn"})
+    finding = only(find_gpu(machine), "cuDNN")
+    assert (finding.state, what in finding.what) == (state, True), finding
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "what"),
+    [
         ("echo '{\"takes_gpu_memory\": false}'", "note", "does not take arrays"),
         ("kill -SEGV $$", "note", "does not say whether"),
     ],

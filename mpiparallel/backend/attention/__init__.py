@@ -1,0 +1,1 @@
+"""Attention by libraries of a device."""
