@@ -80,10 +80,6 @@ def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
-def _given(mask: Any) -> tuple[Any, ...]:
-    return () if mask is None else (mask,)
-
-
 def _check_mask(shape: tuple[int, ...], scores: tuple[int, ...]) -> None:
     fits = len(shape) == 4 and shape[2:] == scores[2:]
     if not fits or any(own not in (1, extent) for own, extent in zip(shape[:2], scores, strict=False)):
@@ -128,7 +124,7 @@ class BlockedAttention(Attending):
     """
 
     def __call__(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
-        return super().__call__(query, key, value, *_given(mask))
+        return super().__call__(query, key, value, *(() if mask is None else (mask,)))
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         query, key, value, *masks = inputs
@@ -161,19 +157,17 @@ class BlockedAttention(Attending):
         return 0 if self.keep_prob == 1.0 else stream_key(random.seed, *self.seeds, self.scope, random.draw)
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
-        query, key, value, *masks = inputs
         operator = BlockedAttentionGrad(self.keep_prob, self.scale, self.masked, self.is_causal)
-        mask = masks[0] if masks else None
-        found = operator.configured(piece=self.piece)(query, key, value, mask, *outputs, *gradients[:2])
-        return (*found, *(None for _ in masks))
+        found = operator.configured(piece=self.piece)(*inputs, *outputs, *gradients[:2])
+        return (*found, *(None for _ in inputs[3:]))
 
 
 @register
 class BlockedAttentionGrad(Attending):
     """The gradients of BlockedAttention with respect to query, key and value.
 
-    It is given the inputs and outputs of BlockedAttention, then the gradients of the output and of the sums. Where
-    queries are cut, those of key and value are partial.
+    It is given the inputs of BlockedAttention, with a mask or without, its outputs, then the gradients of the output
+    and of the sums. Where queries are cut, those of key and value are partial.
 
     Parameters
     ----------
@@ -187,11 +181,6 @@ class BlockedAttentionGrad(Attending):
     >>> BlockedAttentionGrad()(one, one, one, mask, *outputs, one, np.zeros((1, 1, 2)))[2].asnumpy().round(4).tolist()
     [[[[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]]]
     """
-
-    def __call__(
-        self, query: Any, key: Any, value: Any, mask: Any, y: Any, sums: Any, drawn: Any, dy: Any, dsums: Any
-    ) -> Any:
-        return super().__call__(query, key, value, *_given(mask), y, sums, drawn, dy, dsums)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         query, _, _, *_, y, sums, drawn, dy, dsums = inputs

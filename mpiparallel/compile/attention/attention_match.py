@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mpiparallel.compile.known_masks import adds_nothing, first_of_causal, known_array, made_of_constants
+from mpiparallel.compile.attention.known_masks import adds_nothing, first_of_causal, known_array, made_of_constants
 from mpiparallel.graph.graph import Graph, Node, Value
 
 
