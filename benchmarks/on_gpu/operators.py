@@ -84,14 +84,12 @@ def gelu_and_bias_gradient(case: Case) -> Work:
 
 
 def _attend(case: Case) -> tuple[BlockedAttention, list[Array]]:
-    length, depth = case.sizes[2:]
-    mask = np.ones((1, 1, length, length), DTYPES[case.dtype])
-    shown = np.tril(mask) if case.kind.startswith("causal") else mask
-    return BlockedAttention(1.0, 1 / sqrt(depth)), [*(numbers(case) for _ in range(3)), shown]
+    operator = BlockedAttention(1.0, 1 / sqrt(case.sizes[3]), is_causal=case.kind.startswith("causal"))
+    return operator, [numbers(case) for _ in range(3)]
 
 
 def attention(case: Case) -> Work:
-    """Attention of heads, with a mask."""
+    """Attention of heads, without a mask."""
     return _attend(case)
 
 
@@ -100,9 +98,9 @@ def attention_gradient(case: Case) -> Work:
     operator, arrays = _attend(case)
     rows = case.sizes[:3]
     sums, drawn = np.full(rows, np.log(rows[2]), np.float32), np.zeros(rows, np.uint64)
-    given = [*arrays, arrays[0], sums, drawn, arrays[0], np.zeros(rows, np.float32)]
-    backward = BlockedAttentionGrad(operator.keep_prob, operator.scale, operator.masked)
-    return backward.configured(sums_are_read=False), given
+    given = [arrays[0], sums, drawn, arrays[0], np.zeros(rows, np.float32)]
+    gradient = BlockedAttentionGrad(operator.keep_prob, operator.scale, operator.masked, operator.is_causal)
+    return gradient.configured(sums_are_read=False), [*arrays, *given]
 
 
 def _convolution(kind: Any, order: str) -> Callable[[Case], Work]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mpiparallel.compile.attention_fusion import fuse_attention
+from mpiparallel.compile.attention.attention_fusion import fuse_attention
 from mpiparallel.compile.channels_last import put_channels_last
 from mpiparallel.compile.conditional_updates import decide_on_device
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise

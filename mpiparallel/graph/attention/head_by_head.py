@@ -35,16 +35,22 @@ class _Heads:
 
     def scores(self, place: HeadPlace, query: Array, key: Array) -> Array:
         """Return the scores of one head."""
-        mask = self._given[3]
-        seen = mask[tuple(at if extent > 1 else 0 for at, extent in zip(place, mask.shape, strict=False))]
-        return self._xp.matmul(query, key.T) + (1.0 - seen.astype(self._wide)) * self._settings.masked
+        scores = self._xp.matmul(query, key.T)
+        for mask in self._given[3:-1]:
+            seen = mask[tuple(at if extent > 1 else 0 for at, extent in zip(place, mask.shape, strict=False))]
+            scores = scores + (1.0 - seen.astype(self._wide)) * self._settings.masked
+        if self._settings.is_causal:
+            queries = self._xp.arange(scores.shape[0]) + self._settings.part.box.start[2]
+            is_seen = self._xp.arange(scores.shape[1]) <= queries[:, None]
+            scores = self._xp.where(is_seen, scores, scores.dtype.type(-np.inf))
+        return scores
 
     def kept(self, place: HeadPlace) -> Array | float:
         """Return by what each weight is multiplied: 0 where it is dropped."""
         probability, part = self._settings.keep_prob, self._settings.part
         if probability == 1.0:
             return 1.0
-        key = self._runtime.backend.to_host(self._given[4].reshape(-1)[:1])[0]
+        key = self._runtime.backend.to_host(self._given[-1].reshape(-1)[:1])[0]
         start = tuple(begin + at for begin, at in zip(part.box.start, place, strict=False))
         box = Box((*start, *part.box.start[2:]), (start[0] + 1, start[1] + 1, *part.box.stop[2:]))
         mask = self._xp.empty(box.shape, np.bool_)

@@ -38,7 +38,7 @@ def library_attention(
         return None
     before, bias, shift = _bias(runtime, settings, given[3:-1], output.dtype)
     query, key, value = given[:3]
-    request = AttentionRequest(query, key, value, bias, output, sums, settings.scale, is_causal=_is_causal(settings))
+    request = AttentionRequest(query, key, value, bias, output, sums, settings.scale, is_causal=settings.is_causal)
     attend = library.bind(request, runtime.scratch)
     if attend is None:
         return None
@@ -69,7 +69,7 @@ def library_gradients(
         held = runtime.scratch(tuple(sums.shape), sums.dtype, _BIAS + 1)
         before.append(expression_kernel(runtime, [_shifted(sums, -shift)], [sums], [held]))
     known = query, key, value, bias, output, held, settings.scale
-    request = AttentionRequest(*known, slope, tuple(outputs), _is_causal(settings))
+    request = AttentionRequest(*known, slope, tuple(outputs), settings.is_causal)
     go_back = library.bind(request, runtime.scratch)
     return None if go_back is None else run_after(before, go_back)
 
@@ -84,12 +84,8 @@ def _asked_for(runtime: Runtime, settings: AttentionSettings, arrays: Sequence[A
     library.check()
     # What the library would drop is not what this package drops on every device.
     has_it = settings.keep_prob == 1.0 and is_narrow(arrays[0].dtype) and all(one.size for one in arrays)
-    begins_below = _is_causal(settings) and settings.part.box.start[2] > 0
+    begins_below = settings.is_causal and settings.part.box.start[2] > 0
     return library if has_it and not begins_below else None
-
-
-def _is_causal(settings: AttentionSettings) -> bool:
-    return bool(getattr(settings, "is_causal", False))
 
 
 def _bias(

@@ -39,13 +39,15 @@ _SLOT: Final = 8
 class AttentionSettings:
     """What attention is computed with: the factor of the scores, what is added to masked ones, and the dropout.
 
-    ``part`` is the part of all scores (batch, heads, queries, keys) that is computed here.
+    ``part`` is the part of all scores (batch, heads, queries, keys) that is computed here. Where attention
+    ``is_causal``, a query sees the keys of its own place and of those before it alone.
     """
 
     scale: float
     masked: float
     keep_prob: float
     part: Part
+    is_causal: bool = False
 
 
 def tile_of(depth: int, dtype: np.dtype[Any]) -> int:
@@ -85,8 +87,8 @@ def attention(
 ) -> Kernel:
     """Return what sets ``output`` (batch, heads, queries, depth), and ``sums``, the logarithms of sums of exponentials.
 
-    ``given`` are query, key and value (batch, heads, length, depth), the mask (batch or 1, heads or 1, queries, keys),
-    and the key of random numbers, once or more, in C order.
+    ``given`` are query, key and value (batch, heads, length, depth), the mask (batch or 1, heads or 1, queries, keys)
+    where there is one, and the key of random numbers, once or more, in C order.
     """
     copies, ordered = _in_order(runtime, given)
     attend = _launch(runtime, settings, "FORWARD", ordered, (output, sums), queries_apart=True)
@@ -137,15 +139,11 @@ def _launch(
     *,
     queries_apart: bool,
 ) -> Kernel:
-    query, key, _, mask, _ = given
+    query, key, _, *masks, _ = given
     batch, heads, queries, depth = query.shape
     keys = key.shape[2]
     part = settings.part
-    steps = [
-        0 if extent == 1 else stride // mask.dtype.itemsize
-        for extent, stride in zip(mask.shape, mask.strides, strict=True)
-    ]
-    integers = [heads, queries, keys, steps[0], steps[1]]
+    integers = [heads, queries, keys, *_mask_steps(masks)]
     scales = np.float64(settings.scale), np.float64(settings.masked)
     drop = np.uint32(keep_limit(settings.keep_prob)), np.float64(1.0 / settings.keep_prob)
     where = [*part.box.start[:3], part.global_shape[1], part.global_shape[2]]
@@ -155,6 +153,8 @@ def _launch(
         "mixed": MIXED,
         "depth": depth,
         "drops": int(settings.keep_prob < 1.0),
+        "causal": int(settings.is_causal),
+        **(attention_text.WITH_MASK if masks else attention_text.WITHOUT_MASK),
     }
     if _by_tensor_cores(runtime, query, (*given[:3], *others)):
         text, rows, threads = getattr(tensor_attention_text, name), _TENSOR_ROWS, 2 * _TENSOR_ROWS
@@ -165,6 +165,18 @@ def _launch(
         places["tile"] = rows
     blocks = batch * heads * -(-(queries if queries_apart else keys) // rows)
     return written_kernel(runtime, text, places, blocks, threads, *given, *others, *numbers)
+
+
+def _mask_steps(masks: Sequence[Array]) -> tuple[int, int]:
+    """Return how many elements of the mask lie between two batches, and between two heads."""
+    if not masks:
+        return 0, 0
+    (mask,) = masks
+    batch, head, *_ = (
+        0 if extent == 1 else stride // mask.dtype.itemsize
+        for extent, stride in zip(mask.shape, mask.strides, strict=True)
+    )
+    return batch, head
 
 
 def _span(depth: int, name: str) -> int:

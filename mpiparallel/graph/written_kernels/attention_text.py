@@ -1,7 +1,8 @@
 """The CUDA texts of attention in blocks: scores live in a block's shared memory only, and nothing is added atomically.
 
 A block of threads has a tile of queries (or, for the gradients of keys and values, of keys) and passes over all tiles
-of the others. Four threads share a row of the tile.
+of the others, where attention is causal over those alone of which something is seen. Four threads share a row of the
+tile. Whether there is a mask to read, and whether attention is causal, is filled in.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from typing import Final
 
 ARGUMENTS: Final = r"""
     const Stored* __restrict__ query, const Stored* __restrict__ key, const Stored* __restrict__ value,
-    const Stored* __restrict__ mask, const unsigned long long* __restrict__ drawn,"""
+    $mask_argument const unsigned long long* __restrict__ drawn,"""
 
 NUMBERS: Final = r"""
     long long heads, long long queries, long long keys, long long mask_batch, long long mask_head, double scale,
     double masked, unsigned limit, double kept_scale, long long first_batch, long long first_head,
     long long first_query, long long all_heads, long long all_queries"""
+
+WITH_MASK: Final = {
+    "mask_argument": "const Stored* __restrict__ mask,",
+    "mask_place": "const Stored* masks = mask + batch * mask_batch + head * mask_head;",
+    "mask_added": "+ (1 - from_Stored(masks[query_place * keys + key_place])) * (Wide)masked",
+}
+WITHOUT_MASK: Final = dict.fromkeys(WITH_MASK, "")
 
 COMMON: Final = r"""
 $element
@@ -42,7 +50,7 @@ _PLACE: Final = r"""
     const long long tiles = ($rows + TILE - 1) / TILE, pair = blockIdx.x / tiles, first = blockIdx.x % tiles * TILE;
     const long long batch = pair / heads, head = pair % heads;
     const int row = threadIdx.x / 4, part = threadIdx.x % 4;
-    const Stored* masks = mask + batch * mask_batch + head * mask_head;
+    $mask_place
     const unsigned long long own = *drawn;
     const unsigned long long whole =
         ((first_batch + batch) * all_heads + first_head + head) * all_queries + first_query;
@@ -51,9 +59,17 @@ _PLACE: Final = r"""
 
 _SCORE: Final = r"""
                 Wide score = none;
-                if (query_place < queries && key_place < keys)
-                    score = product(tile_query + $query_row * PITCH, tile_key + $key_row * PITCH)
-                            + (1 - from_Stored(masks[query_place * keys + key_place])) * (Wide)masked;
+                if (query_place < queries && key_place < keys
+                    && (!$causal || key_place <= first_query + query_place))
+                    score = product(tile_query + $query_row * PITCH, tile_key + $key_row * PITCH) $mask_added;
+"""
+
+_SEEN_KEYS: Final = r"""
+    const long long beyond = first_query + first + TILE, seen = $causal && beyond < keys ? beyond : keys;
+"""
+
+_SEEING_QUERIES: Final = r"""
+    const long long before = $causal && first > first_query ? (first - first_query) / TILE * TILE : 0;
 """
 
 FORWARD: Final = (
@@ -65,11 +81,12 @@ FORWARD: Final = (
     + """) {
     __shared__ Wide tile_query[TILE * PITCH], tile_key[TILE * PITCH], scores[TILE * WIDTH], partial[TILE * 4];"""
     + _PLACE.replace("$rows", "queries")
+    + _SEEN_KEYS
     + r"""
     load_tile(tile_query, query + pair * queries * DEPTH, first, queries, (Wide)scale);
     Wide largest = none, total = 0, sum[PARTS] = {};
     const long long query_place = first + row;
-    for (long long start = 0; start < keys; start += TILE) {
+    for (long long start = 0; start < seen; start += TILE) {
         __syncthreads();
         load_tile(tile_key, key + pair * keys * DEPTH, start, keys, 1);
         __syncthreads();
@@ -145,12 +162,13 @@ QUERY_GRADIENT: Final = (
     __shared__ Wide tile_query[TILE * PITCH], tile_key[TILE * PITCH], tile_value[TILE * PITCH];
     __shared__ Wide tile_gradient[TILE * PITCH], slopes[TILE * WIDTH];"""
     + _PLACE.replace("$rows", "queries")
+    + _SEEN_KEYS
     + r"""
     load_tile(tile_query, query + pair * queries * DEPTH, first, queries, (Wide)scale);
     load_tile(tile_gradient, gradient + pair * queries * DEPTH, first, queries, 1);
     Wide sum[PARTS] = {};
     const long long query_place = first + row;
-    for (long long start = 0; start < keys; start += TILE) {
+    for (long long start = 0; start < seen; start += TILE) {
         __syncthreads();
         load_tile(tile_key, key + pair * keys * DEPTH, start, keys, 1);
         load_tile(tile_value, value + pair * keys * DEPTH, start, keys, 1);
@@ -190,12 +208,13 @@ KEY_GRADIENT: Final = (
     __shared__ Wide tile_query[TILE * PITCH], tile_key[TILE * PITCH], tile_value[TILE * PITCH];
     __shared__ Wide tile_gradient[TILE * PITCH], slopes[TILE * WIDTH], weights[TILE * WIDTH];"""
     + _PLACE.replace("$rows", "keys")
+    + _SEEING_QUERIES
     + r"""
     load_tile(tile_key, key + pair * keys * DEPTH, first, keys, 1);
     load_tile(tile_value, value + pair * keys * DEPTH, first, keys, 1);
     Wide sum_key[PARTS] = {}, sum_value[PARTS] = {};
     const long long key_place = first + row;
-    for (long long start = 0; start < queries; start += TILE) {
+    for (long long start = before; start < queries; start += TILE) {
         __syncthreads();
         load_tile(tile_query, query + pair * queries * DEPTH, start, queries, (Wide)scale);
         load_tile(tile_gradient, gradient + pair * queries * DEPTH, start, queries, 1);

@@ -3,7 +3,8 @@
 A block has four warps, and each warp 16 rows: queries, or for the gradients of keys and values keys. It passes over the
 others by $span at a time, which lie in shared memory. A lane has of its warp's scores what ``add_product`` gives it:
 two rows, and two columns of every eight; so weights can be multiplied again as they are. Nothing is added atomically
-(after Dao, "FlashAttention-2", 2023).
+(after Dao, "FlashAttention-2", 2023). Where attention is causal, a block passes over those alone of which something is
+seen, a warp leaves out others of these, and scores are looked at one by one only where not all of a tile are seen.
 """
 
 from __future__ import annotations
@@ -100,15 +101,26 @@ _PLACE: Final = r"""
     const long long tiles = ($rows + ROWS - 1) / ROWS, pair = blockIdx.x / tiles;
     const long long batch = pair / heads, head = pair % heads;
     const int lane = threadIdx.x % 32;
-    const long long first = blockIdx.x % tiles * ROWS + threadIdx.x / 32 * 16;
-    const Stored* masks = mask + batch * mask_batch + head * mask_head;
+    const long long block_first = blockIdx.x % tiles * ROWS, first = block_first + threadIdx.x / 32 * 16;
+    $mask_place
     const unsigned long long own_key = *drawn;
     const unsigned long long whole =
         ((first_batch + batch) * all_heads + first_head + head) * all_queries + first_query;
     const float none = -__int_as_float(0x7f800000);
 """
 
+_SEEN_KEYS: Final = r"""
+    const long long beyond = first_query + block_first + ROWS, seen = $causal && beyond < keys ? beyond : keys;
+"""
+
+_SEEING_QUERIES: Final = r"""
+    const long long before = $causal && block_first > first_query ? (block_first - first_query) / SPAN * SPAN : 0;
+"""
+
 _SCORES: Final = r"""
+        const bool are_all_seen = $causal && $first_query + $queries_of_tile <= queries
+                                  && $first_key + $keys_of_tile <= keys
+                                  && $first_key + $keys_of_tile <= first_query + $first_query + 1;
 #pragma unroll
         for (int column = 0; column < SPAN / 8; ++column)
 #pragma unroll
@@ -117,14 +129,32 @@ _SCORES: Final = r"""
                 const long long other_place = start + column * 8 + lane % 4 * 2 + at % 2;
                 const long long query_place = $query_place, key_place = $key_place;
                 float& score = scores[column][at];
-                score = query_place < queries && key_place < keys
-                            ? score * (float)scale
-                                  + (1 - from_Stored(masks[query_place * keys + key_place])) * (float)masked
-                            : none;
+                const bool is_seen = are_all_seen
+                                     || (query_place < queries && key_place < keys
+                                         && (!$causal || key_place <= first_query + query_place));
+                score = is_seen ? score * (float)scale $mask_added : none;
 """
 
-_BY_QUERIES: Final = {"$query_place": "own_place", "$key_place": "other_place"}
-_BY_KEYS: Final = {"$query_place": "other_place", "$key_place": "own_place"}
+_NOTHING_SEEN: Final = r"""
+        if ($causal && $first_key > first_query + $first_query + $queries_of_tile - 1) continue;
+"""
+
+_BY_QUERIES: Final = {
+    "$query_place": "own_place",
+    "$key_place": "other_place",
+    "$first_query": "first",
+    "$first_key": "start",
+    "$queries_of_tile": "16",
+    "$keys_of_tile": "SPAN",
+}
+_BY_KEYS: Final = {
+    "$query_place": "other_place",
+    "$key_place": "own_place",
+    "$first_query": "start",
+    "$first_key": "first",
+    "$queries_of_tile": "SPAN",
+    "$keys_of_tile": "16",
+}
 
 
 def _replaced(text: str, names: dict[str, str]) -> str:
@@ -142,15 +172,18 @@ FORWARD: Final = (
     + r""") {
     __shared__ Words tile_key[SPAN * PITCH / 8], tile_value[SPAN * PITCH / 8];"""
     + _PLACE.replace("$rows", "queries")
+    + _SEEN_KEYS
     + r"""
     unsigned own[STEPS][4];
     load_own(own, query + pair * queries * DEPTH, first, queries, lane);
     float largest[2] = {none, none}, total[2] = {}, sum[DEPTH / 8][4] = {};
-    for (long long start = 0; start < keys; start += SPAN) {
+    for (long long start = 0; start < seen; start += SPAN) {
         __syncthreads();
         load_rows<SPAN>((Stored*)tile_key, key + pair * keys * DEPTH, start, keys);
         load_rows<SPAN>((Stored*)tile_value, value + pair * keys * DEPTH, start, keys);
-        __syncthreads();
+        __syncthreads();"""
+    + _replaced(_NOTHING_SEEN, _BY_QUERIES)
+    + r"""
         float scores[SPAN / 8][4] = {}, next[2] = {largest[0], largest[1]};
         add_scores(scores, own, (const Stored*)tile_key, lane);"""
     + _replaced(_SCORES, _BY_QUERIES)
@@ -216,16 +249,19 @@ QUERY_GRADIENT: Final = (
     + r""") {
     __shared__ Words tile_key[SPAN * PITCH / 8], tile_value[SPAN * PITCH / 8];"""
     + _PLACE.replace("$rows", "queries")
+    + _SEEN_KEYS
     + r"""
     unsigned own[STEPS][4], own_gradient[STEPS][4];
     load_own(own, query + pair * queries * DEPTH, first, queries, lane);
     load_own(own_gradient, gradient + pair * queries * DEPTH, first, queries, lane);
     float sum[DEPTH / 8][4] = {};
-    for (long long start = 0; start < keys; start += SPAN) {
+    for (long long start = 0; start < seen; start += SPAN) {
         __syncthreads();
         load_rows<SPAN>((Stored*)tile_key, key + pair * keys * DEPTH, start, keys);
         load_rows<SPAN>((Stored*)tile_value, value + pair * keys * DEPTH, start, keys);
-        __syncthreads();
+        __syncthreads();"""
+    + _replaced(_NOTHING_SEEN, _BY_QUERIES)
+    + r"""
         float scores[SPAN / 8][4] = {}, slopes[SPAN / 8][4] = {};
         add_scores(scores, own, (const Stored*)tile_key, lane);
         add_scores(slopes, own_gradient, (const Stored*)tile_value, lane);"""
@@ -251,16 +287,19 @@ KEY_GRADIENT: Final = (
     + r""") {
     __shared__ Words tile_query[SPAN * PITCH / 8], tile_gradient[SPAN * PITCH / 8];"""
     + _PLACE.replace("$rows", "keys")
+    + _SEEING_QUERIES
     + r"""
     unsigned own[STEPS][4], own_value[STEPS][4];
     load_own(own, key + pair * keys * DEPTH, first, keys, lane);
     load_own(own_value, value + pair * keys * DEPTH, first, keys, lane);
     float sum_key[DEPTH / 8][4] = {}, sum_value[DEPTH / 8][4] = {};
-    for (long long start = 0; start < queries; start += SPAN) {
+    for (long long start = before; start < queries; start += SPAN) {
         __syncthreads();
         load_rows<SPAN>((Stored*)tile_query, query + pair * queries * DEPTH, start, queries);
         load_rows<SPAN>((Stored*)tile_gradient, gradient + pair * queries * DEPTH, start, queries);
-        __syncthreads();
+        __syncthreads();"""
+    + _replaced(_NOTHING_SEEN, _BY_KEYS)
+    + r"""
         float scores[SPAN / 8][4] = {}, slopes[SPAN / 8][4] = {};
         add_scores(scores, own, (const Stored*)tile_query, lane);
         add_scores(slopes, own_value, (const Stored*)tile_gradient, lane);"""

@@ -240,10 +240,13 @@ def attentions(
     dtype: Any = np.float32,
     keep: float = 1.0,
     are_views: bool = False,
+    has_mask: bool = True,
+    first_query: int | None = None,
 ) -> Case:
     """Attend, forward and backward, in a part of a larger tensor; in float64 the last query may look at no key.
 
-    Heads ``are_views`` of rows that have those of all heads, as networks make them.
+    Heads ``are_views`` of rows that have those of all heads, as networks make them. Where the place of the first query
+    among all is given, attention is causal.
     """
     batch, heads, queries, keys, depth = shape
     query, key, value, dy = (
@@ -253,11 +256,13 @@ def attentions(
     if are_views:
         query, key, value, dy = (one.swapaxes(1, 2).copy().swapaxes(1, 2) for one in (query, key, value, dy))
     mask = (np.random.default_rng(1).random((batch, 1, queries, keys)) < 0.8).astype(dtype)
-    if dtype == np.float64:
+    is_causal, first = first_query is not None, first_query or 0
+    if dtype == np.float64 and not is_causal:
         # A row of scores near -10000 has few digits left in narrower types.
         mask[0, 0, -1] = 0
-    part = Part((batch + 2, heads + 3, queries, keys), Box((1, 2, 0, 0), (batch + 1, heads + 2, queries, keys)))
-    settings = attention.AttentionSettings(depth**-0.5, -10000.0, keep, part)
+    box = Box((1, 2, first, 0), (batch + 1, heads + 2, first + queries, keys))
+    part = Part((batch + 2, heads + 3, first + queries + first // 2, keys), box)
+    settings = attention.AttentionSettings(depth**-0.5, -10000.0, keep, part, is_causal)
     drawn = np.array([0x9E3779B97F4A7C15], np.uint64)
     kept = np.empty((batch, heads, queries, keys), bool)
     RandomBox(np, part.global_shape, part.box).keep(int(drawn[0]), keep, out=kept)
@@ -265,7 +270,7 @@ def attentions(
     output, sums = poisoned(query.shape, dtype), poisoned((batch, heads, queries), wide_dtype)
     of_sums = numbers(batch, heads, queries, dtype=wide_dtype)
     gradients = [poisoned(one.shape, dtype) for one in (query, key, value)]
-    given = (query, key, value, mask, drawn)
+    given = (query, key, value, *([mask] if has_mask else []), drawn)
     forward = attention.attention(runtime, settings, given, output, sums)
     backward = attention.attention_gradients(runtime, settings, given, (output, sums), (dy, of_sums), gradients)
 
@@ -278,9 +283,13 @@ def attentions(
 
 def _attended(settings: Any, given: Any, kept: Any, dy: Any, of_sums: Any) -> tuple[Any, ...]:
     """Return the output and the gradients by way of the whole matrix of scores, in float64."""
-    query, key, value, mask = (one.astype(np.float64) for one in given[:4])
+    query, key, value, *masks = (one.astype(np.float64) for one in given[:-1])
     dy, kept = dy.astype(np.float64), kept / settings.keep_prob
-    scores = settings.scale * query @ key.swapaxes(2, 3) + (1 - mask) * settings.masked
+    scores = settings.scale * query @ key.swapaxes(2, 3)
+    for mask in masks:
+        scores += (1 - mask) * settings.masked
+    if settings.is_causal:
+        scores[..., ~np.tri(*scores.shape[2:], settings.part.box.start[2], bool)] = -np.inf
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     dropped = weights * kept
@@ -448,6 +457,26 @@ CASES: dict[str, Callable[[Runtime], Case]] = {
     "attention by tensor cores": lambda runtime: attentions(runtime, (1, 2, 70, 83, 32), bfloat16, 0.8),
     "attention of halves by tensor cores": lambda runtime: attentions(runtime, (2, 1, 5, 19, 16), np.float16),
     "attention of deep heads by tensor cores": lambda runtime: attentions(runtime, (1, 1, 17, 33, 128), np.float16),
+    "attention without a mask": lambda runtime: attentions(runtime, (1, 2, 37, 50, 8), has_mask=False),
+    "causal attention": lambda runtime: attentions(
+        runtime, (1, 2, 70, 70, 8), np.float64, has_mask=False, first_query=0
+    ),
+    "causal attention of later queries": lambda runtime: attentions(
+        runtime, (1, 1, 37, 90, 8), np.float64, 0.7, has_mask=False, first_query=35
+    ),
+    "causal attention with a mask": lambda runtime: attentions(runtime, (2, 1, 40, 33, 8), first_query=5),
+    "attention without a mask by tensor cores": lambda runtime: attentions(
+        runtime, (1, 1, 70, 83, 32), bfloat16, has_mask=False
+    ),
+    "causal attention by tensor cores": lambda runtime: attentions(
+        runtime, (1, 1, 140, 150, 32), bfloat16, has_mask=False, first_query=0
+    ),
+    "causal attention of later queries by tensor cores": lambda runtime: attentions(
+        runtime, (1, 1, 70, 200, 16), np.float16, 0.8, has_mask=False, first_query=65
+    ),
+    "causal attention of deep heads by tensor cores": lambda runtime: attentions(
+        runtime, (1, 1, 80, 80, 128), np.float16, first_query=14
+    ),
     "attention of deep heads": lambda runtime: attentions(runtime, (1, 1, 17, 18, 130)),
     "convolution": lambda runtime: convolutions(
         runtime, (2, 3, 9, 8), (5, 3, 3, 3), Window((3, 3), (1, 1), pad_mode="same")

@@ -86,7 +86,7 @@ FAULTS = {
         "< count ? begin + $share : count",
         "<= count ? begin + $share : count + 1",
     ),
-    "a score beside the keys": (attention_text, "FORWARD", "key_place < keys)", "key_place <= keys)"),
+    "a score beside the keys": (attention_text, "FORWARD", "key_place < keys\n", "key_place <= keys\n"),
     "no barrier before values": (
         attention_text,
         "FORWARD",
@@ -143,6 +143,61 @@ FAULTS = {
         "step * 16 + (1 - lane / 8 % 2) * 8, false",
     ),
     "a key beyond the last": (tensor_attention_text, "FORWARD", "key_place < keys\n", "key_place <= keys\n"),
+    "a key of its own place that is not seen": (
+        attention_text,
+        "FORWARD",
+        "key_place <= first_query + query_place",
+        "key_place < first_query + query_place",
+    ),
+    "places of queries on another rank": (
+        attention_text,
+        "KEY_GRADIENT",
+        "key_place <= first_query + query_place",
+        "key_place <= query_place",
+    ),
+    "keys that are skipped too early": (attention_text, "FORWARD", "first_query + first + TILE", "first_query + first"),
+    "keys that are skipped on another rank": (
+        attention_text,
+        "QUERY_GRADIENT",
+        "first_query + first + TILE",
+        "first + TILE",
+    ),
+    "queries that are skipped too long": (
+        attention_text,
+        "KEY_GRADIENT",
+        "first_query) / TILE * TILE",
+        "first_query) / TILE * TILE + TILE",
+    ),
+    "keys that tensor cores skip too early": (
+        tensor_attention_text,
+        "FORWARD",
+        "first_query + block_first + ROWS",
+        "first_query + block_first",
+    ),
+    "keys that a warp skips too early": (
+        tensor_attention_text,
+        "FORWARD",
+        "start > first_query + first + 16 - 1",
+        "start > first_query + first + 16 - 2",
+    ),
+    "a tile with a key that is not seen": (
+        tensor_attention_text,
+        "QUERY_GRADIENT",
+        "start + SPAN <= first_query + first + 1",
+        "start + SPAN <= first_query + first + 2",
+    ),
+    "a tile with a query that does not see": (
+        tensor_attention_text,
+        "KEY_GRADIENT",
+        "first + 16 <= first_query + start + 1",
+        "first + 16 <= first_query + start + 2",
+    ),
+    "queries that tensor cores skip too long": (
+        tensor_attention_text,
+        "KEY_GRADIENT",
+        "first_query) / SPAN * SPAN",
+        "first_query) / SPAN * SPAN + SPAN",
+    ),
     "padding beside an image whose channels are last": (
         channels_last_text,
         "FORWARD",
@@ -211,6 +266,14 @@ FAULTY = {
     tensor_attention_text: ("attention by tensor cores",),
     word_sums: ("sums of a message", "sums of odd bytes"),
 }
+CAUSAL = {
+    attention_text: ("causal attention of later queries",),
+    tensor_attention_text: (
+        "causal attention of later queries by tensor cores",
+        "causal attention of deep heads by tensor cores",
+    ),
+}
+"""Of faults in texts that speak of the places of queries."""
 
 
 @is_emulated
@@ -221,7 +284,8 @@ def test_each_planted_fault_is_found(runtime: Runtime, monkeypatch: pytest.Monke
         assert sound in text
         with monkeypatch.context() as patched:
             patched.setattr(module, attribute, text.replace(sound, broken))
-            cases[fault] = [CASES[name](runtime) for name in FAULTY[module]]
+            names = CAUSAL[module] if "first_query" in sound else FAULTY[module]
+            cases[fault] = [CASES[name](runtime) for name in names]
     for fault, faulty in cases.items():
         assert any(map(_fails, faulty)), fault
 

@@ -1,46 +1,17 @@
-"""Fusion of attention: nodes that make the matrix of scores, and those of its gradient, become attention in blocks."""
+"""The nodes of attention that makes the matrix of scores, and of its gradient: how they are found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from mpiparallel.backend.tensor_spec import Part, TensorSpec
-from mpiparallel.graph.attention.blocked_attention import Attending, BlockedAttention, BlockedAttentionGrad
+from mpiparallel.compile.attention.known_masks import adds_nothing, first_of_causal, known_array, made_of_constants
 from mpiparallel.graph.graph import Graph, Node, Value
-from mpiparallel.graph.operator import Operator
-from mpiparallel.graph.own_operators import Cast
-
-_LOWERED = -1.0
-"""The factor of ``1 - mask`` in BlockedAttention with which what is added to the scores is the mask itself, less 1: a
-number that is added to all scores of a row changes no weight."""
-
-
-def fuse_attention(graph: Graph) -> None:
-    """Compute ``dropout(softmax(query @ key.T + mask)) @ value`` and its gradient without the matrix of scores.
-
-    For a device that has kernels for it. The dropout is the same to the bit. What is read by anything else stays
-    as it is, as does what computes with a mask whose gradient is wanted.
-    """
-    readers: dict[Value, list[Node]] = {}
-    for node in graph.nodes:
-        for value in dict.fromkeys((*node.inputs, *node.notes.guards)):
-            readers.setdefault(value, []).append(node)
-    softmaxes = [node for node in graph.nodes if node.operator.name == "Softmax"]
-    replacement = _Replacement(graph)
-    for softmax in softmaxes:
-        match = _Matching(graph, readers, softmax).match()
-        if match is not None:
-            replacement.add(match)
-    if softmaxes:
-        graph.nodes = list(replacement.nodes())
 
 
 @dataclass(frozen=True)
-class _Gradient:
+class AttentionGradient:
     """The nodes of the gradient; ``of_output`` is that of the attention, ``outputs`` those of query, key and value."""
 
     nodes: tuple[Node, ...]
@@ -49,16 +20,23 @@ class _Gradient:
 
 
 @dataclass(frozen=True)
-class _Attention:
-    """The nodes of attention, the last of which gives the output; its inputs, the dropout, and the gradient."""
+class Attention:
+    """The nodes of attention, the last of which gives the output; its inputs, the dropout, and the gradient.
+
+    ``scale`` is the factor of the scores. ``mask`` is None where none is read; where ``first_query`` is the place of
+    the first query, attention is causal. What follows from ``constants`` was found out here.
+    """
 
     nodes: tuple[Node, ...]
     query: Value
     key: Value
     value: Value
-    mask: Value
+    scale: float
+    mask: Value | None
+    first_query: int | None
+    constants: tuple[Node, ...]
     dropout: Any
-    gradient: _Gradient | None
+    gradient: AttentionGradient | None
 
     @property
     def last(self) -> Node:
@@ -70,7 +48,7 @@ class _MismatchError(Exception):
     """The nodes are not those of attention."""
 
 
-class _Matching:
+class AttentionMatching:
     """Looks for attention around a softmax."""
 
     def __init__(self, graph: Graph, readers: Mapping[Value, list[Node]], softmax: Node) -> None:
@@ -78,7 +56,7 @@ class _Matching:
         self._readers = readers
         self._softmax = softmax
 
-    def match(self) -> _Attention | None:
+    def match(self) -> Attention | None:
         """Return the nodes; None where they are others."""
         try:
             found = self._attention()
@@ -87,33 +65,54 @@ class _Matching:
             return None
         return found
 
-    def _attention(self) -> _Attention:
-        scores, added, before = self._scores()
+    def _attention(self) -> Attention:
+        scores, scale, added, before = self._scores()
         (weights, dropout, value_product), after = self._weighing()
         nodes = (scores, *before, self._softmax, *after, value_product)
         query, key = scores.inputs
-        gradient = self._gradient(scores, weights, dropout, value_product)
-        mask = self._mask(added, self._softmax.outputs[0].spec.shape)
+        gradient = self._gradient(scores, scale, weights, dropout, value_product)
         operator = None if dropout is None else dropout.operator
-        return _Attention(nodes, query, key, value_product.inputs[1], mask, operator, gradient)
+        mask, first_query = self._mask(added, self._softmax.outputs[0].spec.shape, operator)
+        constants = () if added is None else tuple(made_of_constants(added) or ())
+        inputs = query, key, value_product.inputs[1]
+        return Attention(nodes, *inputs, scale, mask, first_query, constants, operator, gradient)
 
-    def _scores(self) -> tuple[Node, Value, list[Node]]:
-        """Return the product of query and key, what is added to it, and the nodes from there to the softmax."""
+    def _scores(self) -> tuple[Node, float, Value | None, list[Node]]:
+        """Return the product of query and key, its factor, what is added, and the nodes from there to the softmax."""
         rank = len(self._softmax.outputs[0].spec.shape)
         _require(rank == 4 and getattr(self._softmax.operator, "axis", 0) in (-1, 3))
         source, casts = _before_casts(self._softmax.inputs[0])
+        found = _scaled_product(source)
+        if found is not None:
+            product, factor, others = found
+            return product, factor, None, [*others, *casts]
         add = _made_by(source, "Add")
         for scored, added in (add.inputs, add.inputs[::-1]):
-            product, others = _before_casts(scored)
-            if product.node is not None and _is_product(product.node, False, True):
-                _require(product.spec.shape == add.outputs[0].spec.shape)
-                return product.node, added, [*others, add, *casts]
+            found = _scaled_product(scored)
+            if found is not None:
+                product, factor, others = found
+                _require(product.outputs[0].spec.shape == add.outputs[0].spec.shape)
+                return product, factor, added, [*others, add, *casts]
         raise _MismatchError
 
-    def _mask(self, added: Value, shape: tuple[int, ...]) -> Value:
+    def _mask(self, added: Value | None, shape: tuple[int, ...], dropout: Any) -> tuple[Value | None, int | None]:
+        """Return the mask that must be read, and the place of the first query where attention is causal instead."""
+        if added is None:
+            return None, None
         own = added.spec.shape
+        own = (*(1,) * (4 - len(own)), *own)
         _require(len(own) == 4 and own[2:] == shape[2:] and all(n in (1, m) for n, m in zip(own, shape, strict=True)))
-        return added
+        known = known_array(added)
+        if known is not None:
+            if adds_nothing(known):
+                return None, None
+            first = first_of_causal(known)
+            if first is not None and (dropout is None or dropout.part.box.start[2] == first):
+                return None, first
+            if len(added.spec.shape) < 4:
+                return self._graph.add_constant(known.reshape(own)), None
+        _require(len(added.spec.shape) == 4)
+        return added, None
 
     def _weighing(self) -> tuple[tuple[Value, Node | None, Node], list[Node]]:
         """Return the weights, the dropout, the product with the values, and the nodes from the softmax to there."""
@@ -132,7 +131,9 @@ class _Matching:
         products = [one for one in self._readers.get(value, ()) if _is_product(one, False, False)]
         return (value, dropout, self._only(one for one in products if one.inputs[0] is value)), nodes
 
-    def _gradient(self, scores: Node, weights: Value, dropout: Node | None, product: Node) -> _Gradient | None:
+    def _gradient(
+        self, scores: Node, scale: float, weights: Value, dropout: Node | None, product: Node
+    ) -> AttentionGradient | None:
         """Return the nodes of the gradient; None where none is computed."""
         products = [one for one in self._readers[weights] if _is_product(one, True, False) and one.inputs[0] is weights]
         if not products:
@@ -149,8 +150,7 @@ class _Matching:
             value = undropped.outputs[0]
         softmax = self._reader_after_casts(value, nodes)
         _require(softmax.operator.name == "SoftmaxGrad" and softmax.inputs[0] is self._softmax.outputs[0])
-        of_scores, casts = self._after_casts(softmax.outputs[0])
-        nodes += casts
+        of_scores = self._of_product(softmax.outputs[0], scale, nodes)
         query, key = scores.inputs
         readers = self._readers.get(of_scores, [])
         _require(len(readers) == 2)
@@ -158,7 +158,20 @@ class _Matching:
         of_key = self._only(one for one in readers if _is_product(one, True, False) and one.inputs[1] is query)
         _require(all(one.inputs[0] is of_scores for one in (of_query, of_key)))
         outputs = tuple(one.outputs[0] for one in (of_query, of_key, of_value))
-        return _Gradient((*nodes, of_query, of_key), slope, outputs)  # type: ignore[arg-type]
+        return AttentionGradient((*nodes, of_query, of_key), slope, outputs)  # type: ignore[arg-type]
+
+    def _of_product(self, value: Value, scale: float, nodes: list[Node]) -> Value:
+        """Return the gradient of the product from that of the scores; append what is between them to ``nodes``."""
+        value, casts = self._after_casts(value)
+        nodes += casts
+        if scale == 1.0 and len(self._readers.get(value, ())) != 1:
+            return value
+        scaling = self._only(self._readers.get(value, ()))
+        found = _factor_of(scaling)
+        _require(found is not None and found[0] is value and found[1] == scale)
+        value, casts = self._after_casts(scaling.outputs[0])
+        nodes += [scaling, *casts]
+        return value
 
     def _reader_after_casts(self, value: Value, nodes: list[Node]) -> Node:
         """Return the only reader of a value that is no cast; append it, and the casts before it, to ``nodes``."""
@@ -180,7 +193,7 @@ class _Matching:
         _require(len(found) == 1)
         return found[0]
 
-    def _check_readers(self, found: _Attention) -> None:
+    def _check_readers(self, found: Attention) -> None:
         """Require that what is not computed any more is read by nothing else, and that all runs under one condition."""
         backward = found.gradient.nodes if found.gradient else ()
         gone = {*found.nodes, *backward}
@@ -225,73 +238,25 @@ def _is_product(node: Node, *transposed: bool) -> bool:
     return (operator.transpose_a, operator.transpose_b) == transposed and first[:-2] == second[:-2]
 
 
-class _Replacement:
-    """Attention is put where its last node is, and its gradient where the first node of that is."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._places = {node: place for place, node in enumerate(graph.nodes)}
-        self._gone: set[Node] = set()
-        self._made: dict[Node, list[Node]] = {}
-
-    def add(self, match: _Attention) -> None:
-        """Make the nodes for one match."""
-        mask, forward = _forward(match, match.last.inputs[0].spec.shape)
-        self._made[match.last] = [mask, forward]
-        self._gone.update(match.nodes)
-        if match.gradient is not None:
-            first = min(match.gradient.nodes, key=self._places.__getitem__)
-            self._made[first] = [_backward(self._graph, match, match.gradient, mask.outputs[0], forward)]
-            self._gone.update(match.gradient.nodes)
-
-    def nodes(self) -> Iterator[Node]:
-        """Yield the nodes of the graph, with those that have been made."""
-        for node in self._graph.nodes:
-            yield from self._made.get(node, ())
-            if node not in self._gone:
-                yield node
+def _scaled_product(value: Value) -> tuple[Node, float, list[Node]] | None:
+    """Return the product of query and key that a value is, its factor, and the nodes between; None for others."""
+    value, nodes = _before_casts(value)
+    found = None if value.node is None else _factor_of(value.node)
+    factor = 1.0
+    if found is not None and value.node is not None:
+        nodes.insert(0, value.node)
+        scaled, factor = found
+        value, casts = _before_casts(scaled)
+        nodes = [*casts, *nodes]
+    is_found = value.node is not None and _is_product(value.node, False, True)
+    return (value.node, factor, nodes) if is_found and value.node is not None else None
 
 
-def _forward(match: _Attention, shape: tuple[int, ...]) -> tuple[Node, Node]:
-    """Return the nodes that cast the mask and attend; the latter gives the very value that the last product gave."""
-    query, last = match.query, match.last
-    mask = Node(Cast().configured(dtype=query.spec.dtype), f"{last.name}/mask", (match.mask,), (), last.notes)
-    mask.outputs = (Value(TensorSpec(match.mask.spec.shape, query.spec.dtype), f"{mask.name}:0", mask),)
-    operator = _attending(BlockedAttention, match, shape)
-    inputs = (query, match.key, match.value, mask.outputs[0])
-    node = Node(operator, f"{last.name}/BlockedAttention", inputs, (), last.notes)
-    specs = operator.infer(*(value.spec for value in inputs))
-    others = (Value(spec, f"{node.name}:{index}", node, index) for index, spec in enumerate(specs) if index)
-    node.outputs = (_moved(last.outputs[0], node, 0), *others)
-    return mask, node
-
-
-def _backward(graph: Graph, match: _Attention, gradient: _Gradient, mask: Value, forward: Node) -> Node:
-    """Return the node that gives the very values that the three products of the gradient gave."""
-    operator = _attending(BlockedAttentionGrad, match, match.last.inputs[0].spec.shape)
-    operator = operator.configured(sums_are_read=False)
-    sums = forward.outputs[1].spec
-    nothing = graph.add_constant(np.zeros(sums.shape, sums.dtype))
-    inputs = (match.query, match.key, match.value, mask, *forward.outputs, gradient.of_output, nothing)
-    notes = gradient.nodes[0].notes
-    node = Node(operator, f"{forward.name}Grad", inputs, (), notes)
-    node.outputs = tuple(_moved(value, node, index) for index, value in enumerate(gradient.outputs))
-    return node
-
-
-def _moved(value: Value, node: Node, index: int) -> Value:
-    """Let a value be the output of another node: who reads it need not know."""
-    value.node, value.index = node, index
-    return value
-
-
-def _attending(kind: type[Attending], match: _Attention, shape: tuple[int, ...]) -> Operator:
-    """Return the operator: it draws what the dropout drew."""
-    dropout = match.dropout
-    if dropout is None:
-        operator = kind(masked=_LOWERED).configured(part=Part.whole(shape))
-        operator.scope = match.last.operator.scope
-    else:
-        operator = kind(dropout.keep_prob, masked=_LOWERED).configured(part=dropout.part, seeds=dropout.seeds)
-        operator.scope = dropout.scope
-    return operator
+def _factor_of(node: Node) -> tuple[Value, float] | None:
+    """Return what a node multiplies by one known number, and the number; None where it does something else."""
+    pairs = {"Mul": (node.inputs, node.inputs[::-1]), "Div": (node.inputs,), "RealDiv": (node.inputs,)}
+    for value, other in pairs.get(node.operator.name, ()):
+        number = known_array(other) if other.spec.shape == () else None
+        if number is not None and number != 0:
+            return value, float(number) if node.operator.name == "Mul" else 1.0 / float(number)
+    return None
