@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 
+from mpiparallel.parallel.configuration import ParallelConfiguration
 from tests.conformance.package_trees import FILES, trees
 
 LONGEST = 400
@@ -40,3 +42,9 @@ def test_each_file_opens_with_what_it_is() -> None:
 def test_no_file_is_too_long_to_be_one_thought() -> None:
     lengths = {name: len(FILES[name].read_text(encoding="utf-8").splitlines()) for name in WRITTEN}
     assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def test_each_setting_of_a_compilation_is_read_somewhere() -> None:
+    attributes = (node for _, node in nodes(ast.Attribute) if isinstance(node, ast.Attribute))
+    read = {node.attr for node in attributes if isinstance(node.ctx, ast.Load)}
+    assert {one.name for one in fields(ParallelConfiguration)} - read == set()

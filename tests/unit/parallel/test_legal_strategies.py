@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 
 import pytest
@@ -21,3 +22,10 @@ def test_a_product_can_be_cut_in_as_many_ways_as_factors_can_be_dealt_out_to_thr
     for (rows, summed), (again, columns) in found:
         assert summed == again
         assert devices % prod((rows, summed, columns)) == 0
+
+
+@pytest.mark.parametrize("devices", [1, 7, 12, 30])
+def test_on_any_number_of_devices_they_are_what_trying_all_cuts_finds(devices: int) -> None:
+    cuts = product(range(1, devices + 1), repeat=3)
+    expected = {((m, k), (k, n)) for m, k, n in cuts if devices % (m * k * n) == 0}
+    assert set(legal_strategies(PRODUCT, devices)) == expected
