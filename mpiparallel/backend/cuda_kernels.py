@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from mpiparallel.backend.cache_folder import cache_folder, keep
+from mpiparallel.backend.gpu.diagnosis import too_old_for_16_bits
 from mpiparallel.backend.nvrtc import OPTIONS, Nvrtc
 from mpiparallel.backend.protocol import AddressTable, Array
+from mpiparallel.errors import ConfigurationError
 
 
 class CudaKernels:
@@ -51,9 +53,18 @@ class CudaKernels:
             return path.read_bytes()
         except OSError:
             pass
-        code = self._compiler.compile(text, self._architecture).machine_code
+        code = self._compiled(self._compiler, text)
         keep(path, code)
         return code
+
+    def _compiled(self, compiler: Nvrtc, text: str) -> bytes:
+        try:
+            return compiler.compile(text, self._architecture).machine_code
+        except ConfigurationError as error:
+            too_old = too_old_for_16_bits(self._architecture.removeprefix("sm_"))
+            if too_old is None:
+                raise
+            raise ConfigurationError(f"this GPU {too_old}") from error
 
 
 def _run(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mpiparallel.compile.attention.attention_fusion import fuse_attention
 from mpiparallel.compile.channels_last import put_channels_last
 from mpiparallel.compile.conditional_updates import decide_on_device
+from mpiparallel.compile.device_fusion.attention_fusion import fuse_attention
+from mpiparallel.compile.device_fusion.cross_entropy_fusion import fuse_cross_entropy
+from mpiparallel.compile.device_fusion.product_fusion import fuse_products
 from mpiparallel.compile.elementwise_fusion import fuse_elementwise
 from mpiparallel.compile.joined_updates import join_updates
 from mpiparallel.compile.localise import localise
-from mpiparallel.compile.product_fusion import fuse_products
 from mpiparallel.compile.schedule_collectives import schedule_collectives
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node
@@ -38,9 +39,10 @@ def rank_graph(
 
     All ranks have the same collectives in the same order. With ``overlaps`` they start before their results are
     needed. With ``fuses`` neighbouring element-wise operators become one, and so do updates of small parameters.
-    ``on_device``, that is on a GPU, updates of all parameters become one. There attention is computed in blocks, what
-    is added to a product comes with it, and updates read the flags that they wait for. Images that tensor cores
-    convolve have their channels last in memory: those of 16 bits, and ``in_tf32`` those of float32.
+    ``on_device``, that is on a GPU, updates of all parameters become one. There attention is computed in blocks, a
+    cross entropy comes with its gradient, and what is added to a product with that. Updates read the flags that they
+    wait for. Images that tensor cores convolve have their channels last in memory: those of 16 bits, and ``in_tf32``
+    those of float32.
     """
     local = localise(sharded, rank)
     if fuses and on_device:
@@ -50,6 +52,7 @@ def rank_graph(
     if on_device:
         decide_on_device(local.graph)
     if fuses and on_device:
+        fuse_cross_entropy(local.graph)
         fuse_products(local.graph)
     if fuses:
         fuse_elementwise(local.graph)

@@ -15,6 +15,8 @@ _ELSE: Final = "set device_target='CPU'"
 _FIRST_DRIVER: Final = {12: "525", 13: "580"}
 """The first driver for each major version of CUDA."""
 
+_AMPERE: Final = 80
+
 _CAUSES: Final = {
     2: "there is no memory left on it for another process; nvidia-smi shows who has it",
     3: "CUDA cannot be started in a process that was forked after CUDA was; start ranks by mpirun",
@@ -101,6 +103,19 @@ def driver_problem(runtime: Any, variables: Mapping[str, str]) -> str:
     given = variables.get("CUDA_VISIBLE_DEVICES")
     told = "" if given is None else f"; CUDA_VISIBLE_DEVICES is {given!r}: unset it, or name GPUs of nvidia-smi -L"
     return f"CuPy finds no GPU on this machine{told}"
+
+
+def too_old_for_16_bits(capability: str) -> str | None:
+    """Return what a GPU lacks for kernels of 16 bits and of TF32, and what to do about it; None where it has all.
+
+    >>> too_old_for_16_bits("90")
+    """
+    if int(capability) >= _AMPERE:
+        return None
+    return (
+        f"has compute capability {capability[:-1]}.{capability[-1]}, and kernels of tensor cores (float16, bfloat16, "
+        "TF32) want 8.0 (Ampere) or later; train in float32: amp_level='O0', no allow_tf32 in gpu_config"
+    )
 
 
 def explained(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """Whether an MPI library was seen to take arrays in a GPU's memory: tried by a child job, once, and kept in a file.
 
 A library that does not take them ends the process, so no job finds out by itself. ``mpiparallel doctor`` starts two
-ranks that send such arrays both ways and compare; what they found is kept for jobs with this library on this machine.
+ranks that send such arrays both ways, add them up and compare. What they found is kept for jobs with this library on
+this machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from mpiparallel.backend.cache_folder import cache_folder, keep
 
+_TRIED = "sends_and_reduces"
+
 
 def verdict_file(library: str) -> Path:
     """Return where it is kept for an MPI ``library``, named as its communicators name it, on this machine."""
@@ -21,13 +24,13 @@ def verdict_file(library: str) -> Path:
 
 
 def proven_cuda_aware(library: str) -> bool:
-    """Return whether a child job has moved arrays between GPUs by this library, and found them whole."""
+    """Return whether a child job has moved and reduced arrays of GPUs by this library, and found all of them right."""
     try:
-        return bool(json.loads(verdict_file(library).read_text())["whole"])
+        return bool(json.loads(verdict_file(library).read_text())[_TRIED])
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def keep_verdict(library: str, whole: bool) -> bool:
     """Keep what a child job has found; return whether that could be written."""
-    return keep(verdict_file(library), json.dumps({"library": library, "whole": whole}).encode())
+    return keep(verdict_file(library), json.dumps({"library": library, _TRIED: whole}).encode())

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from mpiparallel.backend.products.product import Product
 from mpiparallel.backend.protocol import Array
+from mpiparallel.graph.execution.one_by_one import one_by_one
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.graph.operator import Operator
-
-_SLOT = 70
-"""Scratch memory from here on holds what is computed between, where each operator runs by itself."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,8 @@ class JoinedProduct(Operator):
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         arrays = dict(zip((*self._inputs, *self._outputs), (*inputs, *outputs), strict=True))
-        return runtime.backend.products.bind(self._product(arrays), runtime.scratch) or self._one_by_one(
-            runtime, arrays
-        )
+        together = runtime.backend.products.bind(self._product(arrays), runtime.scratch)
+        return together or one_by_one(runtime, self._nodes, arrays)
 
     def _product(self, arrays: Mapping[Value, Array]) -> Product:
         node, values = self._nodes[0], self._values
@@ -86,20 +82,3 @@ class JoinedProduct(Operator):
             in_line(values.sums),
             values.sums_of,
         )
-
-    def _one_by_one(self, runtime: Runtime, arrays: dict[Value, Array]) -> Kernel:
-        between = [value for node in self._nodes for value in node.outputs if value not in arrays]
-        for slot, value in enumerate(between, _SLOT):
-            arrays[value] = runtime.scratch(value.spec.shape, value.spec.dtype, slot)
-        kernels = [
-            node.operator.kernel(
-                runtime, [arrays[value] for value in node.inputs], [arrays[value] for value in node.outputs]
-            )
-            for node in self._nodes
-        ]
-        return partial(_run_all, kernels)
-
-
-def _run_all(kernels: Sequence[Kernel]) -> None:
-    for kernel in kernels:
-        kernel()

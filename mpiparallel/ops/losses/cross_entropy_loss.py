@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.compile.differentiate import is_zero
@@ -18,14 +16,11 @@ from mpiparallel.graph.expression.term import Term, call, operand, reduce, widen
 from mpiparallel.graph.input_checks import check_floating, check_integer, check_shape
 from mpiparallel.graph.operator import Kernel, Operator, register
 from mpiparallel.graph.tensor import Tensor
-from mpiparallel.graph.written_kernels.cross_entropy import logits_gradient, row_losses
+from mpiparallel.graph.written_kernels.cross_entropy import mean_loss, row_losses
 from mpiparallel.graph.written_kernels.written_text import has_written_kernels, run_after
 from mpiparallel.ops.indexing.cut_tables import Indexing
 
 Tensors = Sequence[Tensor]
-
-_SLOT = 8
-"""Scratch memory that no kernel of terms uses."""
 
 
 def _check_logits(logits: TensorSpec) -> None:
@@ -145,13 +140,10 @@ class SparseSoftmaxCrossEntropyWithLogits(Indexing):
         return run_after([self.bound_check(runtime, labels)], bind(runtime, logits, labels, outputs[0]))
 
     def _bind_mean_launch(self, runtime: Runtime, logits: Array, labels: Array, target: Array) -> Kernel:
-        losses = runtime.scratch((len(labels),), np.float64, _SLOT)
-        mean = reduce("sum", operand(0, losses.shape, losses.dtype), (0,)) * (1.0 / self.count)
-        sum_up = expression_kernel(runtime, [mean.astype(target.dtype)], [losses], [target])
-        return run_after([row_losses(runtime, logits, labels, losses)], sum_up)
+        return mean_loss(runtime, logits, labels, target, self.count)
 
     def _bind_gradient_launch(self, runtime: Runtime, logits: Array, labels: Array, target: Array) -> Kernel:
-        return logits_gradient(runtime, logits, labels, target, 1.0 / self.count)
+        return row_losses(runtime, logits, labels, None, target, share=1.0 / self.count)
 
     def _bind_mean(self, runtime: Runtime, logits: Array, labels: Array, target: Array) -> Kernel:
         xp = runtime.array_module

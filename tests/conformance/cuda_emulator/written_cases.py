@@ -61,30 +61,58 @@ def poisoned(shape: Any, dtype: Any) -> Any:
 
 
 def cross_entropies(runtime: Runtime, rows: int, classes: int, dtype: Any = np.float32) -> Case:
-    logits = numbers(rows, classes, dtype=dtype) * np.array(4, dtype)
-    if rows > 2:
-        logits[0, : classes // 2], logits[1, 0] = -np.inf, np.nan
-    labels = np.random.default_rng(0).integers(classes // 2, classes, rows, np.int32)
-    wide = logits.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        exponential = np.exp(wide - wide.max(1, keepdims=True))
-    softmax = exponential / exponential.sum(1, keepdims=True)
-    losses = np.log(exponential.sum(1)) + wide.max(1) - wide[np.arange(rows), labels]
-    softmax[np.arange(rows), labels] -= 1.0
-    found = poisoned(rows, np.float64), poisoned(logits.shape, dtype)
+    """Compute losses and gradients by themselves, and both in one pass, multiplied by a number on the device."""
+    logits, labels = logits_with_labels(rows, classes, dtype)
+    losses, gradient = losses_and_gradients(logits, labels)
+    found = poisoned(rows, np.float64), poisoned(logits.shape, dtype), poisoned(logits.shape, dtype)
+    mean, factor = poisoned((), np.float64), np.array(3, dtype)
     steps = [
         cross_entropy.row_losses(runtime, logits, labels, found[0]),
-        cross_entropy.logits_gradient(runtime, logits, labels, found[1], 0.25),
+        cross_entropy.row_losses(runtime, logits, labels, None, found[1], share=0.25),
+        cross_entropy.mean_loss(runtime, logits, labels, mean, 2 * rows, found[2], factor),
     ]
     rounded = np.empty(rows, np.promote_types(dtype, np.float32) if dtype != bfloat16 else np.float32)
+    total = np.empty((), rounded.dtype)
 
     def run() -> None:
         for step in steps:
             step()
         # Exponentials of float32 are no more exact than that.
         np.copyto(rounded, found[0], casting="same_kind")
+        np.copyto(total, mean, casting="same_kind")
 
-    return Case(run, (rounded, found[1]), (losses, softmax * 0.25))
+    truth = losses, gradient * 0.25, gradient * (1.5 / rows), losses.sum() / (2 * rows)
+    return Case(run, (rounded, *found[1:], total), truth)
+
+
+def cross_entropy_of_rounded(runtime: Runtime, rows: int, classes: int, dtype: Any) -> Case:
+    """Compute in one pass from logits of 16 bits what float32 gives: a loss of that, a gradient of 16 bits."""
+    logits, labels = logits_with_labels(rows, classes, dtype)
+    losses, gradient = losses_and_gradients(logits, labels)
+    mean, found = poisoned((), np.float32), poisoned(logits.shape, dtype)
+    factor = np.array(1024, np.float32)
+    run = cross_entropy.mean_loss(runtime, logits, labels, mean, 512, found, factor)
+    return Case(run, (mean, found), (losses.sum() / 512, gradient * 2))
+
+
+def logits_with_labels(rows: int, classes: int, dtype: Any) -> tuple[Any, Any]:
+    logits = numbers(rows, classes, dtype=dtype) * np.array(4, dtype)
+    if rows > 2:
+        logits[0, : classes // 2] = -np.inf
+    if rows > 4:
+        logits[1, 0] = np.nan
+    return logits, np.random.default_rng(0).integers(classes // 2, classes, rows, np.int32)
+
+
+def losses_and_gradients(logits: Any, labels: Any) -> tuple[Any, Any]:
+    """Return the loss of each row and its gradient, in float64."""
+    wide, places = logits.astype(np.float64), np.arange(len(labels))
+    with np.errstate(invalid="ignore"):
+        exponential = np.exp(wide - wide.max(1, keepdims=True))
+    gradient = exponential / exponential.sum(1, keepdims=True)
+    losses = np.log(exponential.sum(1)) + wide.max(1) - wide[places, labels]
+    gradient[places, labels] -= 1.0
+    return losses, gradient
 
 
 def sums_of_rows(runtime: Runtime, count: int, width: int, rows: int, dtype: Any = np.float32) -> Case:
@@ -422,6 +450,8 @@ CASES: dict[str, Callable[[Runtime], Case]] = {
     "cross entropy of a block": lambda runtime: cross_entropies(runtime, 3, 3001),
     "cross entropy of halves": lambda runtime: cross_entropies(runtime, 4, 33, np.float16),
     "cross entropy of bfloat16": lambda runtime: cross_entropies(runtime, 4, 33, bfloat16),
+    "cross entropy of rounded logits": lambda runtime: cross_entropy_of_rounded(runtime, 4, 33, np.float16),
+    "cross entropy of a block of rounded logits": lambda runtime: cross_entropy_of_rounded(runtime, 2, 1100, bfloat16),
     "sums of rows": lambda runtime: sums_of_rows(runtime, 700, 5, 40),
     "sums of one row": lambda runtime: sums_of_rows(runtime, 400, 140, 1, np.float64),
     "sums of few rows": lambda runtime: sums_of_rows(runtime, 3, 2, 100, np.float16),

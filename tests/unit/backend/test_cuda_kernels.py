@@ -15,6 +15,9 @@ from mpiparallel.backend.cuda_kernels import CudaKernels
 from mpiparallel.backend.nvrtc import Nvrtc
 from mpiparallel.backend.protocol import AddressTable
 from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.execution.runtime import Runtime
+from tests.conformance.cuda_emulator.emulator import EmulatedBackend, EmulatedKernels
+from tests.conformance.cuda_emulator.written_cases import CASES
 
 TEXT = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
 
@@ -80,3 +83,36 @@ def test_arrays_of_a_table_live_as_long_as_the_launch(folder: Path) -> None:
     assert seen() is not None
     del launch
     assert seen() is None
+
+
+def texts(case: str, folder: Path) -> dict[str, str]:
+    """Return what a case of the written kernels binds."""
+    kernels = EmulatedKernels(folder)
+    CASES[case](Runtime(EmulatedBackend(kernels)))
+    return kernels.texts
+
+
+def test_a_card_before_ampere_is_told_in_one_line_what_it_lacks(folder: Path, tmp_path: Path) -> None:
+    kernels = CudaKernels(Module, "sm_75", np.asarray)
+    multiplying = {
+        name: text for name, text in texts("attention by tensor cores", tmp_path).items() if "mma.sync" in text
+    }
+    assert multiplying
+    for name, text in multiplying.items():
+        with pytest.raises(ConfigurationError) as caught:
+            kernels.bind(name, text, 1, 32, ())
+        told = str(caught.value)
+        assert told.startswith("this GPU has compute capability 7.5, and kernels of tensor cores")
+        assert "amp_level='O0'" in told
+        assert "\n" not in told
+
+
+def test_a_card_before_ampere_takes_what_needs_no_tensor_cores(folder: Path, tmp_path: Path) -> None:
+    kernels = CudaKernels(Module, "sm_75", np.asarray)
+    for name, text in texts("cross entropy of bfloat16", tmp_path).items():
+        kernels.bind(name, text, 1, 32, ())
+
+
+def test_what_a_newer_card_refuses_is_said_by_the_compiler(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="refuses a kernel for sm_90"):
+        CudaKernels(Module, "sm_90", np.asarray).bind("twice", TEXT.replace("threadIdx", "nothing"), 1, 32, ())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpiparallel import Parameter, context, nn
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import alone
-from mpiparallel.compile.product_fusion import fuse_products
+from mpiparallel.compile.device_fusion.product_fusion import fuse_products
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.program import Program

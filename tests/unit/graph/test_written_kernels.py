@@ -64,6 +64,9 @@ FAULTS = {
     "a class too many": (cross_entropy, "_TEXT", "k < classes; k += $lanes) {", "k <= classes; k += $lanes) {"),
     "a sum before the largest is known": (cross_entropy, "_TEXT", "total * exp(largest - above)", "total"),
     "a row too many": (cross_entropy, "_TEXT", "if (row >= rows) return;", ""),
+    "a gradient that is not multiplied": (cross_entropy, "_TEXT", ") * factor);", "));"),
+    "a gradient of another class": (cross_entropy, "_TEXT", "k == label ?", "k + 1 == label ?"),
+    "a loss that each lane writes": (cross_entropy, "_TEXT", "&& lane == 0) losses[row]", ") losses[row + lane % 2]"),
     "a part that two blocks write": (row_sums, "_PIECES", "(came ? 0 : 1)", "0"),
     "a run that ends too early": (row_sums, "_PIECES", "if (came || goes_on)", "if (goes_on)"),
     "parts that are not added": (row_sums, "_PARTS", "sum += parts", "sum = parts"),
@@ -248,7 +251,10 @@ FAULTS = {
     "strides of another dim": (box_packing, "_TEXT", "* steps[dim];", "* steps[0];"),
 }
 FAULTY = {
-    cross_entropy: ("cross entropy of few classes", "cross entropy of a warp", "cross entropy of a block"),
+    cross_entropy: (
+        *("cross entropy of few classes", "cross entropy of a warp", "cross entropy of a block"),
+        "cross entropy of rounded logits",
+    ),
     row_sums: ("sums of rows",),
     index_order: ("indices in order", "indices of many tiles in order"),
     random_mask: ("a mask of a box",),

@@ -53,6 +53,9 @@ def _cupy(machine: ExaminedMachine, listed: int) -> Iterator[Finding]:
             given = machine.variables.get("CUDA_VISIBLE_DEVICES", "not set")
             what = f"{found['devices']} of {listed} GPUs may be used; CUDA_VISIBLE_DEVICES is {given}"
             yield Finding("devices", "note", what, "unset CUDA_VISIBLE_DEVICES")
+        if "too_old" in found:
+            what, _, mend = found["too_old"].partition("; ")
+            yield Finding("16 bits", "note", what, mend)
         nccl = found.get("nccl", 0)
         yield Finding("NCCL", "ok" if nccl else "note", f"version {nccl}" if nccl else "CuPy has none")
         yield _cudnn(found, machine.variables.get(_ATTENTION, ""))
@@ -123,7 +126,11 @@ def _tried(machine: ExaminedMachine) -> Finding:
     whole = answer.facts.get("whole")
     if whole:
         return Finding("CUDA-aware", "ok", f"{machine.mpi.library} takes arrays in GPU memory; 2 ranks have tried it")
-    how = "they arrive damaged" if whole is False else f"2 ranks that try it {answer.complaint}"
+    is_sent = answer.facts.get("sent")
+    if whole is False:
+        how = "sums of them are wrong" if is_sent else "they arrive damaged"
+    else:
+        how = f"2 ranks that {'add them up' if is_sent else 'try it'} {answer.complaint}"
     return Finding(
         "CUDA-aware", "warning", f"{machine.mpi.library} says it takes arrays in GPU memory, but {how}", again
     )

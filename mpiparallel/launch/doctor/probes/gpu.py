@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from mpiparallel.backend.gpu.cudnn_library import find_cudnn
-from mpiparallel.backend.gpu.diagnosis import explained, problem_here
+from mpiparallel.backend.gpu.diagnosis import explained, problem_here, too_old_for_16_bits
 from mpiparallel.errors import ConfigurationError
 
 
@@ -30,6 +30,10 @@ def main() -> None:
                 _say(device=device, total=float(cupy.ones(1000).sum()))
         except RuntimeError as error:
             _say(problem=f"GPU {device}: {explained(error)}")
+            continue
+        too_old = too_old_for_16_bits(cupy.cuda.Device(device).compute_capability)
+        if too_old is not None:
+            _say(too_old=f"GPU {device} {too_old}")
     nccl = importlib.import_module("cupy.cuda.nccl")
     _say(nccl=nccl.get_version() if nccl.available else 0)
     _say(**_cudnn())

@@ -92,6 +92,7 @@ def cupy(**facts: object) -> str:
         (cupy(own=2), "transport", "ok", "2 ranks have a GPU each, so their arrays travel by NCCL"),
         (cupy(own=1), "transport", "note", "2 ranks share 1 GPU, so their arrays travel within its memory"),
         (cupy(nccl=0), "transport", "note", "arrays of GPUs travel through the host's memory: there is no NCCL"),
+        (cupy(too_old="GPU 0 has 7.5; train in float32"), "16 bits", "note", "GPU 0 has 7.5"),
         ('echo \'{"problem": "it is busy; give it back"}\'', "CuPy", "error", "it is busy"),
         (cupy(devices=1), "devices", "note", "1 of 2 GPUs may be used; CUDA_VISIBLE_DEVICES is not set"),
         ('echo \'{"cupy": "14"}\'; kill -SEGV $$', "CuPy", "error", "a sum on each GPU was ended by SIGSEGV"),
@@ -136,6 +137,8 @@ def test_mpi_is_asked_whether_it_takes_gpu_memory(faked: FakedMachine, said: str
     [
         ("echo '{\"whole\": true}'", "ok", "takes arrays in GPU memory; 2 ranks have tried it"),
         ("echo '{\"whole\": false}'", "warning", "but they arrive damaged"),
+        ('echo \'{"sent": true, "whole": false}\'', "warning", "but sums of them are wrong"),
+        ("echo '{\"sent\": true}'; kill -SEGV $$", "warning", "but 2 ranks that add them up was ended by SIGSEGV"),
         ("kill -SEGV $$", "warning", "but 2 ranks that try it was ended by SIGSEGV"),
     ],
 )

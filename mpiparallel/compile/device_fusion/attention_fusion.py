@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
-from mpiparallel.compile.attention.attention_match import Attention, AttentionGradient, AttentionMatching
+from mpiparallel.compile.device_fusion.attention_match import Attention, AttentionGradient, AttentionMatching
 from mpiparallel.graph.attention.blocked_attention import Attending, BlockedAttention, BlockedAttentionGrad
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Operator

@@ -1,1 +1,0 @@
-"""The pass that finds attention in a graph, and computes it without the matrix of scores."""
