@@ -28,12 +28,9 @@ from mpiparallel.graph.written_kernels import (
 )
 from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedBackend, EmulatedKernels, compiler
 from tests.conformance.cuda_emulator.written_cases import CASES, Case, adam
-from tests.reliability.counts import count
 
 is_emulated = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
 ARCHITECTURES = ("sm_80", "sm_90")
-COMPILED_FOR = count(2, 1)
-"""For how many of them each text is compiled: both in make soak, else one or the other in turn."""
 MOST_SPILLED = 32
 """Bytes of registers that a thread may keep in memory."""
 
@@ -314,8 +311,7 @@ def test_each_compiles_and_keeps_to_its_registers(
         pytest.skip(str(error))
     for bind in CASES.values():
         bind(runtime)
-    step = len(ARCHITECTURES) // COMPILED_FOR
-    texts = list(kernels.texts.values())[ARCHITECTURES.index(architecture) % step :: step]
+    texts = list(kernels.texts.values())
     found = nvrtc.compile(PRELUDE + "".join(text.removeprefix(PRELUDE) for text in texts), architecture)
     spilled = [int(number) for number in re.findall(r"(\d+) bytes spill stores", found.log)]
     assert len(spilled) >= len(texts)
