@@ -1,1 +1,1 @@
-"""Neighbours that a GPU computes in one kernel: attention, a cross entropy with its gradient, products with what is added."""
+"""Neighbours that a GPU computes in one kernel: attention, cross entropy with its gradient, products."""
