@@ -15,7 +15,7 @@ from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.pipeline.registry import SCHEDULES
-from mpiparallel.search import together
+from mpiparallel.search import found_strategies
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import make_forecast
 from mpiparallel.search.forecast.timeline import counted_seconds
@@ -37,7 +37,7 @@ SLOW_LINKS = Machine(products=((1e3, 1e6),), operation_rate=1e8, launch=1e-8, in
 
 @pytest.fixture(autouse=True)
 def _assumed_machine(monkeypatch) -> None:
-    monkeypatch.setattr(together, "kept_machine", Machine)
+    monkeypatch.setattr(found_strategies, "kept_machine", Machine)
 
 
 def network(width: int = WIDTH) -> nn.SequentialCell:
@@ -98,7 +98,7 @@ def of_one_rank():
 def test_losses_of_what_is_found_are_those_of_one_rank_and_all_ranks_have_the_same(
     machine, stages, of_one_rank, monkeypatch
 ) -> None:
-    monkeypatch.setattr(together, "kept_machine", lambda: machine)
+    monkeypatch.setattr(found_strategies, "kept_machine", lambda: machine)
     ranks = run_world(2, trained, EVERYTHING)
     assert all(one == ranks[0] for one in ranks)
     losses, (found, schedule, _), count = ranks[0]
@@ -108,7 +108,7 @@ def test_losses_of_what_is_found_are_those_of_one_rank_and_all_ranks_have_the_sa
 
 
 def test_a_plan_is_kept_in_the_strategy_file_and_loaded_as_any_other(tmp_path, of_one_rank, monkeypatch) -> None:
-    monkeypatch.setattr(together, "kept_machine", lambda: SLOW_LINKS)
+    monkeypatch.setattr(found_strategies, "kept_machine", lambda: SLOW_LINKS)
     file = tmp_path / "plan.json"
     found = run_world(2, trained, {**EVERYTHING, "strategy_ckpt_save_file": str(file)})[0]
     for mode in ("semi_auto_parallel", "auto_parallel"):
@@ -177,7 +177,7 @@ def test_a_plan_fits_the_memory_costs_no_less_than_one_without_limit_and_what_fi
 
 def test_what_is_found_is_no_dearer_than_any_plan_there_is(monkeypatch) -> None:
     """Truth is each plan laid out and priced, one by one."""
-    monkeypatch.setattr(together, "kept_machine", lambda: SLOW_LINKS)
+    monkeypatch.setattr(found_strategies, "kept_machine", lambda: SLOW_LINKS)
     on_laptop(2)
     made = model(lambda net: nn.PipelineCell(net, 4, stages="auto"))
     batch = [np.zeros((ROWS, WIDTH)), np.zeros((ROWS, WIDTH))]
