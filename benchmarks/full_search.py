@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from math import inf, isfinite
+from pathlib import Path
 
 from mpiparallel.search.machine.cluster_file import load_machine
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from tests.conformance.compared_plans import HOSTS, Compared, by_hand, mixer, recommender, resnet, searched, transformer
 
 CASES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from mpiparallel.search.machine.cluster_file import load_machine
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.problem.task import Task
 from mpiparallel.search.search import MODES, search
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from tests.conformance.hand_plans import cut_by_hand, degrees
 from tests.conformance.searched_networks import Transformer, task_of
 

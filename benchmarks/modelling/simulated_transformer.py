@@ -7,12 +7,17 @@ mpiparallel simulate benchmarks/modelling/simulated_transformer.py -n 64 --input
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 
 from mpiparallel import Model, context, nn
 from mpiparallel.communication import get_group_size
 from mpiparallel.dataset import NumpySlicesDataset
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from tests.conformance.hand_plans import cut_by_hand
 from tests.conformance.searched_networks import Transformer
 
