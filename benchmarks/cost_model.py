@@ -2,7 +2,8 @@
 
     python benchmarks/cost_model.py memory
     python benchmarks/cost_model.py memory --scale 0.25 --only Transformer
-    python benchmarks/cost_model.py steps --ranks 4 8 --count 24 --seconds 600
+    python benchmarks/cost_model.py steps --ranks 4 8 --count 24 --seconds 600 --keep measured.jsonl
+    python benchmarks/cost_model.py again measured.jsonl
 
 ``memory`` trains three steps in twelve ways, each on fresh ranks, and compares the rise of resident memory from before
 binding with the forecast, on the rank that has grown most. It does so twice and takes the second, so that loops are
@@ -12,12 +13,14 @@ compiled before; what libraries take is measured first, as ``mpiparallel calibra
 core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
 of a machine that is theirs. It says how predicted and measured seconds rank, the median error, and what the strategy
 that the model likes best takes over the best that was measured. For each network and number of ranks it takes as long
-as ``--seconds`` says, and a little more.
+as ``--seconds`` says, and a little more. ``again`` holds the model against what ``--keep`` has kept of such runs: on the
+machine as it was measured then, so that nothing is timed, and a change of the model can be judged.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -26,9 +29,14 @@ from statistics import median
 from typing import Any
 
 from modelling.agreement import agreement
-from modelling.networks import NETWORKS
+from modelling.networks import NETWORKS, training
 from modelling.plans import Plan, memory_plans, timed_plans
+from modelling.rank import forecast, set_up
 from resharding.launch import Library, RanksFailedError, library_of, run_ranks
+
+from mpiparallel import Tensor
+from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.machine.cluster_file import parse_machine
 
 PROGRAM = Path(__file__).parent / "modelling" / "rank.py"
 _MEGA = 1e6
@@ -70,7 +78,27 @@ def steps(flags: argparse.Namespace) -> None:
             found = [rows[0] for rows in answer["plans"]]
             for one in found:
                 one["core"] = [spent / min(answer["cores"], count) for spent in one["processors"]]
+            kept = {"network": network, "ranks": count, "machine": answer["machine"], "found": found}
+            if flags.keep:
+                with flags.keep.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({**kept, "plans": [plan.told for plan in plans]}) + "\n")
             _report(network, count, plans, found, flags.details)
+
+
+def again(flags: argparse.Namespace) -> None:
+    """Print the same for what is kept of earlier runs, as the model says now."""
+    for line in flags.file.read_text(encoding="utf-8").splitlines():
+        kept = json.loads(line)
+        if flags.only and kept["network"] not in flags.only:
+            continue
+        prices = Prices(parse_machine(kept["machine"], str(flags.file)))
+        plans = [Plan.of_json(told) for told in kept["plans"]]
+        for plan, one in zip(plans, kept["found"], strict=False):
+            set_up(plan)
+            step, arrays = training(plan)
+            told = forecast(step, [Tensor(array) for array in arrays], prices)
+            one.update(told=told.seconds, parts=dict(told.slowest.parts))
+        _report(kept["network"], kept["ranks"], plans, kept["found"], flags.details)
 
 
 def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dict[str, Any]], details: bool) -> None:
@@ -129,7 +157,11 @@ def main() -> None:
     of_steps.add_argument("--ranks", type=int, nargs="+", default=[4, 8])
     of_steps.add_argument("--count", type=int, default=24, help="strategies of each network")
     of_steps.add_argument("--seconds", type=float, default=600.0, help="for each network and number of ranks")
+    of_steps.add_argument("--keep", type=Path, metavar="FILE", help="add what was measured to a file")
     of_steps.set_defaults(run=steps)
+    of_again = kinds.add_parser("again", help="the model as it is against what was kept", parents=[of_both])
+    of_again.add_argument("file", type=Path)
+    of_again.set_defaults(run=again)
     flags = parser.parse_args(sys.argv[1:] or ["memory"])
     flags.run(flags)
 

@@ -29,6 +29,7 @@ from mpiparallel.models.measured_steps import measured_steps
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import Forecast, make_forecast
 from mpiparallel.search.machine.calibration import measure
+from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.libraries import library_bytes
 from mpiparallel.search.machine.machine import Machine
 
@@ -51,10 +52,10 @@ def set_up(plan: Plan) -> None:
     )
 
 
-def forecast(step: Any, batch: list[Tensor], machine: Machine) -> Forecast:
+def forecast(step: Any, batch: list[Tensor], prices: Prices) -> Forecast:
     """Return what the model says of a plan's step."""
     configuration = current_configuration()
-    return make_forecast(step.staged_graph(*batch, configuration=configuration), configuration, Prices(machine))
+    return make_forecast(step.staged_graph(*batch, configuration=configuration), configuration, prices)
 
 
 def memory(plan: Plan, machine: Machine) -> Figures:
@@ -75,7 +76,7 @@ def memory(plan: Plan, machine: Machine) -> Figures:
     given_back()
     after = resident()["all"] - before["all"]
     # Not before: it may load what binding would load.
-    stage = forecast(step, batch, machine).stages[everyone.rank * plan.stages // plan.ranks]
+    stage = forecast(step, batch, Prices(machine)).stages[everyone.rank * plan.stages // plan.ranks]
     return {
         "told": dict(stage.memory.kinds),
         "grown": grown,
@@ -95,7 +96,7 @@ def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
     everyone = world.current()
     step, arrays = training(plan)
     batch = [Tensor(array) for array in arrays]
-    told = forecast(step, batch, machine)
+    told = forecast(step, batch, Prices(machine))
     for _ in range(WARM_UP):
         step(*batch)
     spent, begun = [], time.perf_counter()
@@ -132,7 +133,7 @@ def main() -> None:
         found["libraries"] = library_bytes()
     measures = job["what"] == "steps"
     machine = measure(everyone, measured_steps) if measures else Machine(libraries=job.get("libraries", 0.0))
-    found["cores"] = machine.cores
+    found.update(cores=machine.cores, machine=machine_json(machine))
     for told in job["plans"]:
         plan = Plan.of_json(told)
         if everyone.any_true(time.perf_counter() - begun > job["seconds"]):
