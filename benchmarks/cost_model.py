@@ -13,8 +13,8 @@ compiled before; what libraries take is measured first, as ``mpiparallel calibra
 core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
 of a machine that is theirs. It says how predicted and measured seconds rank, the median error, and what the strategy
 that the model likes best takes over the best that was measured. For each network and number of ranks it takes as long
-as ``--seconds`` says, and a little more. ``again`` holds the model against what ``--keep`` has kept of such runs: on the
-machine as it was measured then, so that nothing is timed, and a change of the model can be judged.
+as ``--seconds`` says, and a little more. ``again`` holds the model against what ``--keep`` has kept of such runs,
+on the machine as it was measured then: nothing is timed, and a change of the model can be judged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 from modelling.agreement import agreement
 from modelling.networks import NETWORKS, training
 from modelling.plans import Plan, memory_plans, timed_plans
-from modelling.rank import forecast, set_up
+from modelling.rank import forecast, set_up, told_kernels
 from resharding.launch import Library, RanksFailedError, library_of, run_ranks
 
 from mpiparallel import Tensor
@@ -96,8 +96,10 @@ def again(flags: argparse.Namespace) -> None:
         for plan, one in zip(plans, kept["found"], strict=False):
             set_up(plan)
             step, arrays = training(plan)
-            told = forecast(step, [Tensor(array) for array in arrays], prices)
-            one.update(told=told.seconds, parts=dict(told.slowest.parts))
+            batch = [Tensor(array) for array in arrays]
+            told = forecast(step, batch, prices)
+            kernels = told_kernels(step, batch, prices)
+            one.update(told=told.seconds, parts=dict(told.slowest.parts), told_kernels=kernels)
         _report(kept["network"], kept["ranks"], plans, kept["found"], flags.details)
 
 
@@ -108,7 +110,7 @@ def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dic
         numbers = (one["told"], min(one["clock"]), min(one["core"]))
         print("".join(f"{number * 1e3:>10.1f}" for number in numbers) + f"{len(one['clock']):>7}  {plan.name}")
         if details:
-            for kind in ("parts", "kinds"):
+            for kind in ("parts", "kernels", "told_kernels"):
                 print(f"    {kind}: " + ", ".join(f"{name} {size * 1e3:.1f}" for name, size in one[kind].items()))
     if len(found) < 3:
         print("too few to compare", flush=True)

@@ -10,6 +10,7 @@ import gc
 import json
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from modelling.plans import Plan
 
 from mpiparallel import Tensor, context
 from mpiparallel.communication import init, world
+from mpiparallel.compile.rank_graph import rank_graph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.models.measured_steps import measured_steps
 from mpiparallel.search.cost.prices import Prices
+from mpiparallel.search.cost.timed_nodes import scheduled_nodes
 from mpiparallel.search.forecast.forecast import Forecast, make_forecast
 from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import machine_json
@@ -56,6 +59,18 @@ def forecast(step: Any, batch: list[Tensor], prices: Prices) -> Forecast:
     """Return what the model says of a plan's step."""
     configuration = current_configuration()
     return make_forecast(step.staged_graph(*batch, configuration=configuration), configuration, prices)
+
+
+def told_kernels(step: Any, batch: list[Tensor], prices: Prices) -> dict[str, float]:
+    """Return what the model says of the kernels of each name in a step of the first stage's first rank."""
+    (stage, *_) = step.staged_graph(*batch).stages
+    local = rank_graph(stage, stage.devices.first_rank)
+    inside = {one: node for node in local.graph.nodes for one in node.members}
+    inside |= {one: node for node, steps in local.steps.items() for one, _ in steps}
+    found = defaultdict[str, float](float)
+    for one in scheduled_nodes(local, prices):
+        found[inside.get(one.node, one.node).operator.name] += one.seconds
+    return dict(found)
 
 
 def memory(plan: Plan, machine: Machine) -> Figures:
@@ -90,7 +105,7 @@ def memory(plan: Plan, machine: Machine) -> Figures:
 def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
     """Return how long steps take, by the clock and of all processors, and how long the model says.
 
-    ``kinds`` are what one step spends by the clock on kernels of each kind, on the first rank.
+    ``kernels`` are what a step spends of a processor on the kernels of each name, on the first rank.
     """
     set_up(plan)
     everyone = world.current()
@@ -111,12 +126,14 @@ def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
             break
     own = np.array(spent)
     everyone.all_reduce(own)
-    profile = Profile()
-    step.run(0, batch, profile)
+    profile = Profile(clock=time.thread_time)
+    for _ in range(WARM_UP):
+        step.run(0, batch, profile)
     return {
         "told": told.seconds,
         "parts": dict(told.slowest.parts),
-        "kinds": profile.kinds,
+        "told_kernels": told_kernels(step, batch, Prices(machine)),
+        "kernels": {name: spent / WARM_UP for name, spent in profile.operators.items()},
         "clock": (own[:, 0] / everyone.size).tolist(),
         "processors": own[:, 1].tolist(),
     }
