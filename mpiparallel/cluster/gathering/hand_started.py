@@ -27,8 +27,9 @@ _DIGEST_CHARACTERS = 24
 class HandStarted:
     """Process ``rank`` of ``size``; ``here`` are those of its host, and ``seconds`` how long they wait for each other.
 
-    ``digest`` is the same for all processes of a job and hardly for those of another: of the table's content and, where
-    all are on one host, of its place; without a table, of the session (setsid(2)) that the processes belong to.
+    ``digest`` is the same for all processes of a job and hardly for those of another. It is that of the table's content
+    and, where all are on one host, of its place. Without a table it is that of the session (setsid(2)) that the
+    processes belong to.
 
     Examples
     --------
