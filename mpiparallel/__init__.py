@@ -1,7 +1,7 @@
 """mpiparallel: train one network on many MPI ranks, cut any way, and move its live state.
 
-The public names are MindSpore's. They are loaded when they are first used, so that launching needs neither NumPy nor
-MPI, and each rank can choose its BLAS kernels before NumPy starts.
+The public names are MindSpore's. They are loaded when they are first used. So launching needs neither NumPy nor MPI,
+and each rank can choose its BLAS kernels before NumPy starts.
 
 >>> import mpiparallel as ms
 >>> (ms.Tensor([1.0, 2.0]) * 2).asnumpy().tolist()

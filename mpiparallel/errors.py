@@ -21,7 +21,7 @@
     |- DatasetError         (ValueError, TypeError, RuntimeError)  input data are missing or malformed
     |- LaunchError          (RuntimeError)  a job could not be started, or ended badly
 
-Where MindSpore raises one of several built-in exceptions for what is one mistake here, the error is each of them: a
+Where MindSpore raises one of several built-in exceptions for what is one mistake here, the error is each of them. So a
 program that was written for MindSpore catches it.
 """
 

@@ -1,8 +1,8 @@
 """Random numbers that depend on a key and an element's global index, never on who computes them.
 
-Each 32-bit number is two rounds of a published integer finalizer (the constants are those of Chris Wellons' hash
-prospector, bias 0.17) over the element's index, keyed before each round. A rank makes only its own box, and gets the
-numbers that one rank would have got there.
+Each 32-bit number is two rounds of a published integer finalizer over the element's index, keyed before each round. The
+constants are those of Chris Wellons' hash prospector, bias 0.17. A rank makes only its own box, and gets the numbers
+that one rank would have got there.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class Backend(Protocol):
     ``array_module`` has NumPy's names. Host arrays are ``numpy.ndarray`` in C order; MPI moves only those. ``kernels``
     is None where the device runs no CUDA texts. ``products`` multiply what the array library cannot, or is slower at.
     ``convolutions`` and ``attention`` are those of a library, None where there is none. ``is_asynchronous`` says that
-    the device works while the host goes on: all that is not said to another stream belongs to ``compute``; what is
-    moved meanwhile, to ``communication``. ``links`` are None where arrays are in the memory of the host. With
+    the device works while the host goes on. Work that is given to no other stream belongs to ``compute``; what is moved
+    meanwhile belongs to ``communication``. ``links`` are None where arrays are in the memory of the host. With
     ``convolves_in_tf32`` convolutions of float32 may round their factors to 10 bits of fraction.
     """
 

@@ -66,8 +66,8 @@ def vector_lanes(typing, array):
 def product(typing, depth, a, at, step, rows, b, bt, c, ct, pitch, more):
     """Set a tile of c, or with ``more`` add to it: the product of ``depth`` columns of a and rows of b.
 
-    Row r of a starts at ``at + r * step``, row r of c at ``ct + r * pitch``; the rows of b follow each other.
-    a has ``rows`` rows, at most those of a tile: what c gets beyond them means nothing.
+    Row r of a starts at ``at + r * step``, row r of c at ``ct + r * pitch``. The rows of b follow each other. Of a
+    there are ``rows`` rows, at most those of a tile. What c gets beyond them means nothing.
     """
     return types.void(SIZE, a, SIZE, SIZE, SIZE, b, SIZE, c, SIZE, SIZE, types.boolean), _product
 

@@ -51,12 +51,12 @@ def save_shards(
 ) -> Path:
     """Save what each rank holds, and return the path of the manifest; all ranks call it together.
 
-    ``layouts`` are those of the whole state over the members 0, 1, ... of ``communicator``, the same on every rank;
-    ``arrays`` those this rank has a box of. ``training`` is kept in the manifest. With ``remove_redundancy`` a slice
-    that several ranks hold is written by one of them. ``companions`` of rank 0 are files below ``folder`` whose digests
-    the manifest keeps. ``places`` says where below ``folder`` each rank writes, and in which format. When it returns,
-    on any rank, the checkpoint is committed: all shards and the manifest are on disk. If anything fails on any rank,
-    every rank raises ``CheckpointError`` that says where and why, and what ``folder`` held before is as it was.
+    ``layouts`` are those of the whole state over the members 0, 1, ... of ``communicator``, the same on every rank.
+    ``arrays`` are those that this rank has a box of. ``training`` is kept in the manifest. With ``remove_redundancy`` a
+    slice that several ranks hold is written by one of them. ``companions`` of rank 0 are files below ``folder`` whose
+    digests the manifest keeps. ``places`` says where below ``folder`` each rank writes, and in which format. When it
+    returns, on any rank, the checkpoint is committed: all shards and the manifest are on disk. If anything fails on any
+    rank, every rank raises ``CheckpointError`` that says where and why, and what ``folder`` held before is as it was.
     """
     save = ShardSave(
         folder, prefix, epoch, step, layouts, communicator, training, remove_redundancy, companions, places

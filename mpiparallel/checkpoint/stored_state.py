@@ -49,8 +49,8 @@ class SliceFile:
 class StoredState:
     """The slices of a state in the files of the ranks that wrote it.
 
-    A slice that several ranks have written is read from the first of them that has it whole; ``replaced`` says, for
-    each rank whose file was passed over, why. It keeps up to 64 files open; close it, or use it in a ``with``.
+    A slice that several ranks have written is read from the first of them that has it whole. For each rank whose file
+    was passed over, ``replaced`` says why. It keeps up to 64 files open; close it, or use it in a ``with``.
     """
 
     def __init__(self, tensors: Mapping[str, StoredTensor], files: Mapping[int, SliceFile]) -> None:

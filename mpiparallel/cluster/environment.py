@@ -14,11 +14,11 @@ from mpiparallel.errors import ConfigurationError, RankTableError
 class Environment:
     """One rank: its number among ``size``, its number among the ``local_size`` ranks of its host, and its device.
 
-    Read from the first of these that names a rank: Open MPI (``OMPI_COMM_WORLD_*``), PMIx (``PMIX_RANK`` with srun's
-    sizes), MPICH (``PMI_*`` and ``MPI_LOCAL*``), srun (``SLURM_*`` of a job step; a batch script alone is no rank),
-    MindSpore's scripts (``RANK_ID``, ``RANK_SIZE``; taken to be on one host). Otherwise it is rank 0 of 1.
-    SLURM comes after MPI because mpirun inside an allocation hands its own SLURM numbers down to every rank.
-    The device is ``DEVICE_ID``, or the local rank.
+    Read from the first of these that names a rank. Open MPI sets ``OMPI_COMM_WORLD_*``; PMIx sets ``PMIX_RANK``, with
+    srun's sizes; MPICH sets ``PMI_*`` and ``MPI_LOCAL*``. SLURM's srun sets ``SLURM_*`` for a job step; a batch script
+    alone is no rank. MindSpore's scripts set ``RANK_ID`` and ``RANK_SIZE``; their ranks are taken to be on one host.
+    Otherwise it is rank 0 of 1. SLURM comes after MPI because mpirun inside an allocation hands its own SLURM numbers
+    down to every rank. The device is ``DEVICE_ID``, or the local rank.
 
     Raises
     ------

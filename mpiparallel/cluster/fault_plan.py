@@ -42,8 +42,8 @@ _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 class PlannedFault:
     """One fault: its kind, the rank that it strikes, and when, by the count of that rank's collectives from 1.
 
-    With an ``action`` of a pipeline's stage, as schedules write it, the count is that of the times that the rank has
-    begun a step with that action.
+    ``action`` is one of a pipeline's stage, as schedules write it. With it, the count is that of the times that the
+    rank has begun a step with that action.
 
     >>> print(PlannedFault("kill", 3, 418), PlannedFault("leave", 0, 12, "after"), sep=", ")
     kill rank 3 at collective 418, let rank 0 leave by sys.exit(0) after collective 12
@@ -64,8 +64,9 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """What ``--chaos`` asks for: named faults, a seed with the kinds and numbers that it draws one more fault from, and
-    the attempts that are struck.
+    """What ``--chaos`` asks for: named faults, a seed, and the attempts that are struck.
+
+    The seed draws one more fault from the kinds and numbers that stand with it.
 
     >>> plan = FaultPlan.parse("kill@3:418,stop@0:20:in")
     >>> [str(fault) for fault in plan.faults(4)]

@@ -32,9 +32,9 @@ class Host:
 class Hostfile:
     """The hosts of a job in rank order: the first ranks run on the first host.
 
-    Reads every dialect, in any mixture of lines: Open MPI's ``name slots=n max_slots=n``, MPICH's ``name:n``, a name
-    alone for one slot, SLURM's ``node[01-03,7]`` with either, IPv6 addresses in brackets. A repeated name adds to its
-    slots, ``#`` starts a comment. A rank table is a hostfile too: each device of a server is a slot.
+    Reads every dialect, in any mixture of lines. Open MPI's is ``name slots=n max_slots=n``, MPICH's ``name:n``; a name
+    alone has one slot. SLURM's ``node[01-03,7]`` goes with either; IPv6 addresses are in brackets. A repeated name adds
+    to its slots, ``#`` starts a comment. A rank table is a hostfile too: each device of a server is a slot.
 
     Examples
     --------

@@ -12,9 +12,9 @@ _SKYLAKEX_FLAGS = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx
 def openblas_core_type(cpuinfo: str) -> str | None:
     """Return the ``OPENBLAS_CORETYPE`` for the processor that ``cpuinfo`` describes, or None to leave it unset.
 
-    ``cpuinfo`` is the text of Linux's ``/proc/cpuinfo``. AMD processors with AVX-512 (Zen 4 and later) are taken for
-    Haswell by OpenBLAS, which halves the speed of a matrix product; the SkylakeX kernels run on them. Every processor
-    listed must have all flags.
+    ``cpuinfo`` is the text of Linux's ``/proc/cpuinfo``. OpenBLAS takes AMD processors with AVX-512 (Zen 4 and later)
+    for Haswell, which halves the speed of a matrix product. The SkylakeX kernels run on them. Every processor listed
+    must have all flags.
 
     >>> flags = "avx2 avx512f avx512dq avx512bw avx512vl avx512cd"
     >>> openblas_core_type(f"vendor_id : AuthenticAMD\\nflags : {flags}")

@@ -19,8 +19,8 @@ _MOST_CORES = 1 << 14
 def overlaps(several_hosts: bool) -> bool:
     """Return whether collectives should run beside computation: between hosts, unless the environment says otherwise.
 
-    On one host the cores copy what travels, so there is nothing to hide, and Open MPI's non-blocking collectives take
-    two to three times as long as its blocking ones there. Raises CommunicationError for an unknown setting.
+    On one host the cores copy what travels, so there is nothing to hide. There Open MPI's non-blocking collectives take
+    two to three times as long as its blocking ones. Raises CommunicationError for an unknown setting.
     """
     asked = os.environ.get(OVERLAP_VARIABLE, "auto").lower()
     if asked not in _OVERLAP:

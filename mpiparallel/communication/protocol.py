@@ -250,7 +250,7 @@ class StepFlag:
     """What this rank has to say to all, ``own``, and the largest that any rank has said, ``heard``.
 
     Both are numbers from 0. All ranks that have begun the same step have heard the same. ``batch`` stands for what this
-    rank is fed in a step, a number below 2 to the power of 63, or is 0; all hear whether these differ.
+    rank is fed in a step. It is a number below 2 to the power of 63, or 0. All hear whether these differ.
 
     >>> from mpiparallel.communication.threads import alone
     >>> world = alone()

@@ -8,8 +8,8 @@
 | float32, float64       | itself             | integers of equal width, likewise |
 | complex64, complex128  | itself             | refused: no order                 |
 
-Reason of the last column: an MPI library compares floats with ``a > b``, which depends on the order of its operands for
-NaN and for zeros of both signs, so ranks may end with different results. Integers have no such corner.
+Reason of the last column: an MPI library compares floats with ``a > b``. For NaN and for zeros of both signs that
+depends on the order of its operands. So ranks may end with different results. Integers have no such corner.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def _elsewhere(name: str) -> str | None:
 def getattr_of(module: str, doors: Iterable[str] = ()) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a public module; its ``doors`` are modules that are loaded on first use.
 
-    What else the module lacks is an AttributeError that says more than Python's own; where it is imported by name, an
-    ImportError that says the same.
+    What else the module lacks is an AttributeError that says more than Python's own. Where it is imported by name, it
+    is an ImportError that says the same.
     """
     places = frozenset(doors)
 

@@ -22,9 +22,9 @@ _LOAD: Final = 16
 def put_channels_last(graph: Graph, in_tf32: bool = False) -> None:
     """Say which values of a graph lie in memory with their channels last.
 
-    They are what convolutions of 16 bits read and make, and ``in_tf32`` what those of float32 do too. All that is
-    computed from them, or that they are computed from, element by element is so too: every kernel finds its images in
-    one order. Inputs, parameters and results stay as they are.
+    They are what convolutions of 16 bits read and make, and ``in_tf32`` what those of float32 do too. So is all that is
+    computed from them, or that they are computed from, element by element. Then every kernel finds its images in one
+    order. Inputs, parameters and results stay as they are.
     """
     readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:

@@ -92,7 +92,8 @@ class Compilation:
 
     It is traced ``within`` a context for the configuration, so it sees this one. A trace serves all configurations that
     agree in the settings that it has read, such as those for other ranks. In auto parallel its strategies are
-    ``found``; with stages those of one micro-batch through all of the network, on as many ranks as a stage has.
+    ``found``. With stages they are those of one micro-batch through all of the network, on as many ranks as a stage
+    has.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Data and hybrid parallel: each rank runs the network on a batch of its own, and gradients are summed over the ranks.
 
-A value that depends on a rank's batch is laid out as one term of a sum over all ranks, and so is every gradient of a
+A value that depends on a rank's batch is laid out as one term of a sum over all ranks. So is every gradient of a
 parameter. Nothing is converted inside the network. Where the gradient of a shared parameter leaves the differentiated
 part, the whole is wanted of it: the AllReduce follows from the layouts.
 """
@@ -109,8 +109,8 @@ class DataParallelPolicy(Policy):
     def _wanted(self, node: Node, index: int) -> Layout:
         """Return the layout in which a node takes an input.
 
-        That is the one it is in, but parameters are whole outside of updates, and gradients of shared parameters are
-        summed: whole, or the shards that are updated.
+        That is the one it is in, with two exceptions. Outside of updates parameters are whole. Gradients of shared
+        parameters are summed: whole, or the shards that are updated.
         """
         value = node.inputs[index]
         if node.operator.keeps_partial or node.notes.origin is not None or node.notes.like is not None:

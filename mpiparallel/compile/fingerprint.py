@@ -21,8 +21,8 @@ def fingerprint_of(staged: StagedGraph, local: Graph, configuration: ParallelCon
     """Return words that are equal on all ranks that can run the program together; None where each runs it for itself.
 
     Networks of global shapes have operators, shapes, dtypes, parameters and layouts in common. Some ranks may run a
-    network alone if it exchanges nothing and updates nothing. If each rank has a batch or even a network of its own,
-    ranks have in common only what they exchange, and the parameters whose gradients they compute.
+    network alone if it exchanges nothing and updates nothing. Each rank may have a batch or even a network of its own.
+    Then ranks have in common only what they exchange, and the parameters whose gradients they compute.
     """
     if configuration.mode == ParallelMode.STAND_ALONE:
         return None

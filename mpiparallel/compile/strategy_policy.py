@@ -25,7 +25,7 @@ from mpiparallel.parallel.weights import place_with_weights, values_of_weights
 class StrategyPolicy(Policy):
     """Places operators by their strategies, on the one batch of all ranks.
 
-    An operator with a strategy is placed by it; one without is batch parallel, or follows its inputs if it only moves
+    An operator with a strategy is placed by it. One without is batch parallel, or follows its inputs if it only moves
     elements or comes after a gradient. The operators of a gradient take the layouts of the operator that they
     differentiate, and an update those of its parameter. Where strategies cut a parameter into equal parts but over
     other axes, its users take it in one of these layouts. Raises StrategyError when a strategy does not fit or no one

@@ -67,9 +67,9 @@ class CompiledFunction:
     """A function of tensors that is compiled when it is first called on inputs of new shapes, and run from then on.
 
     ``function`` is traced in graph mode, and called on the tensors themselves in PyNative mode. A program is used for
-    as long as what the cells in it depend on is as it was, such as whether they are in training. Inputs may be nested
-    tuples, with Options as the last; what is no tensor and no array is a constant of the program, one program for each.
-    ``whole_inputs`` says that they are no batch, of which each rank might be fed its own piece.
+    as long as what its cells depend on is as it was, such as whether they are in training. Inputs may be nested tuples,
+    with Options as the last. What is no tensor and no array is a constant of the program. There is one program for
+    each. ``whole_inputs`` says that they are no batch, of which each rank might be fed its own piece.
     """
 
     def __init__(self, function: Callable[..., Any], whole_inputs: bool = False) -> None:

@@ -72,9 +72,9 @@ def set_context(**settings: Any) -> None:
         ``mode``: GRAPH_MODE (0), or PYNATIVE_MODE (1), in which cells run operator by operator. ``device_target``:
         "CPU", "GPU" or "Ascend", which means the GPU where there is one, else the CPU. ``device_id``: int, the device
         of this host. ``save_graphs``: 0 to 3 or True, how many kinds of graphs are written. ``save_graphs_path``: the
-        folder for them. ``gpu_config``: {"matmul_allow_tf32": True} lets a GPU round the factors of products of float32
-        to 10 bits of fraction, which is several times as fast, "conv_allow_tf32" those of convolutions. The other names
-        of MindSpore's are accepted, and said to have no effect.
+        folder for them. ``gpu_config``: with {"matmul_allow_tf32": True} a GPU may round the factors of products of
+        float32 to 10 bits of fraction. That is several times as fast. "conv_allow_tf32" lets it round those of
+        convolutions. The other names of MindSpore's are accepted, and said to have no effect.
 
     Raises
     ------
@@ -160,8 +160,8 @@ def set_auto_parallel_context(**settings: Any) -> None:
 
     Notes
     -----
-    Equal results: the loss of a step is that of one device on the same global batch, whatever the cut, up to the order
-    in which floating-point terms are summed.
+    Equal results: the loss of a step is that of one device on the same global batch, whatever the cut. It is equal up
+    to the order in which floating-point terms are summed.
 
     Examples
     --------

@@ -31,8 +31,8 @@ class Dataset:
     """Rows of named columns, the same in every process that builds the same pipeline.
 
     Every method gives a new dataset and leaves this one as it is. The order of the rows depends only on the seed, the
-    operation's place in the pipeline and the epoch; each epoch can be started at any batch. ``iterate`` gives arrays
-    of NumPy, MindSpore's iterators give tensors.
+    operation's place in the pipeline and the epoch. Each epoch can be started at any batch. ``iterate`` gives arrays of
+    NumPy, MindSpore's iterators give tensors.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ def dealt(stage: Stage, num_shards: int, shard_id: int, batch_size: int) -> Stag
     """Return the pipeline of one of ``num_shards`` shards, which takes ``batch_size`` rows a batch.
 
     Sample by sample, batch ``k`` of all shards together is the same for every number of shards, as long as
-    ``num_shards * batch_size`` is. Raises DatasetError for a pipeline of which that is not so: one that shuffles,
-    repeats, takes or skips the rows of a shard before it batches them, or that does not read by index.
+    ``num_shards * batch_size`` is. Raises DatasetError for a pipeline of which that is not so. Such a pipeline does not
+    read by index, or shuffles, repeats, takes or skips the rows of a shard before it batches them.
     """
     if isinstance(stage, RandomAccessStage):
         return stage.dealt(num_shards, shard_id)

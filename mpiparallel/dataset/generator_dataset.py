@@ -30,9 +30,9 @@ Source = RandomAccess | Iterable[Any] | Callable[[], Iterable[Any]]
 class GeneratorDataset(Dataset):
     """Reads rows from ``source``.
 
-    Of ``num_shards`` shards, ``shard_id`` reads the positions shard_id, shard_id + num_shards, ... of the same order;
-    where the shards do not come out even, the first samples of the order are read again, so that each shard has
-    ceil(samples / num_shards). Sources without ``__getitem__`` are read in turn and cannot be shuffled or sharded here.
+    Of ``num_shards`` shards, ``shard_id`` reads the positions shard_id, shard_id + num_shards, ... of the same order.
+    Each shard has ceil(samples / num_shards) samples. Where the shards do not come out even, the first samples of the
+    order are read again. Sources without ``__getitem__`` are read in turn and cannot be shuffled or sharded here.
 
     Parameters
     ----------

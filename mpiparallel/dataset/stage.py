@@ -39,8 +39,8 @@ class Row:
     """One row: its number, which is the same in every shard of the samples, and the array of each column.
 
     ``stacked`` is how many rows were stacked to it, None where only its arrays tell. The arrays are made when they are
-    first asked for: a row that a resume skips costs nothing, nor does a column that nobody wants, but where a source
-    reads all of a row at once.
+    first asked for. So a row that a resume skips costs nothing, nor does a column that nobody wants. Only a source that
+    reads all of a row at once makes all of them.
     """
 
     __slots__ = ("_make", "_values", "number", "stacked")

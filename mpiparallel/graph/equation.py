@@ -15,9 +15,10 @@ Labels = tuple[str | None, ...]
 class Equation:
     """Which dims of an operator's inputs and outputs are cut together. One label has one cut.
 
-    Where extents of a label differ, as those of images and of windows over them do, each tensor is cut by the rule for
-    its own. A label of an input that an output lacks is summed away: where it is cut, that output is partial. The axis
-    of repeated calculation is the last of the device matrix, but the first where a label of ``repeats_first`` is cut.
+    Extents of a label may differ, as those of images and of windows over them do. Then each tensor is cut by the rule
+    for its own. A label of an input that an output lacks is summed away: where it is cut, that output is partial. The
+    axis of repeated calculation is the last of the device matrix, but the first where a label of ``repeats_first`` is
+    cut.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class Equation:
         """The labels that a strategy may cut, in the order of the axes of the device matrix.
 
         That is ``order``, then the order of the tensor with most labels, an input before an output, then that of the
-        inputs: the dims of a broadcast output, the input dims of a reduction or a transposition.
+        inputs. So it is that of the dims of a broadcast output, or of the input dims of a reduction or a transposition.
 
         >>> Equation.parse("bc,abc->abc").labels
         ('a', 'b', 'c')

@@ -87,7 +87,7 @@ class Node:
 class Graph:
     """Nodes in an order in which they can run.
 
-    ``cotangents[node]`` are the gradients of the outputs of ``node``, from which its own gradient is made;
+    ``cotangents[node]`` are the gradients of the outputs of ``node``, from which its own gradient is made.
     ``gradients[value]`` is the parameter of which ``value`` is the finished gradient. ``actions`` are those of a stage
     of a pipeline to which its nodes belong. ``channels_last`` are images (n, channels, height, width) whose channels
     are last in memory.

@@ -56,8 +56,10 @@ class Operator(OperatorSettings):
     follows: ClassVar[bool] = False
     """Whether, without a strategy, it takes the layout of its inputs rather than batch parallelism."""
     linear: ClassVar[bool] = False
-    """Whether it has one input, and the function of a sum is the sum of the functions: then the terms of the gradient
-    of a parameter pass through it and are summed afterwards."""
+    """Whether it has one input, and the function of a sum is the sum of the functions.
+
+    Then the terms of the gradient of a parameter pass through it and are summed afterwards.
+    """
     gives_tuple: ClassVar[bool] = False
     """Whether a call returns a tuple even of one output: how many there are depends on how the operator is configured.
     """
@@ -65,8 +67,10 @@ class Operator(OperatorSettings):
     """Whether input 0, a parameter that it updates, holds terms of a sum wherever input 1 does."""
 
     joins: ClassVar[bool] = False
-    """Whether it updates each element by its ``expression`` from those at the same place and from 0-d inputs alone, so
-    that updates of several parameters can be computed side by side."""
+    """Whether it updates each element by its ``expression`` from those at the same place and from 0-d inputs alone.
+
+    Then updates of several parameters can be computed side by side.
+    """
     keeps_layouts: ClassVar[bool] = False
     """Whether it takes each input where it is, and leaves output ``i`` where input ``i`` is."""
 

@@ -52,7 +52,7 @@ class OperatorSettings:
             placed as one that never had any.
         out_strategy : tuple of tuple of int, optional
             Cuts to which the outputs are moved at once. A dim that is cut further takes the axes over which the output
-            is a sum first, so that a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)`` for a product.
+            is a sum first. So a ReduceScatter does both: ``((1, 2), (2, 1))`` and ``((2, 1),)`` for a product.
 
         Returns
         -------

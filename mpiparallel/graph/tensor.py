@@ -43,7 +43,7 @@ class TracedValue(Protocol):
 class Tensor(TensorOperations):
     """An n-dimensional array with MindSpore's methods.
 
-    While a network is traced, a tensor has a shape and a dtype but no values: a program that asks for them is refused
+    While a network is traced, a tensor has a shape and a dtype but no values. A program that asks for them is refused
     with TraceError. ``shape`` is that of the whole tensor, wherever it is cut. What operators do for it is attached by
     ``mpiparallel.ops``.
 

@@ -23,7 +23,7 @@ Condition = Callable[[], object]
 class Trace:
     """A graph in the making: where in the network the tracer stands.
 
-    ``notes`` are those of the nodes that are made now; ``differentiated`` is set once a gradient has been made: what
+    ``notes`` are those of the nodes that are made now. ``differentiated`` is set once a gradient has been made: what
     comes after it follows the layouts of its inputs. ``cast_parameters`` are tensors that stand for parameters, by
     name, in another type of floats.
     """

@@ -51,7 +51,7 @@ class Layout(metaclass=Interned):
     reduction : {"sum", "max", "min", "prod"}
         What the terms make.
     optimizer_axes : tuple of int
-        They cut each part of dim 0 once more, into the shards of the parallel optimizer: a shard lies in the box that
+        They cut each part of dim 0 once more, into the shards of the parallel optimizer. A shard lies in the box that
         its rank would hold without them, however uneven the cuts.
     bounds : tuple
         For each dim ``()``, or the ``[start, stop)`` of each part where that is not the even rule's. Where operators

@@ -52,9 +52,9 @@ class Residual(nn.Cell):
 class ResNet(nn.Cell):
     """Images (batch, 3, height, width) to logits (batch, classes): a stem, stages of blocks, a mean, a dense layer.
 
-    ``widths`` are the channels of the stages; ``expansion`` 1 makes blocks of two 3x3 convolutions, above 1 bottlenecks
-    whose output has as many times more channels. With ``last_gamma`` "zeros" each block begins as the identity, with
-    which a deep network trains faster (Goyal and others, "Accurate, Large Minibatch SGD", 2017).
+    ``widths`` are the channels of the stages. ``expansion`` 1 makes blocks of two 3x3 convolutions. Above 1 it makes
+    bottlenecks whose output has as many times more channels. With ``last_gamma`` "zeros" each block begins as the
+    identity, with which a deep network trains faster (Goyal and others, "Accurate, Large Minibatch SGD", 2017).
     """
 
     def __init__(

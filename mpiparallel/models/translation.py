@@ -68,8 +68,8 @@ class TranslationNetwork(nn.Cell):
     """An encoder-decoder Transformer that returns the mean cross entropy over the target tokens that are not padding.
 
     The batch is cut by ``parallel_config.data_parallel``; attention heads, feed-forward layers and the vocabulary of
-    the output by ``model_parallel``; of ``pipeline_stage`` stages the first has the embeddings. Source: the
-    MindSpore tutorial "Distributed Parallel Training Transformer Model".
+    the output by ``model_parallel``. Of ``pipeline_stage`` stages the first has the embeddings. Source: the MindSpore
+    tutorial "Distributed Parallel Training Transformer Model".
     """
 
     def __init__(self, config: TranslationConfig, parallel_config: TransformerOpParallelConfig) -> None:

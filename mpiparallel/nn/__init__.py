@@ -11,7 +11,6 @@ from mpiparallel.nn.activation import Sigmoid as Sigmoid
 from mpiparallel.nn.activation import Softmax as Softmax
 from mpiparallel.nn.activation import Tanh as Tanh
 from mpiparallel.nn.activation import get_activation as get_activation
-from mpiparallel.nn.adaptive_pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from mpiparallel.nn.batch_norm import BatchNorm1d as BatchNorm1d
 from mpiparallel.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from mpiparallel.nn.cell import Cell as Cell
@@ -63,6 +62,7 @@ from mpiparallel.nn.optimizer.momentum import Momentum as Momentum
 from mpiparallel.nn.optimizer.optimizer import Optimizer as Optimizer
 from mpiparallel.nn.optimizer.sgd import SGD as SGD
 from mpiparallel.nn.padding import Pad as Pad
+from mpiparallel.nn.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from mpiparallel.nn.pooling import AvgPool2d as AvgPool2d
 from mpiparallel.nn.pooling import Flatten as Flatten
 from mpiparallel.nn.pooling import MaxPool2d as MaxPool2d

@@ -55,12 +55,12 @@ class Cell(CellSettings):
     """A network, or a part of one, written as for one device.
 
     A subclass makes its parameters, operators and cells in ``__init__`` and uses them in ``construct``. Called on
-    tensors in graph mode it is traced, cut by its strategies and the parallel context, compiled and run; in PyNative
+    tensors in graph mode it is traced, cut by its strategies and the parallel context, compiled and run. In PyNative
     mode ``construct`` runs operator by operator. What it returns is whole on every rank.
 
-    Where a subclass has ``bprop(self, *inputs, out, dout)``, that is its gradient: it is given what ``construct`` was
-    given and has returned, and the gradient of this, and returns a tuple of a gradient for each input, None for what
-    has none. It is cut as its inputs are; parameters inside get a gradient of zero, as in MindSpore.
+    Where a subclass has ``bprop(self, *inputs, out, dout)``, that is its gradient. It is given what ``construct`` was
+    given, what it has returned, and the gradient of the latter. It returns a tuple of a gradient for each input, None
+    for what has none. It is cut as its inputs are; parameters inside get a gradient of zero, as in MindSpore.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class CellSettings:
     ) -> Self:
         """Lay out the inputs as ``in_strategy`` says, and the outputs as ``out_strategy`` does; returns the cell.
 
-        Each has a tuple of cuts for each tensor, or None for one that may lie anywhere; operators inside that have no
+        Each has a tuple of cuts for each tensor, or None for one that may lie anywhere. Operators inside that have no
         strategy take theirs from there. Raises ConfigurationError for ``parameter_plan``: shard the operators that use
         the parameters.
         """

@@ -20,9 +20,9 @@ Size = int | tuple[int, int]
 class Conv2d(Cell):
     """The cross-correlation of images (n, in_channels, h, w) with ``weight``, plus ``bias`` for each output channel.
 
-    The operators are ``conv2d`` and ``bias_add``: ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2
-    ways and output channels 4 ways, and ``cell.bias_add.shard(((2, 4, 1, 1), (4,)))`` fits to it; ``((1, 1, 2, 2), (1,
-    1, 1, 1))`` cuts height and width.
+    The operators are ``conv2d`` and ``bias_add``. ``cell.conv2d.shard(((2, 1, 1, 1), (4, 1, 1, 1)))`` cuts images 2
+    ways and output channels 4 ways. ``cell.bias_add.shard(((2, 4, 1, 1), (4,)))`` fits to it.
+    ``((1, 1, 2, 2), (1, 1, 1, 1))`` cuts height and width.
 
     Parameters
     ----------

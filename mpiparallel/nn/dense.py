@@ -19,8 +19,8 @@ from mpiparallel.nn.initializer import initializer
 class Dense(Cell):
     """``activation(x @ weight.T + bias)`` along the last dim of ``x``.
 
-    An ``x`` of shape (..., in_channels) is taken as rows, so that strategies speak of two dims:
-    ``dense.matmul.shard(((2, 1), (4, 1)))`` cuts rows 2 ways and output channels 4 ways, and
+    An ``x`` of shape (..., in_channels) is taken as rows, so that strategies speak of two dims.
+    ``dense.matmul.shard(((2, 1), (4, 1)))`` cuts rows 2 ways and output channels 4 ways.
     ``dense.bias_add.shard(((2, 4), (4,)))`` fits to it.
 
     Parameters

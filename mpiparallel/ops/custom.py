@@ -41,9 +41,9 @@ class Custom(Operator):
     reg_info : optional
         MindSpore's; without effect.
     equation : str, optional
-        Which dims may be cut, one letter a dim: ``"bn->bn"`` for a function of each element, ``"bn->b"`` for one of
-        rows of which the parts of a row are summed. Small letters may be cut, capital ones not. ``func`` is then given
-        the parts of a rank. Without it every rank computes the whole.
+        Which dims may be cut, one letter a dim. It is ``"bn->bn"`` for a function of each element, ``"bn->b"`` for one
+        of rows of which the parts of a row are summed. Small letters may be cut, capital ones not. ``func`` is then
+        given the parts of a rank. Without it every rank computes the whole.
 
     Raises
     ------

@@ -53,19 +53,19 @@ class ParallelConfiguration:
     """What the context says when a network is compiled.
 
     ``full_batch`` means that every rank is fed the global batch; else each is fed its own equal piece of dim 0.
-    ``input_cuts`` say instead, for each input in turn, into how many pieces each dim is cut.
-    ``optimizer_threshold`` is in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas.
-    ``strategy_of_all`` puts parameters that are not trained into the strategy file too. ``save_graphs`` says how many
-    kinds of graphs are written below ``save_graphs_path``: 1 the traced, 2 the laid out and the local too, 3 with the
-    memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators. With
-    ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how strategies
-    are found in auto parallel, ``search_timeout`` in how many seconds at most. ``search_machine`` is the cluster file
-    of the machine that steps are priced for; without it that is the measured one. ``search_memory`` is how many bytes a
-    rank may need. ``allows_tf32`` says that a GPU may round the factors of products of float32 to 10 bits of fraction,
-    ``convolves_in_tf32`` those of convolutions. ``pipeline_schedule`` is a name of ``pipeline.SCHEDULES`` or a list of
-    the user's own; if it is empty, ``pipeline_stages`` have the one that suits them. ``stage_ranks`` are the ranks of
-    each stage, where these are not equally many consecutive ones. ``ranks_in_common`` is for parameters that stages of
-    unequal size share: the largest number that divides all sizes.
+    ``input_cuts`` say instead, for each input in turn, into how many pieces each dim is cut. ``optimizer_threshold`` is
+    in KiB of the whole parameter. ``optimizer_shard_size`` -1 cuts over all replicas. ``strategy_of_all`` puts
+    parameters that are not trained into the strategy file too. ``save_graphs`` says how many kinds of graphs are
+    written below ``save_graphs_path``. With 1 it is the traced, with 2 the laid out and the local too, with 3 those
+    with the memory. ``loaded_strategies`` are those of a strategy file, by the names that such files give operators.
+    With ``laid_out_anew`` parameters are laid out as if no rank held any of them yet. ``search_mode`` says how
+    strategies are found in auto parallel, ``search_timeout`` in how many seconds at most. ``search_machine`` is the
+    cluster file of the machine that steps are priced for; without it that is the measured one. ``search_memory`` is how
+    many bytes a rank may need. ``allows_tf32`` says that a GPU may round the factors of products of float32 to 10 bits
+    of fraction, ``convolves_in_tf32`` those of convolutions. ``pipeline_schedule`` is a name of ``pipeline.SCHEDULES``
+    or a list of the user's own; if it is empty, ``pipeline_stages`` have the one that suits them. ``stage_ranks`` are
+    the ranks of each stage, where these are not equally many consecutive ones. ``ranks_in_common`` is for parameters
+    that stages of unequal size share: the largest number that divides all sizes.
     """
 
     mode: str = ParallelMode.STAND_ALONE

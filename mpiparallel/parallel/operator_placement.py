@@ -71,8 +71,8 @@ def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMat
     """Return the placement that a strategy asks for; raise StrategyError, naming operator, input, dim and cut.
 
     The device matrix has one axis for each label that is cut, in the order of the labels. If the cuts use fewer devices
-    than there are, one more axis is for repeated calculation: the last, or the first where the rule says so. That is
-    MindSpore's order, so equal strategies give equal slices.
+    than there are, one more axis is for repeated calculation. It is the last, or the first where the rule says so. That
+    is MindSpore's order, so equal strategies give equal slices.
     """
     cuts = read_strategy(operands, strategy)
     needed = prod(cuts.values())
@@ -224,9 +224,9 @@ def place_by_inputs(
 ) -> OperatorPlacement:
     """Return the placement that keeps the inputs where they are, as far as the rule allows.
 
-    A label takes the cut of the first input that cuts it, the inputs ``first`` before the others; inputs that are cut
-    otherwise have to be redistributed. One that no input has, those left out that can be anywhere (None), takes its cut
-    from where the outputs are ``wanted``. At least one layout is given.
+    A label takes the cut of the first input that cuts it; the inputs ``first`` come before the others. Inputs that are
+    cut otherwise have to be redistributed. One that no input has, those left out that can be anywhere (None), takes its
+    cut from where the outputs are ``wanted``. At least one layout is given.
     """
     return _placed_by_inputs(operands.rule, tuple(given), tuple(first), tuple(wanted))
 

@@ -19,10 +19,10 @@ _KIB = 1024
 def storage_layout(used: Layout, parameter: Parameter, configuration: ParallelConfiguration) -> Layout:
     """Return the layout in which a parameter that operators use as ``used`` is stored.
 
-    It is cut further if the parallel optimizer is on, the parameter takes part and is not below the threshold, there
-    are replicas, and dim 0 divides evenly. That is MindSpore's rule of eligibility. With a shard size, consecutive
-    replicas form the shards; where it does not divide the replicas, a remark says so. What stages of unequal size share
-    has as many shards in each.
+    It is cut further if the parallel optimizer is on, the parameter takes part, and it is not below the threshold.
+    There must be replicas, too, and dim 0 must divide evenly. That is MindSpore's rule of eligibility. With a shard
+    size, consecutive replicas form the shards; where it does not divide the replicas, a remark says so. What stages of
+    unequal size share has as many shards in each.
     """
     eligible = configuration.enable_parallel_optimizer and parameter.parallel_optimizer and parameter.requires_grad
     if not eligible or not used.global_shape or used.replica_count == 1 or used.bounds:

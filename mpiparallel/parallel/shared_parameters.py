@@ -24,9 +24,9 @@ def agree_on_parameters(users: Sequence[ParameterUser]) -> tuple[list[OperatorPl
     """Return the placements of operators in which each parameter has one layout, and these layouts by name.
 
     Strategies say into how many parts a parameter is cut, and their operators over which axes. Where these differ, the
-    parameter gets the layout of one of its users in which the others can take it too: the layout that moves the fewest
-    of their other inputs and outputs; among equals, that of the first user. Raises StrategyError where there is none,
-    as where they cut it into other parts. Pure, so all ranks agree.
+    parameter gets the layout of one of its users in which the others can take it too. It is the layout that moves the
+    fewest of their other inputs and outputs. Among equals it is that of the first user. Raises StrategyError where
+    there is none, as where they cut it into other parts. Pure, so all ranks agree.
     """
     agreement = _Agreement(users)
     agreement.reach()

@@ -25,8 +25,8 @@ def place_with_weights(
 ) -> OperatorPlacement:
     """Return the placement of an operator without a strategy, some of whose inputs are made of weights alone.
 
-    It is batch parallel, unless all inputs are weights or a weight is cut otherwise than that asks for: then weights
-    stay where they are, and the other inputs come to them.
+    It is batch parallel, with two exceptions: all inputs are weights, or a weight is cut otherwise than that asks for.
+    Then weights stay where they are, and the other inputs come to them.
     """
     if len(weights) == len(given):
         return place_by_inputs(operands, given)

@@ -48,7 +48,7 @@ def with_messages(
 
     All stages are played in rounds of one computation each. A send follows its computation. Its receive is in the
     peer's list before what the peer computes meanwhile, so the message leaves at once. With ``blocking`` it is put
-    there when the send is, stage after stage: then all lists follow one order of all messages, and sends that wait for
+    there when the send is, stage after stage. Then all lists follow one order of all messages, and sends that wait for
     their receives cannot wait for each other. ``merged_backward`` sends an input gradient only after the weight
     gradient, where that follows at once. Raises ScheduleError for orders in which a stage waits for ever.
     """

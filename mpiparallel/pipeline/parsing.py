@@ -62,9 +62,10 @@ def read_schedule(path: Path | str) -> Schedule:
 def parse(text: str, source: str = "schedule") -> Schedule:
     r"""Return the schedule that a text describes.
 
-    It has a line ``micro-batches N``; then a line ``parts`` with the stage of each part of the network, in order; then
-    for each stage a line ``stage N:`` with its actions. Several lines of one stage are one list. ``schedule NAME`` may
-    come first. What follows a ``#`` is not read. Where all lists only compute, messages, reduce and update are added.
+    It has a line ``micro-batches N``. Then comes a line ``parts`` with the stage of each part of the network, in order.
+    Then comes for each stage a line ``stage N:`` with its actions. Several lines of one stage are one list.
+    ``schedule NAME`` may come first. What follows a ``#`` is not read. Where all lists only compute, messages, reduce
+    and update are added.
 
     Parameters
     ----------

@@ -82,10 +82,10 @@ def bind(
 ) -> BoundPlan:
     """Return the plan of this rank with the views of its arrays.
 
-    ``sources`` has an array for each tensor of which this rank has a box before the move, ``targets`` for each of which
-    it has one after. Tensors that the plan keeps may be left out. ``ranks`` are the numbers that the plan gives to the
-    members, where those are not their world ranks. Raises ReshardError, on this rank alone, for an array that does not
-    fit its layout and for a communicator without this rank or one of its peers.
+    ``sources`` has an array for each tensor of which this rank has a box before the move. ``targets`` has one for each
+    of which it has a box after. Tensors that the plan keeps may be left out. ``ranks`` are the numbers that the plan
+    gives to the members, where those are not their world ranks. Raises ReshardError, on this rank alone, for an array
+    that does not fit its layout. It does so too for a communicator without this rank or one of its peers.
     """
     numbers = tuple(communicator.ranks if ranks is None else ranks)
     members = {rank: member for member, rank in enumerate(numbers)}

@@ -14,14 +14,14 @@ from mpiparallel.reshard.planning.plan import LayoutPair, ReshardPlan
 class Exchange:
     """A plan bound to arrays: made once by all ranks together, run many times.
 
-    ``sources`` has an array for each tensor of which this rank has a box before the move, ``targets`` for each of which
-    it has one after. Tensors that the plan keeps stay where they are, and may be left out. Arrays may be strided; no
-    target may share memory with a source. A tensor has one dtype, the same on all ranks. The scratch memory, at most
-    ``bytes_sent + bytes_received`` and some padding, lives as long as the exchange. ``ranks`` are the numbers that the
-    plan gives to the members, where those are not their world ranks.
+    ``sources`` has an array for each tensor of which this rank has a box before the move. ``targets`` has one for each
+    of which it has a box after. Tensors that the plan keeps stay where they are, and may be left out. Arrays may be
+    strided; no target may share memory with a source. A tensor has one dtype, the same on all ranks. The scratch
+    memory, at most ``bytes_sent + bytes_received`` and some padding, lives as long as the exchange. ``ranks`` are the
+    numbers that the plan gives to the members, where those are not their world ranks.
 
-    Raises ReshardError, on this rank alone, for an array that does not fit its layout and for a communicator without
-    this rank or one of its peers.
+    Raises ReshardError, on this rank alone, for an array that does not fit its layout. It does so too for a
+    communicator without this rank or one of its peers.
     """
 
     def __init__(

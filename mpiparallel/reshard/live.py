@@ -65,7 +65,7 @@ def reshard(arrays: Any, source: Any, target: Any, communicator: Any, **options:
     ------
     ReshardError
         On every rank, when ranks disagree, an array does not fit its layout, a rank runs out of memory or bytes arrive
-        damaged; the given arrays are intact then.
+        damaged. The given arrays are intact then.
     ConfigurationError
         On every rank, for an option that is wrong on one, or what is no layout.
 

@@ -12,7 +12,7 @@ class ReshardReport:
     Parameters
     ----------
     bytes_moved, bytes_kept : int
-        What was sent from rank to rank, and what stayed on its rank, both summed over the ranks: together they are all
+        What was sent from rank to rank, and what stayed on its rank, both summed over the ranks. Together they are all
         that the ranks hold after.
     seconds : float
         Of the slowest rank.

@@ -33,10 +33,10 @@ def digests(
 ) -> dict[str, int]:
     """Return a 64-bit digest of each tensor of ``layouts``, the same on every rank and for every layout.
 
-    It is the sum over all elements of their bits, times an odd random weight that depends on the element's place in the
-    global tensor, modulo 2^64: a changed, lost, doubled or misplaced element changes it. All ranks call it together.
-    ``part_digest`` makes that of a part, by default of one in the host's memory. Raises ReshardError on every rank
-    where the replicas of a tensor are not equal.
+    It is the sum over all elements of their bits, times an odd random weight, modulo 2^64. The weight depends on the
+    element's place in the global tensor. So a changed, lost, doubled or misplaced element changes the sum. All ranks
+    call it together. ``part_digest`` makes that of a part, by default of one in the host's memory. Raises ReshardError
+    on every rank where the replicas of a tensor are not equal.
     """
     digest_of = part_digest or host_digest
     names = sorted(layouts)

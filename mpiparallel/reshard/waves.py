@@ -10,8 +10,8 @@ from mpiparallel.reshard.planning.plan import LayoutPair
 def waves(pairs: Mapping[str, LayoutPair], itemsizes: Mapping[str, int], wave_bytes: int) -> list[list[str]]:
     """Return the tensors in waves, whose targets need at most ``wave_bytes`` on any rank, or are one tensor.
 
-    Those that give back the most memory come first, so that what has moved and what has not together need no more than
-    the larger of the two states. The same on every rank.
+    Those that give back the most memory come first. So what has moved and what has not together need no more than the
+    larger of the two states. The same on every rank.
 
     >>> from mpiparallel.layout import DeviceMatrix, Layout
     >>> whole, halves = (Layout((8,), DeviceMatrix((2,)), (axes,)) for axes in ((), (0,)))

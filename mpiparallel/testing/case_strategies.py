@@ -111,7 +111,7 @@ def _weights(shape: tuple[int, ...]) -> Array:
 def strategies_of(case: OperatorCase, ranks: int) -> Iterator[Strategy]:
     """Yield every legal strategy of the case's operator.
 
-    Images have so many dims to cut that, on more than 4 ranks, only the strategies that leave no repeated calculation
+    Images have very many dims to cut. So, on more than 4 ranks, only the strategies that leave no repeated calculation
     are taken of operators that read over the cuts.
     """
     node = trace_case(case).applications[0].node
@@ -135,7 +135,7 @@ class LaidOutCase:
     def of(cls, case: OperatorCase, strategies: Sequence[Strategy | None], ranks: int) -> LaidOutCase:
         """Trace the case and lay it out.
 
-        The inputs are whole on every rank; those of an operator that reads over the cuts are where it is placed, so
+        The inputs are whole on every rank. Those of an operator that reads over the cuts are where it is placed, so
         that it must exchange.
         """
         traced = trace_case(case, strategies)

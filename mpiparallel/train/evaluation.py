@@ -97,8 +97,8 @@ class Evaluation:
     def run(self, dataset: Dataset) -> dict[str, Any]:
         """Return each metric by its name.
 
-        Raises on all ranks alike DatasetError if a rank has no batch, or if the mode needs equally many batches on all
-        ranks and they differ. Raises ConfigurationError for a metric that cannot be added up over ranks.
+        Raises DatasetError on all ranks alike if a rank has no batch. It does so too if the mode needs equally many
+        batches on all ranks and they differ. Raises ConfigurationError for a metric that cannot be added up over ranks.
         """
         check_dataset("Model.eval", dataset)
         ranks = _Ranks.of_configuration()

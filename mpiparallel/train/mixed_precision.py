@@ -78,9 +78,9 @@ def auto_mixed_precision(
         It is changed. Cells of it for which ``to_float`` was called keep that in O1 and "auto".
     amp_level : str
         "O0" changes nothing. "O1" computes in ``dtype`` what ``get_white_list`` has. "O2" computes all in it but batch
-        and layer norms and losses, "O3" all but losses. "auto" decides by operator: products and convolutions in
-        ``dtype``; exponentials, logarithms, norms, softmax and losses in float32; sums, concatenations and biases in
-        the widest type among their inputs; all else in the type that comes.
+        and layer norms and losses, "O3" all but losses. "auto" decides by operator. Products and convolutions are in
+        ``dtype``; exponentials, logarithms, norms, softmax and losses in float32. Sums, concatenations and biases are
+        in the widest type among their inputs, all else in the type that comes.
     dtype
         float16 or bfloat16.
     keep_batchnorm_fp32 : bool, optional

@@ -191,8 +191,8 @@ class Model:
     ) -> ReshardReport:
         """Move the training to other ranks or another strategy, between two steps, and return what moved.
 
-        All that training needs goes along: parameters, optimizer states, counters, moving averages, the scale of the
-        loss, the position in the data and the masks of dropout. All ranks call it alike, also in a callback of
+        All that training needs goes along. These are parameters, optimizer states, counters, moving averages, the scale
+        of the loss, the position in the data and the masks of dropout. All ranks call it alike, also in a callback of
         ``train``, which goes on with the next batch on the ranks that then train.
 
         ``ranks`` is how many are to train, or a list of them by the numbers that they had when the job began. The order
@@ -207,7 +207,7 @@ class Model:
         together.
         ``options`` are settings of ``set_auto_parallel_context`` and options of ``mpiparallel.reshard.ReshardOptions``.
 
-        Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends; out
+        Ranks that no longer train wait in ``train``, asleep, until a later reshard calls them or the training ends. Out
         of ``train`` they call ``reshard`` as the others do. With ``retire="end"`` their ``train`` returns, and they may
         run to their end. ``active`` says whether this rank trains. After it ``get_rank()`` and ``get_group_size()`` are
         those of the ranks that train, and groups that were made by name are gone. Ranks that do not train still have a
@@ -279,8 +279,8 @@ class Model:
 
         The network is compiled for the dataset. Weights, optimizer states, counters and the scale of the loss are
         loaded, and ``step`` is set. So ``train`` with the same number of epochs goes on to the same end, also in the
-        middle of an epoch: bit for bit on as many ranks with the same cuts. What the checkpoint has replaces what the
-        program has set, the learning rate too. All ranks call it together.
+        middle of an epoch. It does so bit for bit on as many ranks with the same cuts. What the checkpoint has replaces
+        what the program has set, the learning rate too. All ranks call it together.
 
         Where a file is lost or damaged, another rank's with the same slices stands in. Where there is none, an older
         checkpoint does, and what is returned says so, as does rank 0. With ``prefix`` only checkpoints of that one

@@ -46,7 +46,7 @@ from mpiparallel.train.persistence.resume import Resumption
 class Preempted(SystemExit):
     """Raised by ``Model.train`` on all ranks when it ends early because a signal has asked for it.
 
-    ``code``, with which the process then ends, is 85 where a checkpoint is saved from which the same program goes on;
+    The process then ends with ``code``. It is 85 where a checkpoint is saved from which the same program goes on;
     otherwise 128 and the number of the signal. What a program does in ``finally`` is done.
     """
 

@@ -63,7 +63,7 @@ def save_checkpoint(
         Its suffix names the format: ".h5", ".ckpt" (MindSpore's), ".safetensors" or ".npz". A name without such a
         suffix gets that of ``format``, ".ckpt" unless given, as in MindSpore.
     integrated_save : bool
-        Whether a parameter that is cut is gathered whole from all ranks, which then call it together; those that name
+        Whether a parameter that is cut is gathered whole from all ranks. They then call it together; those that name
         the same file write it once. Without, each rank saves its slices.
     async_save : bool or str
         Whether the values are copied and a thread writes them.

@@ -20,8 +20,9 @@ _RUNS: Final = 5
 class CudnnConvolutions:
     """Convolutions of one device and one stream, by cuDNN where it is installed.
 
-    ``address`` tells where an array is, ``stream`` the stream that is given work, as a number, ``seconds`` how long
-    the device takes for what a function gives it. ``find_library`` is asked when the first convolution is bound.
+    ``address`` tells where an array is. ``stream`` tells, as a number, the stream that is given work. ``seconds`` tells
+    how long the device takes for what a function gives it. ``find_library`` is asked when the first convolution is
+    bound.
     """
 
     def __init__(

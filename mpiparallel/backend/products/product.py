@@ -15,12 +15,12 @@ Scratch = Callable[[tuple[int, ...], Any, int], Any]
 class Product:
     """``output`` is to be the product of the last two dims of ``x`` and ``y``, whose leading dims broadcast.
 
-    Two things are added to the product: ``added``, an array like the output, which may be the output itself, and
-    ``bias``, which has a number for each place of the last dim. What that gives goes to ``before`` where it is wanted
-    too, and with ``gelu`` the output is GELU of it, in the tanh form. With ``slopes_at``, the output is the product
-    times the slopes of GELU there. ``sums`` are the sums of the rows of what ``sums_of`` names: of the output, or of x
-    or y over the dim that is contracted. ``allows_tf32`` says whether factors of float32 may be rounded to 10 bits of
-    fraction; None leaves that to the device's setting.
+    Two things are added to the product. ``added`` is an array like the output, and may be the output itself. ``bias``
+    has a number for each place of the last dim. What that gives goes to ``before`` where it is wanted too, and with
+    ``gelu`` the output is GELU of it, in the tanh form. With ``slopes_at``, the output is the product times the slopes
+    of GELU there. ``sums`` are the sums of the rows of what ``sums_of`` names: of the output, or of x or y over the dim
+    that is contracted. ``allows_tf32`` says whether factors of float32 may be rounded to 10 bits of fraction; None
+    leaves that to the device's setting.
     """
 
     x: Array

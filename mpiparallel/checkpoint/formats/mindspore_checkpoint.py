@@ -130,7 +130,7 @@ def write_mindspore_checkpoint(
     """Replace ``path`` by a MindSpore checkpoint of ``arrays``, which come in the order of ``infos``.
 
     Attributes become values as those of ``append_dict``: texts, int64, bool, and float32, or float64 where float32 has
-    no such number; but ``rank`` of ``ranks``, whose slices these are, MindSpore passes over. The mode is that of the
+    no such number. But MindSpore passes over ``rank`` of ``ranks``, whose slices these are. The mode is that of the
     umask, not 0400 as of MindSpore. MindSpore of before ``crc_check`` reads it only without ``crc``. Raises
     ``CheckpointError``, and then ``path`` is as it was, for what MindSpore has no type for and where the disk is full
     or fails.

@@ -1,8 +1,8 @@
 """The protobuf message of MindSpore's checkpoints, read and written piece by piece.
 
 protobuf's own parser needs all of a message in memory, and takes none of more than 2 GiB. But a checkpoint is a
-sequence of values with a length each, so here only what is around the content of the tensors is read and made.
-Source: ``checkpoint.proto`` of MindSpore, no package, proto2::
+sequence of values with a length each. So here only what is around the content of the tensors is read and made. Source:
+``checkpoint.proto`` of MindSpore, no package, proto2::
 
     message Checkpoint  { message Value { required string tag = 1;
                                           oneof value { TensorProto tensor = 2; MapTensorProto maptensor = 3; } }

@@ -45,8 +45,8 @@ _MOST_BYTES = 1 << 62
 def open_safetensors(path: Path) -> ExtentFile:
     """Open a safetensors file; the texts of its ``__metadata__`` are its ``attributes``.
 
-    Raises ``CheckpointError`` where it is none or breaks a rule of the format: the arrays follow one another in the
-    order of their offsets, without holes, up to the end. It does so too for float8 and smaller types.
+    Raises ``CheckpointError`` where it is none or breaks a rule of the format, and for float8 and smaller types. By the
+    rules the arrays follow one another in the order of their offsets, without holes, up to the end.
     """
     try:
         descriptor = open_regular(path)

@@ -1,7 +1,7 @@
 """An HDF5 file in which the shards of a checkpoint appear as whole tensors, for h5py, HDFView and their like.
 
 It holds no data of its own but tensors without a dim, and mpiparallel never reads it. HDF5 looks for the shards by
-their paths relative to it, compares no digests, and shows NaN, or 0 where there is no NaN, for shards that are gone.
+their paths relative to it, and compares no digests. For shards that are gone it shows NaN, or 0 where there is no NaN.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class Member(NamedTuple):
 def read_directory(path: Path, descriptor: int) -> list[Member]:
     """Return the members of a ZIP file.
 
-    Raises ``CheckpointError`` where it is none, and for members that are encrypted, overlap, inflate to more than any
-    content could, or whose names lead out of a folder; ``OSError`` if reading fails.
+    Raises ``CheckpointError`` where it is none. It does so too for members that are encrypted, overlap, inflate to more
+    than any content could, or whose names lead out of a folder. Raises ``OSError`` if reading fails.
     """
     with _DirectoryFile(os.dup(descriptor), "rb") as file:
         try:

@@ -34,15 +34,15 @@ def load_state(
 ) -> dict[str, Array]:
     """Return what this rank holds of each tensor by ``layouts``; all ranks call it together.
 
-    ``layouts`` are over the members 0, 1, ... of ``communicator``, the same on every rank; they need not be those that
-    the state was saved with, nor their ranks as many. Each byte is read by one rank, and passed on to those that want
-    it: through shared memory on its host, in messages with checksums to others. Beside the result, up to about twice
-    ``wave_bytes`` for each rank are in transit at a time. A slice whose file is lost or damaged is read from a replica;
-    ``state.replaced`` says so on the rank that did. Of tensors in ``into`` the array there is filled and returned, if
-    it has the shape and the dtype; after an error it holds anything.
+    ``layouts`` are over the members 0, 1, ... of ``communicator``, and the same on every rank. They need not be those
+    that the state was saved with, nor their ranks as many. Each byte is read by one rank, and passed on to those that
+    want it. On the same host it goes through shared memory, to other hosts in messages with checksums. Beside the
+    result, up to about twice ``wave_bytes`` for each rank are in transit at a time. A slice whose file is lost or
+    damaged is read from a replica; ``state.replaced`` says so on the rank that did. Of tensors in ``into`` the array
+    there is filled and returned, if it has the shape and the dtype; after an error it holds anything.
 
-    Raises ``CheckpointError`` on every rank, with what is lost, if anything fails on any; ``LackOfMemoryError``, which
-    says nothing against the files, where a rank has no room for its part.
+    If anything fails on any rank, ``CheckpointError`` is raised on every rank, with what is lost. Where a rank has no
+    room for its part, it is ``LackOfMemoryError``, which says nothing against the files.
     """
     # Most tensors share few layouts; those remember what was asked of them.
     known: dict[Layout, Layout] = {}

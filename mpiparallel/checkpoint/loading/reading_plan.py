@@ -24,8 +24,8 @@ _LEAST_BYTES: Final = 4 << 20
 class ReadPiece:
     """Whole rows of a slice in a file, from its element ``first`` on: ``box`` counts elements of the global tensor.
 
-    ``takers`` are the ranks that hold an element of it afterwards; ``own`` what this rank does, None for nothing: then
-    it lies at ``target`` in what this rank holds afterwards, and at ``place`` in the piece.
+    ``takers`` are the ranks that hold an element of it afterwards. ``own`` is what this rank holds of it afterwards,
+    None for nothing. That lies at ``target`` in what this rank holds afterwards, and at ``place`` in the piece.
     """
 
     parts: Parts

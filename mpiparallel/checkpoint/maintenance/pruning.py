@@ -49,12 +49,12 @@ def prune(
 ) -> Pruned:
     """Remove all but the newest ``keep`` checkpoints of each prefix in ``folder``, or of ``prefix`` only.
 
-    One that lacks a file, or has one cut short, stays as long as it is newer than the last that is kept, and does not
-    count: it may be that only an older one can be loaded.
-    With ``leftovers`` also files of saves that never ended, unless one was written in the last ``youngest`` seconds:
-    then a save may be running. A checkpoint whose manifest is damaged stays; where there is no manifest at all, nothing
-    is deleted. With ``dry_run`` nothing is deleted.
-    Raises ``CheckpointError`` if ``keep`` is below 1, for the newest always stays, and for shards without any manifest.
+    One that lacks a file, or has one cut short, stays as long as it is newer than the last that is kept. It does not
+    count, because it may be that only an older one can be loaded. With ``leftovers`` also files of saves that never
+    ended, unless one was written in the last ``youngest`` seconds: then a save may be running. A checkpoint whose
+    manifest is damaged stays; where there is no manifest at all, nothing is deleted. With ``dry_run`` nothing is
+    deleted. Raises ``CheckpointError`` if ``keep`` is below 1, for the newest always stays, and for shards without any
+    manifest.
     """
     if keep is not None and keep < 1:
         raise CheckpointError(f"{folder}: cannot keep {keep} checkpoints; keep 1 or more, the newest always stays")

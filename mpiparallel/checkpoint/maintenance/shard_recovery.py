@@ -62,8 +62,8 @@ class CheckpointRecovery:
 def recover(folder: str | Path, name: str | None = None, progress: Progress | None = None) -> CheckpointRecovery:
     """Rebuild every lost or damaged shard of a checkpoint in ``folder``: the newest, or that of ``name``.
 
-    Each slice comes from a rank that holds the same, and from a file that is sound; what is written is compared with
-    the digests of the manifest. The files are then as they were committed, byte for byte; only where another version of
+    Each slice comes from a rank that holds the same, and from a file that is sound. What is written is compared with
+    the digests of the manifest. The files are then as they were committed, byte for byte. Only where another version of
     HDF5 arranges them otherwise does the manifest get a new digest. It may be killed at any moment and called again.
 
     Everything is read and checked first. Raises ``LostSlicesError``, a ``CheckpointError``, before anything is written

@@ -45,8 +45,8 @@ def as_strategy_says(
     """Return the layouts of a strategy file for the tensors of a checkpoint, which tells their shapes.
 
     ``held`` are the layouts that they are stored with. A merged file puts each pipeline stage on its ranks. A tensor
-    that the file does not name goes whole to every rank if it is whole in the checkpoint, has one element, or with
-    ``replicate_missing``; else it is refused. Raises ``StrategyFileError``.
+    that the file does not name goes whole to every rank if it is whole in the checkpoint or has one element. With
+    ``replicate_missing`` any such tensor does. Else it is refused. Raises ``StrategyFileError``.
     """
     with about(str(path)):
         stages = stages_of(read_strategy(path))

@@ -2,8 +2,8 @@
 
 The index is JSON. It has the attributes; of each array the name, dtype, shape, place, and the digests of its blocks;
 and the digest of the skeleton. The skeleton is every byte before the footer that is neither an array's nor the index's.
-The footer is the last 56 bytes: magic, version, offset and length of the index, XXH3-128 of the index and XXH3-64 of
-the rest of the footer. So each byte of a shard is under a digest.
+The footer is the last 56 bytes. It has the magic, the version, the index's offset and length, XXH3-128 of the index,
+and XXH3-64 of the rest of the footer. So each byte of a shard is under a digest.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def write_shard(
 
     ``arrays`` come as ``infos`` says and in that order, each only when the one before is written, so they need not be
     in memory together. They are bool, integers, float or complex; names are texts of at most 1024 bytes without control
-    characters. When it returns, the file is on disk. Raises ``CheckpointError``, and then ``path`` is as it was, if an
-    array, a name or an attribute cannot be stored or if the disk fails or is full.
+    characters. When it returns, the file is on disk. Raises ``CheckpointError`` if an array, a name or an attribute
+    cannot be stored, or if the disk fails or is full. Then ``path`` is as it was.
 
     >>> from tempfile import TemporaryDirectory
     >>> from mpiparallel.checkpoint.files.array_file import infos_of, read_array

@@ -41,8 +41,8 @@ class LayoutItem:
     """How one parameter is cut, over the devices of its pipeline stage, as far as a strategy file says it.
 
     ``tensor_map`` is that of ``Layout``: axes counted from the left, ``()`` for an uncut dim. ``opt_weight_shard_size``
-    says into how many shards the parallel optimizer cuts each part of dim 0: 0 without it, -1 for as many as there are
-    replicas. ``opt_weight_shard_step`` is the mean distance in ranks of the shards of a part. ``field``,
+    says into how many shards the parallel optimizer cuts each part of dim 0. It is 0 without it, and -1 for as many as
+    there are replicas. ``opt_weight_shard_step`` is the mean distance in ranks of the shards of a part. ``field``,
     ``param_split_shape`` and ``indices_offset`` belong to embeddings that are cut by the user's own bounds.
     ``tensor_shape``, the global shape, is None where the file does not say it. Raises ``StrategyFileError`` if the
     values contradict each other.
@@ -208,10 +208,10 @@ class LayoutItem:
 class StrategyRecord:
     """What one strategy file says.
 
-    ``layouts`` is keyed by parameter or optimizer state, ``strategies`` by operator: type, ``_`` and the name of its
-    first parameter, or its place in the network where it has none. ``current_stage`` is 2 in the files that training
-    writes, ``MERGED_STAGE`` in merged ones. ``plan`` is what a search has found beside strategies, in JSON; MindSpore's
-    files have none.
+    ``layouts`` is keyed by parameter or optimizer state, ``strategies`` by operator. An operator's key is its type,
+    ``_`` and the name of its first parameter, or its place in the network where it has none. ``current_stage`` is 2 in
+    the files that training writes, ``MERGED_STAGE`` in merged ones. ``plan`` is what a search has found beside
+    strategies, in JSON; MindSpore's files have none.
     """
 
     layouts: Mapping[str, LayoutItem]

@@ -24,9 +24,9 @@ def newest_files(folder: str | Path) -> dict[int, Path]:
     The newest is that of the highest epoch, then step, in its name ``<prefix>-<epoch>_<step>``; a name without them
     counts where it is the only one. Ranks may have folders of their own, which the manifest names. Where manifests lie
     in ``folder``, HDF5 files that none of them names are passed over: their checkpoint was not completed. Of those that
-    were, the one committed last is the newest, whatever its prefix, and a rank that has lost its file of that has none.
-    Raises ``TransformError``, a ``ValueError``, if there is no such file, if files are of several formats, and if the
-    newest of one rank is not of the step of another's.
+    were, the one committed last is the newest, whatever its prefix. A rank that has lost its file of that has none.
+    Raises ``TransformError``, a ``ValueError``, if there is no such file, or if files are of several formats. It does
+    so too if the newest of one rank is not of the step of another's.
     """
     root = Path(folder)
     folders = _rank_folders(root)

@@ -59,8 +59,8 @@ def transform_checkpoints(
     output_format : str, optional
         A name of ``FORMATS``, by default that of the source.
     missing : {"refuse", "replicated", "omitted"}
-        What becomes of a cut parameter that no target strategy names: it is refused, given whole to every rank (also
-        where copies differ: the first is taken), or left out.
+        What becomes of a cut parameter that no target strategy names: it is refused, given whole to every rank, or left
+        out. It is given whole even where copies differ: the first is taken.
     compare_replicas : bool
         Whether all copies of a slice must be equal.
     communicator : Communicator, optional
@@ -135,9 +135,9 @@ def transform_checkpoint_by_rank(
     rank_id : int
         The target rank.
     checkpoint_files_map : dict of int to str or Path
-        The file of each rank that ``rank_list_for_transform`` names, or of others with the same slices. Where not all
-        parts of a dim are given, and neither a ``.json`` strategy file nor a manifest beside the files says how long it
-        is, they are taken to be equally long.
+        The file of each rank that ``rank_list_for_transform`` names, or of others with the same slices. Some parts of a
+        dim may be missing while neither a ``.json`` strategy file nor a manifest beside the files says how long it is.
+        Then the parts are taken to be equally long.
     save_checkpoint_file_name : str or Path
         The suffix is its format; without one it gets that of the sources.
     src_strategy_file, dst_strategy_file, missing, compare_replicas

@@ -24,8 +24,8 @@ def rank_list_for_transform(
 ) -> list[int]:
     """Return the source ranks from whose files that of a target rank can be made.
 
-    As MindSpore's function of that name. Where a slice is on several ranks one of them is named, so the list is short;
-    each pipeline stage of the source has a rank in it. Protobuf files do not say how long dims are: there they are
+    As MindSpore's function of that name. Where a slice is on several ranks, one of them is named, so the list is short.
+    Each pipeline stage of the source has a rank in it. Protobuf files do not say how long dims are: there they are
     taken to be cut evenly; ``.json`` files say it.
 
     Parameters

@@ -38,7 +38,7 @@ def stored_layout(item: LayoutItem, shape: Shape | None = None, first_rank: int 
 def global_shape(item: LayoutItem, slices: Mapping[int, Shape], first_rank: int = 0) -> Shape:
     """Return the global shape of a parameter from the shapes of the ``slices`` that ranks have.
 
-    Strategy files in protobuf do not say it. Each dim is as long as its parts together; where not all parts are there,
+    Strategy files in protobuf do not say it. Each dim is as long as its parts together. Where not all parts are there,
     they are taken to be as long as those that are. Raises ``TransformError`` where the slices contradict each other.
 
     >>> global_shape(LayoutItem((2, 2), ((0,), (1,))), {0: (3, 4), 1: (3, 3), 2: (2, 4)})

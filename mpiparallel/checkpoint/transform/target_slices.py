@@ -50,10 +50,10 @@ class Target:
     def boxes(self, rank: int, layouts: Mapping[str, Layout], own: Container[str] = ()) -> dict[str, Box]:
         """Return the box that ``rank`` gets of each parameter that it gets something of, given its source layout.
 
-        A parameter that no strategy of the target names goes whole to every rank where its source is not cut, or where
-        it has one element; else ``missing`` decides. Of those in ``own``, of which each source rank has one, a rank
-        gets that of the source rank of its number, counted round. Raises ``StrategyFileError`` that names a parameter
-        that does not fit.
+        A parameter that no strategy of the target names goes whole to every rank if its source is not cut or it has one
+        element. Else ``missing`` decides. Of those in ``own``, of which each source rank has one, a rank gets that of
+        the source rank of its number, counted round. Raises ``StrategyFileError`` that names a parameter that does not
+        fit.
         """
         stage = next(stage for stage in self.stages if rank in stage.ranks)
         found: dict[str, Box] = {}

@@ -20,8 +20,8 @@ _OTHER_GROUPS = layout.MOST_GROUPS - 1
 class FlightRecorder:
     """What one rank writes down of itself: about a microsecond a collective, and no call of the system.
 
-    The memory is mapped from ``path``, so that after SIGKILL the file tells the last collective; without a path it is
-    there only for the process itself. ``numbers`` count the collectives of the process, sequences those of each group.
+    The memory is mapped from ``path``, so after SIGKILL the file tells the last collective. Without a path it is there
+    only for the process itself. ``numbers`` count the collectives of the process, sequences those of each group.
 
     >>> recorder = FlightRecorder(None, rank=0, size=2)
     >>> world = recorder.group([0, 1])

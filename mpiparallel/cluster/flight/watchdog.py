@@ -52,9 +52,9 @@ def watchdog_seconds(variables: Mapping[str, str]) -> float | None:
 class Watchdog:
     """Looks at the recorder of its rank twice a second, and calls ``on_hang`` once, from its thread.
 
-    A rank hangs when it is in one collective for longer than ``seconds``, or when a rank that it waits for there has
-    ended or died. The file ``stack`` then has the stacks of all its threads. They are dumped even while the interpreter
-    lets no thread run. ``peers`` are the files of the other ranks' recorders.
+    A rank hangs when it is in one collective for longer than ``seconds``. It also hangs when a rank that it waits for
+    there has ended or died. The file ``stack`` then has the stacks of all its threads. They are dumped even while the
+    interpreter lets no thread run. ``peers`` are the files of the other ranks' recorders.
     """
 
     def __init__(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.environment import Environment
-from mpiparallel.cluster.gathering.own_host import host_problem
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import ConfigurationError, RankTableError
 
@@ -27,8 +27,9 @@ _DIGEST_CHARACTERS = 24
 class HandStarted:
     """Process ``rank`` of ``size``; ``here`` are those of its host, and ``seconds`` how long they wait for each other.
 
-    ``digest`` is the same for all processes of a job and hardly for those of another: of the table's content and, where
-    all are on one host, of its place; without a table, of the session (setsid(2)) that the processes belong to.
+    ``digest`` is the same for all processes of a job and hardly for those of another. It is that of the table's content
+    and, where all are on one host, of its place. Without a table it is that of the session (setsid(2)) that the
+    processes belong to.
 
     Examples
     --------
@@ -179,3 +180,30 @@ def _program() -> list[str]:
     if Path(sys.argv[0]).name in ("pytest", "py.test"):
         return ["-m", "pytest", *sys.argv[1:]]
     return [sys.argv[0] or "train.py", *sys.argv[1:]]
+
+
+def host_problem(name: str) -> str | None:
+    """Return why ``name`` is not this host, or None if it is: its own name, or an address that one can listen at here.
+
+    >>> host_problem("127.0.0.1") is None
+    True
+    """
+    own = socket.gethostname()
+    if name in (own, own.partition(".")[0]):
+        return None
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return f"which cannot be resolved on {own} ({error.strerror or error})"
+    if any(_is_own(family, address) for family, _, _, _, address in found):
+        return None
+    return f"which is not this host ({own})"
+
+
+def _is_own(family: int, address: object) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(address)  # type: ignore[arg-type]  # as getaddrinfo gives it
+        except OSError:
+            return False
+    return True

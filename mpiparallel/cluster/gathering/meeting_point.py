@@ -1,8 +1,8 @@
 """Where a process that was started by hand waits, and what is said there.
 
-It is a socket in Linux's abstract namespace: it has no file, so nothing is left when its process dies, and it reaches
-one machine only. Any user may own a name there. So each name has a random end, which nobody can take first, and is
-found in the kernel's list. Each side asks the kernel for the user of the other before it sends or reads anything.
+It is a socket in Linux's abstract namespace. It has no file, so nothing is left when its process dies. It reaches one
+machine only. Any user may own a name there. So each name has a random end, which nobody can take first, and is found in
+the kernel's list. Each side asks the kernel for the user of the other before it sends or reads anything.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from typing import Any
 from mpiparallel.errors import LaunchError
 
 STAND_IN, IDENTITY, REFUSAL, CONFLICT = "stand-in", "identity", "refusal", "conflict"
-"""What is said to the process: that its stand-in has come; who it is for MPI; that the job cannot be; that another
-process claims to be the same rank."""
+"""What is said to the process: that its stand-in has come, or who it is for MPI.
+
+Else it hears that the job cannot be, or that another process claims to be the same rank.
+"""
 ENDED, FAILED = "ended", "failed"
 """What the process says at its end."""
 

@@ -1,8 +1,8 @@
 """A disk that is full for one process: its writes at offsets fail with ENOSPC, in the kernel.
 
 Checkpoints are written that way, logs, pipes and sockets are not, so the rank can still say what happened to it. It
-cannot be undone. seccomp(2) does it; a limit on the size of files (RLIMIT_FSIZE) would give EFBIG, and fall on logs
-and on the memory that ranks share too.
+cannot be undone. The system call seccomp(2) does it. A limit on the size of files (RLIMIT_FSIZE) would give EFBIG, and
+fall on logs and on the memory that ranks share too.
 """
 
 from __future__ import annotations

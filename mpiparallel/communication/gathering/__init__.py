@@ -1,6 +1,6 @@
 """How processes that a shell has started one by one become the ranks of one job.
 
-Rank 0 starts mpirun. What that starts are stand-ins: each hands its place in the job over to the process that waits as
+Rank 0 starts mpirun. What that starts are stand-ins. Each hands its place in the job over to the process that waits as
 its rank, and stays until that ends.
 """
 

@@ -167,8 +167,8 @@ class Waiting:
         return time.monotonic() - self._begin
 
     def _deadline(self) -> float:
-        """Return until when to wait. As long as rank 0 of this host waits too, it is the one that gives up, and says
-        why; it may have just said it.
+        """Return until when to wait. As long as rank 0 of this host waits too, it is the one that gives up and says
+        why. It may have just said it.
         """
         is_led = 0 in self._started.here
         if is_led and 0 not in self._missing():

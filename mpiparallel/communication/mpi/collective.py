@@ -22,8 +22,8 @@ class MpiCollective:
     """What a collective sends, and what is done with what has arrived.
 
     ``name``, ``details`` and ``count``, in elements, are compared with those of the other members. ``function`` is its
-    name in MPI, where each of ``messages`` has the arguments of one call; ``in_pieces`` does it instead where one
-    message cannot hold it. ``landed`` is called when all has arrived; until then ``sent`` is kept.
+    name in MPI; each of ``messages`` has the arguments of one call. Where one message cannot hold it, ``in_pieces``
+    does it instead. ``landed`` is called when all has arrived; until then ``sent`` is kept.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """A process between a rank and SLURM's pmi2, which makes MPICH write lines that SLURM reads whole.
 
-SLURM announces values of at most 1,024 bytes, and reads 1,024 bytes of a line in which such a value and its key stand
-(``handle_pmi1_cmd`` of its plugin mpi/pmi2). With UCX, MPICH sends 4 KiB of memory from where its address begins, in
-values as long as announced unless zeros shorten them: so it depends on what lies there whether the job starts. MPI_Init
-waits for SLURM's answers, maybe without the interpreter: only another process can be between them.
+SLURM announces values of at most 1,024 bytes. It reads 1,024 bytes of a line in which such a value and its key stand
+(``handle_pmi1_cmd`` of its plugin mpi/pmi2). With UCX, MPICH sends 4 KiB of memory from where its address begins. Its
+values are as long as announced, unless zeros shorten them. So it depends on what lies there whether the job starts.
+MPI_Init waits for SLURM's answers, maybe without the interpreter: only another process can be between them.
 """
 
 from __future__ import annotations

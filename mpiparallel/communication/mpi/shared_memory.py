@@ -1,6 +1,6 @@
 """Memory that the ranks of a host share: files without a name, which peers open through /proc.
 
-Nothing is ever left on a disk or in /dev/shm, whatever ends the job: a block lives until the last process that maps it
+Nothing is ever left on a disk or in /dev/shm, whatever ends the job. A block lives until the last process that maps it
 unmaps it or ends.
 """
 

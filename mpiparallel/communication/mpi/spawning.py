@@ -30,7 +30,7 @@ def grow(communicator: Communicator, count: int, seconds: float = 120.0) -> Comm
     """Start ``count`` more processes of this program and return the world of old and new ranks; all members call it.
 
     Members keep their numbers and the new ranks follow. The same interpreter runs the same program with the same
-    arguments, in the folder it was started in; there ``mpiparallel.communication.init()`` finds the same world, and
+    arguments, in the folder it was started in. There ``mpiparallel.communication.init()`` finds the same world, and
     ``joined()`` is true. ``communicator`` stays as it is. The job ends if any of the ranks fails.
 
     Raises ``CommunicationError`` on all members where the launcher or the MPI library cannot start processes. If the

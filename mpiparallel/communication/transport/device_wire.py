@@ -1,6 +1,6 @@
 """What of a reduction a device's library is given: elements of a dtype that it knows, in the device's memory.
 
-The rules are those of ``wire_dtypes``; what NCCL lacks on top of MPI (16-bit integers, complex numbers) travels as
+The rules are those of ``wire_dtypes``. What NCCL lacks on top of MPI (16-bit integers, complex numbers) travels as
 32-bit integers, or as pairs of floats.
 """
 

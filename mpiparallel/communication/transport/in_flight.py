@@ -1,8 +1,8 @@
 """Calls that the device is carrying out while the host goes on: watched wherever the host waits for the device.
 
 A device that waits for a rank that has died waits for ever, and with it the host that waits for the device. So before
-the host does, it looks at each call in turn: whether it has ended, whether a member has died, whether NCCL reports an
-error. If so, everything that is under way is aborted, and the error is raised.
+the host does, it looks at each call in turn. It asks whether the call has ended, whether a member has died, and whether
+NCCL reports an error. After a death or an error everything that is under way is aborted, and the error is raised.
 
 Calls of a graph are given by its launch. They are written down by the host before each launch, one entry each, and are
 watched together until the graph has ended.

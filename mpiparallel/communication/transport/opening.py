@@ -24,7 +24,7 @@ def open_transport(world: Communicator, communicator: Communicator, backend: Bac
     """Return how the members of a ``communicator`` of a ``world`` move arrays of ``backend``.
 
     All members call it together. Raises ConfigurationError on all of them where the environment asks for a way that
-    cannot be had, and CommunicationError where NCCL or CUDA refuses a member.
+    cannot be had. Raises CommunicationError on all of them where NCCL or CUDA refuses a member.
     """
     links = backend.links
     if links is None:

@@ -15,8 +15,10 @@ from mpiparallel.graph.own_operators import Cast
 from mpiparallel.layout.box import Box
 
 _LOWERED = -1.0
-"""The factor of ``1 - mask`` in BlockedAttention with which what is added to the scores is the mask itself, less 1: a
-number that is added to all scores of a row changes no weight."""
+"""The factor of ``1 - mask`` in BlockedAttention with which the mask itself, less 1, is added to the scores.
+
+A number that is added to all scores of a row changes no weight.
+"""
 
 
 def fuse_attention(graph: Graph) -> None:

@@ -19,11 +19,11 @@ _SINGLE: Final = np.dtype(np.float32)
 def fuse_cross_entropy(graph: Graph) -> None:
     """Join each mean cross entropy to its gradient, to the factor of that, and to the casts of 16 bits around both.
 
-    For a device that has a kernel for it. The joined node runs where the loss did. That is legal, though the
-    gradient came later: it reads what the loss reads. Its factor is what the loss is multiplied by afterwards, such as
-    a scale: made of parameters and constants, never of the loss itself. So what makes it can run before the loss.
-    Where it cannot, the product with the factor stays as it is. Nodes that run under other conditions are not joined:
-    a stage of a pipeline has the loss in one of its actions, and the gradient in another.
+    For a device that has a kernel for it. The joined node runs where the loss did. That is legal, though the gradient
+    came later: it reads what the loss reads. Its factor is what the loss is multiplied by afterwards, such as a scale:
+    made of parameters and constants, never of the loss itself. So what makes it can run before the loss. Where it
+    cannot, the product with the factor stays as it is. Nodes that run under other conditions are not joined. For
+    example, a stage of a pipeline has the loss in one of its actions, and the gradient in another.
     """
     fusion = _Fusion(graph)
     for node in graph.nodes:

@@ -30,8 +30,8 @@ class EndsOfSends:
         """Return the action of stage ``source`` before which it waits until ``target`` has what it sent.
 
         It is the first computation that begins later than ``taking``, the action of the target that uses it. So a
-        target that is late by one computation stops nobody, and as all of it is in the order of the planned times,
-        nobody waits for ever. None stands for the end of the step.
+        target that is late by one computation stops nobody. All of it is in the order of the planned times, so nobody
+        waits for ever. None stands for the end of the step.
         """
         computations = self._computations[source]
         place = bisect_right(computations, self._begins[target][taking] + _ROUNDING, key=lambda one: one[0])

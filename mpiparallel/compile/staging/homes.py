@@ -15,10 +15,11 @@ Homes = frozenset[int]
 def find_homes(graph: Graph, works: Mapping[Node, Work], placement: Placement) -> Mapping[Node, Homes]:
     """Return the stages that can run each node; what else they need for it is sent there.
 
-    A node of the network is where its work is. Another is where the parameters are that it reads; else in the stage
-    that all it depends on is from, if that is one, else anywhere. A parameter is where the network uses it, a gradient
-    that is kept, or a moment, where its weight is, another where what it is set to is from. What is nobody's own, such
-    as a counter, and the flags of guards are in all stages. Raises ConfigurationError for a node that can run nowhere.
+    A node of the network is where its work is. Another is where the parameters are that it reads. If it reads none, it
+    is in the stage that all it depends on is from. If that is not one stage, it may be anywhere. A parameter is where
+    the network uses it. A gradient that is kept, or a moment, is where its weight is. Another parameter is where the
+    value that it is set to is from. What is nobody's own, such as a counter, and the flags of guards are in all stages.
+    Raises ConfigurationError for a node that can run nowhere.
     """
     finder = _HomeFinder(graph, works, placement)
     # What a parameter is set to may come from a later reading of another.

@@ -172,7 +172,7 @@ class _WorkFinder:
     def _sum_of_gradients(self, node: Node, before: list[Work]) -> Work | None:
         """Return the work of what adds gradients where all of them are: those of a value, or of a parameter so far.
 
-        That of a value is where the first part has given its term, if it reads the others anyway: so a residual crosses
+        That of a value is where the first part has given its term, if it reads the others anyway. So a residual crosses
         once, as part of the sum.
         """
         parts = {work.part for work in before}

@@ -26,9 +26,10 @@ def catalogue_pairs(packages: Sequence[str] = CATALOGUE_PACKAGES) -> list[Pair]:
     """Return (English, French) pairs from the French catalogues of those ``packages`` that are installed.
 
     Words are lower case with single spaces between them; placeholders are ``<1>``, ``<2>``, ... on both sides. Left out
-    are plural forms, mark-up, identifiers, messages of several lines, with more than three placeholders or with others
-    than their translation, and those equal to their translation. An English text occurs once, with its translation in
-    the first package that has it. The pairs are sorted: equal package versions give equal pairs. Nothing is imported.
+    are plural forms, mark-up, identifiers, and messages of several lines or with more than three placeholders. So are
+    messages with other placeholders than their translation, and those equal to their translation. An English text
+    occurs once, with its translation in the first package that has it. The pairs are sorted: equal package versions
+    give equal pairs. Nothing is imported.
 
     Parameters
     ----------

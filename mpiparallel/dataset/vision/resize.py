@@ -15,8 +15,8 @@ from mpiparallel.dataset.vision.interpolation import Inter, checked_interpolatio
 class Resize:
     """Interpolates an image (H, W, C) or (H, W); the dtype stays.
 
-    Pixels are areas, as in OpenCV's INTER_LINEAR, which MindSpore uses: pixel x of n is centred at (x + 0.5) / n of the
-    edge, and beyond the outermost centres the outermost pixels go on. There is no smoothing before an image is made
+    Pixels are areas, as in OpenCV's INTER_LINEAR, which MindSpore uses. Pixel x of n is centred at (x + 0.5) / n of the
+    edge. Beyond the outermost centres the outermost pixels go on. There is no smoothing before an image is made
     smaller. Integers are rounded to the nearest; OpenCV's fixed-point arithmetic may give one less or more.
 
     Parameters

@@ -91,10 +91,11 @@ def _check_mask(shape: tuple[int, ...], scores: tuple[int, ...]) -> None:
 class BlockedAttention(Attending):
     """``dropout(softmax(scale * query @ key.T + (1 - mask) * masked)) @ value`` in each head of each batch.
 
-    ``query`` has shape (batch, heads, queries, depth), ``key`` and ``value`` (batch, heads, keys, depth), and the mask
-    (batch or 1, heads or 1, queries, keys): 1 where a query may look at a key, 0 elsewhere. Without one, all may look
-    at all. Gives the output, of the shape of ``query``; the logarithms of the sums of exponentials (batch, heads,
-    queries); and the key of what was drawn, for each of these. A strategy may cut batch, heads and queries.
+    ``query`` has shape (batch, heads, queries, depth), ``key`` and ``value`` (batch, heads, keys, depth). The mask has
+    shape (batch or 1, heads or 1, queries, keys): 1 where a query may look at a key, 0 elsewhere. Without one, all may
+    look at all. Gives the output, of the shape of ``query``, and the logarithms of the sums of exponentials (batch,
+    heads, queries). Gives also the key of what was drawn, for each of these. A strategy may cut batch, heads and
+    queries.
 
     Parameters
     ----------

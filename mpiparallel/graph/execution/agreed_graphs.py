@@ -16,8 +16,8 @@ from mpiparallel.graph.execution.stretch import Stretch
 class AgreedGraphs:
     """The stretches of a program that all ranks run together, so often as all others do.
 
-    They agree after the second run of the program, the fourth, the eighth and so on: a stretch under a guard may run,
-    and so be recorded, late. Until then its steps are given one by one.
+    They agree after the second run of the program, the fourth, the eighth and so on. A stretch under a guard may run
+    late, and so be recorded late. Until then its steps are given one by one.
     """
 
     def __init__(self, communicator: Communicator | None, stretches: Sequence[Stretch]) -> None:

@@ -22,14 +22,14 @@ class Function:
     compiled. In a CUDA kernel it is ``cuda``, with their ``{type}`` and the ``{f}`` that names of functions of float32
     end with. Where NumPy has no such function ``numpy`` stands for it.
 
-    ``derivative`` takes the gradient of the output, the output, the inputs and the options, as tensors, and returns the
+    ``derivative`` takes the gradient of the output, the output, the inputs and the options, as tensors. It returns the
     gradient of each input; None says that all are 0. ``gradient`` is a row that computes it in one pass instead, from
     those of ``dy``, ``y`` and ``x`` that are its arguments.
 
     ``example`` has some elements of each input and, to four digits, what it gives for them: the reference shows it.
 
-    What it ``takes`` is checked; what it ``gives`` is of the type of its inputs as numbers, of floating point, to which
-    integers are converted, or bool.
+    What it ``takes`` is checked. What it ``gives`` is of one of three types: that of its inputs as numbers, floating
+    point, to which integers are converted, or bool.
     """
 
     name: str

@@ -87,8 +87,8 @@ def attention(
 ) -> Kernel:
     """Return what sets ``output`` (batch, heads, queries, depth), and ``sums``, the logarithms of sums of exponentials.
 
-    ``given`` are query, key and value (batch, heads, length, depth), the mask (batch or 1, heads or 1, queries, keys)
-    where there is one, and the key of random numbers, once or more, in C order.
+    ``given`` are query, key, value, the mask where there is one, and the key of random numbers, once or more, in C
+    order. Query, key and value are (batch, heads, length, depth), the mask (batch or 1, heads or 1, queries, keys).
     """
     copies, ordered = _in_order(runtime, given)
     attend = _launch(runtime, settings, "FORWARD", ordered, (output, sums), queries_apart=True)

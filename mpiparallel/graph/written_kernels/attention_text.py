@@ -1,8 +1,8 @@
 """The CUDA texts of attention in blocks: scores live in a block's shared memory only, and nothing is added atomically.
 
-A block of threads has a tile of queries (or, for the gradients of keys and values, of keys) and passes over all tiles
-of the others, where attention is causal over those alone of which something is seen. Four threads share a row of the
-tile. Whether there is a mask to read, and whether attention is causal, is filled in.
+A block of threads has a tile of queries, or, for the gradients of keys and values, of keys. It passes over all tiles of
+the others. Where attention is causal, it passes over those alone of which something is seen. Four threads share a row
+of the tile. Whether there is a mask to read, and whether attention is causal, is filled in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows added up at their indices, as the gradient of an embedding is: in one order, so that bits repeat.
 
-Indices are sorted, equal ones in the order in which they came. A piece of so many sorted places is a block's: it writes
-the sum of each index whose places all lie in it, and leaves those at its ends, which may go on in the next piece, as
-parts. A second launch adds up the parts of each such index.
+Indices are sorted, equal ones in the order in which they came. A piece of so many sorted places is a block's. The block
+writes the sum of each index whose places all lie in its piece. The indices at the piece's ends may go on in the next
+piece, so it leaves those as parts. A second launch adds up the parts of each such index.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A block has four warps, and each warp 16 rows: queries, or for the gradients of keys and values keys. It passes over the
 others by $span at a time, which lie in shared memory. A lane has of its warp's scores what ``add_product`` gives it:
-two rows, and two columns of every eight; so weights can be multiplied again as they are. Nothing is added atomically
+two rows, and two columns of every eight. So weights can be multiplied again as they are. Nothing is added atomically
 (after Dao, "FlashAttention-2", 2023). Where attention is causal, a block passes over those alone of which something is
-seen, a warp leaves out others of these, and scores are looked at one by one only where not all of a tile are seen.
+seen, and a warp leaves out others of these. Scores are looked at one by one only where not all of a tile are seen.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""Tensor cores: 16 lines x 32 bytes by 32 bytes x 8 columns, the product added to 16 x 8 of float32, by a warp's lanes.
+"""Products by tensor cores, by a warp's lanes.
+
+The product of 16 lines x 32 bytes by 32 bytes x 8 columns is added to 16 x 8 of float32.
 
 The 32 bytes are 16 numbers of 16 bits, or 8 of float32, which are rounded to TF32 (10 bits of fraction) before. In
-words of 4 bytes both lie alike: lane 4 g + t has of the first matrix words t and t + 4 of rows g and g + 8; of the
-second, those of column g; of the sum, columns 2 t and 2 t + 1 of rows g and g + 8 (NVIDIA, "PTX ISA", mma.m16n8k16 and
-mma.m16n8k8). Where the text is not compiled for a GPU, ``product_of_warp`` stands for the instruction: a scalar twin,
-which the emulating header has. ``load_matrices`` gives a warp four matrices of 8 rows of 16 bytes from shared memory
-(ldmatrix): lanes 8 i to 8 i + 7 name the rows of matrix i, and lane 4 g + t gets of each word t of row g, or where they
-are ``turned``, which is for 16 bits alone, numbers 2 t and 2 t + 1 of column g. ``load_first`` and ``load_second`` give
-it 16 columns of a matrix that is stored transposed, as a first matrix, or as two second ones.
+words of 4 bytes both lie alike. Of the first matrix lane 4 g + t has words t and t + 4 of rows g and g + 8. Of the
+second it has those of column g. Of the sum it has columns 2 t and 2 t + 1 of rows g and g + 8. So NVIDIA describes
+mma.m16n8k16 and mma.m16n8k8 in "PTX ISA". Where the text is not compiled for a GPU, ``product_of_warp`` stands for the
+instruction: a scalar twin, which the emulating header has. ``load_matrices`` gives a warp four matrices of 8 rows of 16
+bytes from shared memory (ldmatrix). Lanes 8 i to 8 i + 7 name the rows of matrix i. Of each matrix lane 4 g + t gets
+word t of row g. Where they are ``turned``, which is for 16 bits alone, it gets numbers 2 t and 2 t + 1 of column g.
+``load_first`` and ``load_second`` give it 16 columns of a matrix that is stored transposed, as a first matrix, or as
+two second ones.
 """
 
 from __future__ import annotations

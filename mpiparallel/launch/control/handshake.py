@@ -21,7 +21,7 @@ _NONCE_BYTES = 16
 class Handshake:
     """What both ends know of a new connection: who calls, at which place, and a random number of each; none is secret.
 
-    Only who knows the token can make a proof over it. A proof says who makes it and what for, so that none is good for
+    Only who knows the token can make a proof over it. A proof says who makes it and what for. So none is good for
     another rank, at another place, in the other direction, or a second time.
 
     >>> first = Handshake.of(rank=1, process=1, place="10.0.0.1:4711")

@@ -16,8 +16,8 @@ class RankEntry:
     """One rank: the MPI process it is, where it runs, its last word, and when it was lost.
 
     Times are in seconds since 1970 by the launcher's clock; None is what has not happened. ``process`` is the number
-    that mpirun calls it by, and ``starter`` the process that mpirun started for it, ``pid`` itself unless there is a
-    guard between the two. It ``is_unreachable`` where the network to it, not the process, was seen to end, and
+    that mpirun calls it by. ``starter`` is the process that mpirun started for it: ``pid`` itself unless there is a
+    guard between the two. It ``is_unreachable`` where the network to it, not the process, was seen to end. It
     ``has_called_again`` where it has lost a connection that the launcher still had. Since ``failing_at`` it fails, at
     first by no more than what ``failing`` says. ``lost`` is what it could not print.
     """

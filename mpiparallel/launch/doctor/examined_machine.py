@@ -47,8 +47,8 @@ class ExaminedMachine:
     """A machine that is to run ``ranks`` ranks, with logs and checkpoints in the two folders.
 
     ``variables`` is the environment that a job would be started with, ``cores`` the numbers of those that this process
-    may run on. ``root`` is where ``proc`` and ``sys`` are found, ``packages`` where Python finds what is installed,
-    ``patience`` the seconds that a child may take where nothing else is said.
+    may run on. ``root`` is where ``proc`` and ``sys`` are found, ``packages`` where Python finds what is installed.
+    ``patience`` are the seconds that a child may take where nothing else is said.
     """
 
     variables: Mapping[str, str]

@@ -12,8 +12,7 @@ from mpiparallel.launch.doctor.checks.gpu import find_gpu
 from mpiparallel.launch.doctor.checks.host_name import find_host_name
 from mpiparallel.launch.doctor.checks.limits import find_limits
 from mpiparallel.launch.doctor.checks.memory import find_left_segments, find_shared_memory, find_temporary_folder
-from mpiparallel.launch.doctor.checks.mpi import find_mpi
-from mpiparallel.launch.doctor.checks.root import find_root
+from mpiparallel.launch.doctor.checks.mpi import find_mpi, find_root
 from mpiparallel.launch.doctor.checks.slurm import find_slurm
 from mpiparallel.launch.doctor.checks.two_ranks import find_start
 from mpiparallel.launch.doctor.checks.versions import find_versions

@@ -22,7 +22,7 @@ _GRAVITY = re.compile(f"(?<=mpiparallel: )({'|'.join(_COLOURS)}):")
 class Console:
     """Says words on stderr, made printable, and shows output on stdout as it is.
 
-    What one of them does not take is dropped and counted, and nothing raises: a terminal that is gone, or a full disk
+    What one of them does not take is dropped and counted, and nothing raises. A terminal that is gone, or a full disk
     behind a redirection, is no reason to end a job.
     """
 

@@ -15,8 +15,8 @@ from mpiparallel.launch.job.host_selection import HostSelection
 FILES = 64
 """Files that a process of a job may hold, with ``FILES_A_RANK`` more for each rank.
 
-mpirun was seen to hold 22 and 3 a rank, and not to start 2 ranks with 28, 8 with 48; a rank holds 31, and one for each
-peer that it talks to over TCP.
+It was seen that mpirun holds 22 and 3 a rank. With 28 it did not start 2 ranks, with 48 not 8. A rank holds 31, and one
+for each peer that it talks to over TCP.
 """
 FILES_A_RANK = 8
 ENOUGH_FILES = 4096

@@ -11,7 +11,6 @@ from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
 from mpiparallel.launch.job.host_selection import HostSelection
 from mpiparallel.launch.job.installation import Installation, home_setting
-from mpiparallel.launch.job.remote_shell import ssh_settings
 from mpiparallel.launch.job.script import Script
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -40,6 +39,18 @@ _HOST_VARIABLES = (
     "USER",
 )
 _HOST_PREFIXES = ("DBUS_", "OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "SSH_", "XDG_")
+# ssh tells in seconds, not in minutes, of a host that does not answer.
+_SSH_OPTION = "-oConnectTimeout=10"
+_OWN_REMOTE_SHELL: Mapping[str, tuple[str, ...]] = {
+    "openmpi": ("plm_ssh_agent", "plm_rsh_agent", "orte_rsh_agent"),
+    "mpich": ("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP"),
+}
+_SSH_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "openmpi": {"PRTE_MCA_plm_ssh_agent": f"ssh {_SSH_OPTION} : rsh"},
+    "mpich": {"HYDRA_LAUNCHER_EXTRA_ARGS": _SSH_OPTION},
+}
+# mpirun of an allocation starts its daemons by the resource manager, whose command would get ssh's option.
+_ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +224,15 @@ def _worker(job: Job) -> list[str]:
     if job.keeps_children:
         words.append("--keep-children")
     return [*words, *job.script.argv]
+
+
+def ssh_settings(vendor: str, variables: Mapping[str, str]) -> Mapping[str, str]:
+    """Return variables that give ssh a time limit to connect; none where ``variables`` name another remote shell.
+
+    >>> ssh_settings("mpich", {})["HYDRA_LAUNCHER_EXTRA_ARGS"]
+    '-oConnectTimeout=10'
+    >>> ssh_settings("mpich", {"HYDRA_LAUNCHER_EXEC": "/opt/shell"}), ssh_settings("mpich", {"SLURM_JOB_ID": "7"})
+    ({}, {})
+    """
+    has_own = any(word in name for word in _OWN_REMOTE_SHELL[vendor] for name in variables)
+    return {} if has_own or any(name in variables for name in _ALLOCATIONS) else _SSH_SETTINGS[vendor]

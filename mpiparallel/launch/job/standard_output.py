@@ -31,8 +31,8 @@ class StandardOutput(io.FileIO):
     def taken(cls) -> StandardOutput:
         """Return that of this process, which from now on is below `sys.stdout`, unless a program has put its own there.
 
-        Where stdout or stderr was closed, a descriptor is put to which nothing can be written: else the next file that
-        is opened would get its number, and all that is printed.
+        Where stdout or stderr was closed, a descriptor to which nothing can be written takes its place. Else the next
+        file that is opened would get its number, and all that is printed.
         """
         for number in (0, 1, 2):
             try:

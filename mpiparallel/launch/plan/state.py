@@ -101,7 +101,8 @@ def read_state(source: str, target: str | int, shapes_from: str | None, itemsize
     """Return the state that goes from ``source`` to ``target``, a file or a number of ranks.
 
     ``itemsize`` is that of tensors whose dtype no file says. Raises StrategyFileError or CheckpointError for files that
-    cannot be read or do not fit each other, ConfigurationError for a number of ranks that the strategy cannot have.
+    cannot be read or do not fit each other. Raises ConfigurationError for a number of ranks that the strategy cannot
+    have.
     """
     before = StateFile.read(source)
     after = before if isinstance(target, int) else StateFile.read(target)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
 from mpiparallel.cluster.flight import format as flight_format
@@ -15,8 +17,9 @@ from mpiparallel.launch.control import message
 from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.job.lost_output import LostOutput, lost_in_words
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
-from mpiparallel.launch.rank.last_words import print_last_words
 from mpiparallel.launch.rank.standalone import Standalone
+
+_COMPARED_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -82,3 +85,30 @@ class ExitReporter:
                 self.standalone.fail(f"error: {said}\n  its log: {self.folder.log}", failure.exit_code)
         finally:
             os._exit(failure.exit_code)
+
+
+def print_last_words(words: str, log: Path) -> None:
+    """Print ``words`` on stderr, as Python would, and see to it that they are at the end of ``log``.
+
+    They are there whatever the script has made of stderr.
+    """
+    # What a script has put in the place of a stream may raise anything.
+    with suppress(Exception):
+        sys.stdout.flush()
+    with suppress(Exception):
+        sys.stderr.write(words)
+        sys.stderr.flush()
+    with suppress(OSError):
+        content = words.encode(errors="backslashreplace")
+        if not _ends_with(log, content):
+            # By its name: the number of a closed descriptor may be that of a file of the user's by now.
+            with log.open("ab") as stream:
+                stream.write(content)
+
+
+def _ends_with(log: Path, content: bytes) -> bool:
+    tail = content[-_COMPARED_BYTES:]
+    with log.open("rb") as stream:
+        end = stream.seek(0, 2)
+        stream.seek(max(0, end - 2 * _COMPARED_BYTES))
+        return tail in stream.read()

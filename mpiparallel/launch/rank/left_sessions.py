@@ -20,8 +20,8 @@ def remove_left_sessions(folder: Path | None = None, host: str | None = None) ->
     """Delete the session folders of this user in ``folder`` whose daemon on ``host`` has ended; return which.
 
     They are in the folder for temporary files, and the host is this one, unless they are given. A daemon that has ended
-    well has deleted its own. One that was killed leaves a file that names its number, and PMIx refuses to start another
-    with that number while it is there: "The PMIx server's listener thread failed to start" (openpmix issue 4022). A
+    well has deleted its own. One that was killed leaves a file that names its number. While it is there, PMIx refuses
+    to start another with that number: "The PMIx server's listener thread failed to start" (openpmix issue 4022). A
     folder that names another host is left alone, as it may be shared with it.
     """
     name = os.uname().nodename if host is None else host

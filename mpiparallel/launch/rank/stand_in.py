@@ -91,8 +91,8 @@ def _stand_in(arguments: argparse.Namespace, rank: int, client: ControlClient) -
 def hand_over(connection: socket.socket, variables: Mapping[str, str], origin: Mapping[str, Any]) -> None:
     """Give what MPI knows this process by to the one at the other end: variables, and the open files they name.
 
-    The files stay open here: mpiexec takes their end for the end of the rank, and would kill the others before this one
-    has told the launcher which was first.
+    The files stay open here, because mpiexec takes their end for the end of the rank. It would kill the others before
+    this one has told the launcher which was first.
     """
     identity = {name: value for name, value in variables.items() if name.startswith(_IDENTITY_PREFIXES)}
     named = [name for name in _FILE_VARIABLES if identity.get(name, "").isdecimal()]

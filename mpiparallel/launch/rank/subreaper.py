@@ -35,7 +35,7 @@ def stand_guard(folder: RankFolder, remark: Callable[[str], None]) -> None:
     """Return in a grandchild of this process: from now on that is the rank, whose ``folder`` tells if it ends well.
 
     This process, which mpirun knows, waits, and ends as the rank does. The guard is between the two, where mpirun does
-    not reach it: it inherits every process whose parents have ended (prctl(2), ``PR_SET_CHILD_SUBREAPER``), so none is
+    not reach it. It inherits every process whose parents have ended (prctl(2), ``PR_SET_CHILD_SUBREAPER``), so none is
     looked for by name or number. When the rank or this process has ended, it ends them, and itself as the rank did.
     After a rank that ended well they have a moment to end by themselves, and those that do not are told by ``remark``.
     Linux only; elsewhere nothing happens.

@@ -43,8 +43,8 @@ def execute(arguments: argparse.Namespace, starter: Starter) -> int:
     Raises
     ------
     LaunchError
-        The MPI library cannot use what ``starter`` offers, another number of ranks is asked for, or an option is given
-        that only a launcher can follow. Only the first rank of each host says so.
+        The MPI library cannot use what ``starter`` offers, or another number of ranks is asked for. Or an option is
+        given that only a launcher can follow. Only the first rank of each host says so.
     """
     environment = Environment.read()
     # srun -K ends the other tasks by it as soon as one has been refused, and would then not tell the code of refusal.

@@ -93,8 +93,8 @@ def run_rank(settings: WorkerSettings) -> None:
 
     The launcher, if there is one, is told how it ends. A failing rank leaves by ``os._exit``: without MPI_Finalize,
     which the ranks blocked in MPI would never answer, and mpirun then ends the job. One that ends with REQUEUE
-    finalizes, so that the others can end likewise; under the launcher with code 0, as any other would make mpirun end
-    them.
+    finalizes, so that the others can end likewise. Under the launcher it ends with code 0, as any other would make
+    mpirun end them.
     """
     die_with_parent()
     # The script's own children must not call the launcher, and logs must not hold the token.

@@ -46,7 +46,7 @@ class Compared:
 def compared(network: CompiledNetwork, names: Sequence[str], machine: Machine) -> tuple[Compared, ...]:
     """Return the forecasts of a network as it is written, and as each of ``names`` says.
 
-    A name is "batch", a search for strategies, a schedule of pipeline stages, or a strategy file; with "+optimizer"
+    A name is "batch", a search for strategies, a schedule of pipeline stages, or a strategy file. With "+optimizer"
     behind it weights and states are cut too. Raises ConfigurationError or StrategyFileError for another.
     """
     wanted = list(dict.fromkeys((WRITTEN, *names)))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from mpiparallel.launch.plan.report import amount, duration
-from mpiparallel.launch.simulate.repeated_layers import fold
 from mpiparallel.search.forecast.forecast import Forecast, StageForecast
 from mpiparallel.search.forecast.operators import OperatorForecast
 
+TableRow = TypeVar("TableRow")
+
 _MOST_COLLECTIVES = 12
+_NUMBER = re.compile(r"(?<![^/.])\d+(?=[/.])")
 
 
 def report(forecast: Forecast, name: str) -> str:
@@ -132,3 +137,30 @@ def table(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
     for row in rows:
         cells = zip(row, widths, sides, strict=True)
         yield "  ".join(f"{cell:{side}{width}}" for cell, width, side in cells).rstrip()
+
+
+@dataclass(frozen=True)
+class Folded(Generic[TableRow]):
+    """Rows that differ by the numbers of their layers alone: their common name, with stars as numbers, and all."""
+
+    name: str
+    rows: tuple[TableRow, ...]
+
+    @property
+    def title(self) -> str:
+        """The name, and how many there are."""
+        return self.name if len(self.rows) == 1 else f"{self.name}  x{len(self.rows)}"
+
+
+def fold(
+    rows: Iterable[TableRow], name: Callable[[TableRow], str], alike: Callable[[TableRow], Hashable]
+) -> list[Folded[TableRow]]:
+    """Return rows of equal names, but for numbers of layers, that are ``alike``, in the order of the first of each.
+
+    >>> [one.title for one in fold(["net/0/MatMul", "net/1/MatMul", "net/Add-1"], str, lambda row: 0)]
+    ['net/*/MatMul  x2', 'net/Add-1']
+    """
+    found: dict[tuple[str, Hashable], list[TableRow]] = {}
+    for row in rows:
+        found.setdefault((_NUMBER.sub("*", name(row)), alike(row)), []).append(row)
+    return [Folded(pattern if len(some) > 1 else name(some[0]), tuple(some)) for (pattern, _), some in found.items()]

@@ -81,8 +81,8 @@ class BatchScript:
     """A batch script: the file's ``name``, what it is for, sbatch's ``directives``, and how ranks are started.
 
     ``script`` are the words of the program and its arguments; without any, sbatch is given them behind the file.
-    ``requeues`` means that the job comes again after a preemption or the loss of a node; ``is_signalled``, that it is
-    told by SIGUSR1 before its time is up.
+    ``requeues`` means that the job comes again after a preemption or the loss of a node. ``is_signalled`` means that it
+    is told by SIGUSR1 before its time is up.
     """
 
     name: str

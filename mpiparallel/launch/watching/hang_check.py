@@ -22,7 +22,7 @@ _LOOKS_PER_LIMIT = 20
 class HangCheck:
     """Reads the flight recordings of all ranks; what it finds must stand for some looks before it counts.
 
-    The watchdog of each rank, which has ``seconds``, does the same; this one is for ranks that let no thread run, as
+    The watchdog of each rank, which has ``seconds``, does the same. This one is for ranks that let no thread run, as
     Python does while it starts MPI.
     """
 

@@ -16,7 +16,7 @@ BEGINNINGS = ("mpich_shm_", "sm_segment.", "vader_segment.", "ucx_shm_posix_")
 class LeftSegments:
     """The segments of ranks on this host, noted while they live, and deleted when nobody has them any more.
 
-    It is for those that a rank may open late, Open MPI's and UCX's, on the launcher's host; MPICH's lose their names as
+    It is for those that a rank may open late, Open MPI's and UCX's, on the launcher's host. MPICH's lose their names as
     soon as all have them (``communication.mpi.segments``). Only what a process had that was noted is ever deleted.
     """
 

@@ -18,8 +18,8 @@ InitialValues = np.ndarray[Any, Any]
 class Initializer:
     """A rule for first values. Random ones depend on the seed, the tensor's name and an element's index.
 
-    A subclass defines ``part``; or, as MindSpore's do, ``_initialize(array)``, which fills the whole array and for
-    which NumPy's own generator is seeded by the seed and the tensor's name.
+    A subclass defines ``part``, or, as MindSpore's do, ``_initialize(array)``. The latter fills the whole array. For it
+    NumPy's own generator is seeded by the seed and the tensor's name.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
 class Accuracy(TopKCategoricalAccuracy):
     """The share of samples that are right.
 
-    With ``eval_type`` "classification" the label must have the largest score; with "multilabel", predictions and labels
+    With ``eval_type`` "classification" the label must have the largest score. With "multilabel", predictions and labels
     (n, classes, ...) of 0 and 1 must be equal in all classes.
 
     Parameters

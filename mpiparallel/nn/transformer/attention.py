@@ -25,8 +25,9 @@ _MASKED = -10000.0
 class MultiHeadAttention(Cell):
     """``softmax(query @ key.T / sqrt(size_per_head)) @ value`` in each head, between linear layers.
 
-    The batch is cut by data_parallel; heads, the columns of the first layers (``dense1``, ``dense2``, ``dense3``) and
-    the rows of the last (``projection``) by model_parallel (Shoeybi and others, "Megatron-LM", 2019).
+    The batch is cut by data_parallel. Heads, the columns of the first layers (``dense1``, ``dense2``, ``dense3``) and
+    the rows of the last (``projection``) are cut by model_parallel. The source is Shoeybi and others, "Megatron-LM",
+    2019.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class MultiHeadAttention(Cell):
     ) -> tuple[Tensor, None]:
         """Return a tensor of the shape of ``query_tensor``, and None for the keys and values, which are not kept.
 
-        Inputs have shape (batch, length, hidden) or (batch * length, hidden); the mask (batch, query length, key
+        Inputs have shape (batch, length, hidden) or (batch * length, hidden). The mask (batch, query length, key
         length) is 1 where a query may look at a key, 0 elsewhere.
         """
         batch, query_length, key_length = attention_mask.shape

@@ -90,9 +90,9 @@ class TransformerDecoderLayer(TransformerBlock):
     ) -> tuple[Tensor, None]:
         """Return a tensor of the shape of ``hidden_stats``, (batch, length, hidden) or two-dim, and None.
 
-        ``decoder_mask`` (batch, length, length) is 1 where a position may look at another, ``memory_mask`` (batch,
-        length, source length) where it may look at one of ``encoder_output``. Without an encoder's output there is no
-        attention to it.
+        ``decoder_mask`` (batch, length, length) is 1 where a position may look at another. ``memory_mask`` (batch,
+        length, source length) is 1 where it may look at one of ``encoder_output``. Without an encoder's output there is
+        no attention to it.
         """
         rows = self.rows(hidden_stats)
         normalised = self.normalised(self.layernorm1, rows)

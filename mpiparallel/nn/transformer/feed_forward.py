@@ -17,8 +17,8 @@ from mpiparallel.nn.transformer.op_parallel_config import DpMpConfig, OpParallel
 class FeedForward(Cell):
     """``dropout(activation(x @ mapping) @ projection)``, with biases.
 
-    The rows of ``x`` are cut by data_parallel; the columns of ``mapping`` and the rows of ``projection`` by
-    model_parallel, so that one AllReduce is needed forward and one backward.
+    The rows of ``x`` are cut by data_parallel, the columns of ``mapping`` and the rows of ``projection`` by
+    model_parallel. So one AllReduce is needed forward and one backward.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ from mpiparallel.ops.gradients.gradient_sum import add_to_gradient
 class GradientSums:
     """The sums of the gradients of ``weights`` over ``steps`` batches, and how many are in them.
 
-    Each rank keeps what it has computed itself: where the gradient of a batch is one term of a sum over ranks, so is
-    the sum over batches, and the ranks exchange once for all batches. ``full`` is 1 in the run in which the last batch
+    Each rank keeps what it has computed itself. Where the gradient of a batch is one term of a sum over ranks, so is
+    the sum over batches. So the ranks exchange once for all batches. ``full`` is 1 in the run in which the last batch
     has come. Between updates the sums are 0, so they are neither saved nor moved. Raises ConfigurationError unless
     ``steps`` is an integer of at least 1.
     """

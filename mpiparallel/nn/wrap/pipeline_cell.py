@@ -44,7 +44,7 @@ class PipelineCell(Cell):
     stages : list or "auto", optional
         For each stage how many layers it has, ``[2, 4]``, or which cells, by names in which ``*`` stands for any
         letters, ``[["embedding", "blocks.[0-2]"], "head*"]``. Layers are the cells of ``network`` in order, or of what
-        it is the loss of; in place of a list of cells stand those in it. With "auto" the slowest stage takes the least
+        it is the loss of. In place of a list of cells stand those in it. With "auto" the slowest stage takes the least
         time that it can, by the costs of the operators.
     stage_memory : float, optional
         How many bytes a rank may need at most with ``stages="auto"``, for parameters, as Adam trains them, and for the

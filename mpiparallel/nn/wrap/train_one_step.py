@@ -71,8 +71,9 @@ class TrainOneStepCell(Cell):
     It returns the loss, as ``network`` does. Called directly, dropout takes its masks from the optimizer's count of
     steps, so that training goes on the same after a restart.
 
-    A subclass may do more to the gradients: in ``construct``, from ``self.grad(self.network, self.weights)(*inputs,
-    sens)`` and ``self.grad_reducer`` on, as MindSpore's users write it, or in ``prepared``, which keeps all else.
+    A subclass may do more to the gradients. In ``construct`` it does so from
+    ``self.grad(self.network, self.weights)(*inputs, sens)`` and ``self.grad_reducer`` on, as MindSpore's users write
+    it. In ``prepared`` it keeps all else.
 
     Parameters
     ----------

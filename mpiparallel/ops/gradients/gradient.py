@@ -168,8 +168,8 @@ def value_and_grad(
     Returns
     -------
     callable
-        It returns a pair: what ``fn`` returns, and the gradients: a tensor for one position, also in a tuple, or for
-        one parameter; a tuple for several; a pair of both where both are asked for.
+        It returns a pair: what ``fn`` returns, and the gradients. They are a tensor for one position, also in a tuple,
+        or for one parameter; a tuple for several. Where both are asked for, they are a pair of both.
 
     Raises
     ------

@@ -43,8 +43,8 @@ def image_format(operator: str, data_format: str) -> str:
 class Window:
     """Windows of ``kernel`` elements, ``dilation`` apart, that start every ``stride`` elements; (height, width) each.
 
-    ``pad_mode`` is ``valid`` (no padding), ``same`` (as much as makes the output ``ceil(input / stride)``, the odd one
-    at the bottom and right) or ``pad`` (``pad``: top, bottom, left, right).
+    ``pad_mode`` is ``valid`` (no padding), ``same`` or ``pad`` (by ``pad``: top, bottom, left, right). With ``same``
+    there is as much as makes the output ``ceil(input / stride)``, the odd one at the bottom and right.
     """
 
     kernel: Pair

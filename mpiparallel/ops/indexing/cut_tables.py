@@ -30,8 +30,8 @@ class Indexing(Operator):
     """An operator that picks along dim ``axis`` of a table, of which each rank may hold a part.
 
     ``first`` is the global index of the first row held here, ``extent`` the number of rows in all. With
-    ``manual_split`` the table is cut into so many rows each, and the last dim of the indices with it: each part of it
-    has indices of its own rows only.
+    ``manual_split`` the table is cut into so many rows each, and the last dim of the indices with it. Each part of that
+    dim has indices of its own rows only.
     """
 
     axis: int = 0

@@ -76,8 +76,8 @@ class Gather(Indexing):
         """Set how many rows of a table each rank has, and return the operator; other attributes change nothing.
 
         ``manual_split`` are the numbers of rows, ``manual_split_with_offset`` pairs of them and of the first row's
-        index. A strategy then cuts the rows and the last dim of the indices together, and indices in part k of that
-        dim must be of the rows of part k: ``Gather().add_prim_attr("manual_split", (1, 7)).shard(((2, 1), (1, 2)))``.
+        index. A strategy then cuts the rows and the last dim of the indices together. Indices in part k of that dim
+        must be of the rows of part k: ``Gather().add_prim_attr("manual_split", (1, 7)).shard(((2, 1), (1, 2)))``.
         Raises ConfigurationError when there are other values in it.
         """
         if name not in ("manual_split", "manual_split_with_offset"):

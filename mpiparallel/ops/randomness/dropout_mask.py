@@ -37,7 +37,7 @@ class Dropout(Operator):
     """``x / keep_prob`` at each element with probability ``keep_prob``, else 0; and the mask, bool, of what was kept.
 
     The mask follows from the program's seed, ``Seed0``, ``Seed1``, the operator's place in the network, the draw and
-    the element's place in the whole tensor: another one at each call.
+    the element's place in the whole tensor. It is another one at each call.
 
     Parameters
     ----------

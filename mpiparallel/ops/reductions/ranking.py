@@ -77,8 +77,9 @@ class RowMinimum(FirstExtreme, ReduceMin):
 class Argmax(Ranking):
     """The index of the largest element along dim ``axis``, int32 unless ``output_type`` is int64.
 
-    It is recorded as two steps, so that dim ``axis`` may be cut: the largest elements of the whole rows, then the first
-    place of each that a rank holds, of which the least counts. What is no number is the largest, as in NumPy.
+    It is recorded as two steps, so that dim ``axis`` may be cut. The first gives the largest elements of the whole
+    rows. The second gives the first place of each that a rank holds; the least of these counts. What is no number is
+    the largest, as in NumPy.
 
     Parameters
     ----------

@@ -51,8 +51,8 @@ def dim_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[i
 class Reshape(Operator):
     """The elements in the same order in another shape; one extent may be -1.
 
-    Without elements moving, only the leading dim of a run of dims that are merged or split can stay cut, and only
-    into parts that divide it on both sides. It takes no strategy: it follows its input.
+    Without elements moving, only the leading dim of a run of dims that are merged or split can stay cut. It can stay
+    cut only into parts that divide it on both sides. It takes no strategy: it follows its input.
 
     Raises
     ------

@@ -20,10 +20,10 @@ _LAST_STAGE: Final = (_BACK_UP, _BACK_DOWN, _DOWN, _UP)
 def zero_bubble_v_lean(stages: int, micro_batches: int) -> Orders:
     """Return an order of ZB-V's passes in which no stage holds more than 1F1B's first, gradients included.
 
-    Gradients that wait for a weight gradient count as much as the activations. There are three differences from ZB-V:
-    all stages but the last begin with one forward pass less; each lets go of a micro-batch before it takes the next one
-    in; and stage r has r + 1 weight gradients left at the end. The bubble is that of ZB-V and half a forward pass. The
-    last stage computes both gradients of its second chunk layer by layer. It needs ``2 * stages - 1`` micro-batches.
+    Gradients that wait for a weight gradient count as much as the activations. There are three differences from ZB-V.
+    All stages but the last begin with one forward pass less. Each lets go of a micro-batch before it takes the next one
+    in. Stage r has r + 1 weight gradients left at the end. The bubble is that of ZB-V and half a forward pass. The last
+    stage computes both gradients of its second chunk layer by layer. It needs ``2 * stages - 1`` micro-batches.
     """
     return [_order(stages, micro_batches, stage) for stage in range(stages)]
 

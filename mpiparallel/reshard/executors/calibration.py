@@ -57,7 +57,7 @@ def calibration_of(communicator: Communicator) -> Calibration:
     """Return the calibration for the library of this world; all ranks call it together.
 
     What rank 0 has kept from an earlier measurement holds for all. Otherwise it is made now, in some tenths of a
-    second, and kept by rank 0; a folder that cannot be written to is no error.
+    second, and kept by rank 0. A folder that cannot be written to is no error.
     """
     if communicator.library in _KNOWN:
         return _KNOWN[communicator.library]

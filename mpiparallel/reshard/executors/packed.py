@@ -24,9 +24,10 @@ def _allocate(count: int) -> Bytes:
 class PackedExecutor:
     """Sends every stream in windows, the same share of each stream in each round.
 
-    So no rank packs more than half of the scratch memory at a time, and receives no more into the other half, however
-    uneven the streams are. One share of everything at once where that fits. Where all ranks talk to most others in
-    small messages one Alltoallv carries them, else messages go from point to point, only between ranks that have some.
+    So no rank packs more than half of the scratch memory at a time, nor receives more into the other half. That holds
+    however uneven the streams are. One share of everything at once where that fits. Where all ranks talk to most others
+    in small messages, one Alltoallv carries them. Else messages go from point to point, only between ranks that have
+    some.
     """
 
     NAME: Final = "packed"

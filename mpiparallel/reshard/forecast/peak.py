@@ -18,7 +18,7 @@ def bounded_peak(
 ) -> Integers:
     """Return the bytes of the state that each rank holds at most in bounded mode, without scratch.
 
-    One entry for each rank of the layouts, ascending. The tensors go in the waves of `waves.waves`; a rank holds the
+    One entry for each rank of the layouts, ascending. The tensors go in the waves of `waves.waves`. A rank holds the
     new arrays of a wave besides the old ones until the wave is done.
     """
     tables = RankTables(layout for pair in layouts.values() for layout in pair)

@@ -22,7 +22,7 @@ class Traffic:
     """What every rank has to do with a reshard, in bytes; equal to the sum of the plans of all ranks.
 
     Each array has one entry for each of ``ranks``, which are all that hold something before or after, ascending.
-    ``before`` and ``after`` is what the rank holds; of that ``kept`` stays as it is, in the same array, and ``copied``
+    ``before`` and ``after`` is what the rank holds. Of that ``kept`` stays as it is, in the same array, and ``copied``
     goes from the rank's old arrays to its new ones. The rest comes from other ranks: ``pair_bytes[n]`` go from rank
     ``givers[n]`` to ``takers[n]``, each pair once and by ascending ranks. ``moved`` has for each tensor the bytes that
     go from rank to rank.
@@ -107,7 +107,8 @@ def traffic(
 
     It is exact: the sum of what `plan_reshard` gives every rank for the same arguments. ``itemsizes`` has the bytes of
     an element of each tensor, 1 where it is left out. The work grows with the pairs of ranks that exchange something
-    and with how differently tensors are cut; with the number of tensors only where thousands of replicas take turns.
+    and with how differently tensors are cut. It grows with the number of tensors only where thousands of replicas take
+    turns.
 
     Raises ReshardError for layouts that cannot be planned, a missing itemsize, and more bytes than can be counted.
 

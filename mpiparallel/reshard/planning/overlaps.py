@@ -10,7 +10,7 @@ from mpiparallel.reshard.planning.tensor_move import Ends, TensorMove, shared_bo
 class RankOverlaps:
     """What one rank keeps, copies, gets and gives of every tensor of one shape that is moved alike.
 
-    ``arrivals`` come from the only holder, ``lacking`` from one of several, and ``shared`` are the source parts of this
+    ``arrivals`` come from the only holder, ``lacking`` from one of several. ``shared`` are the source parts of this
     rank where it is one of several holders: who gives these to whom is up to the rule.
     """
 

@@ -70,7 +70,7 @@ def plan_reshard(
 ) -> ReshardPlan:
     """Return the part of ``rank`` in moving each tensor from its source to its target layout.
 
-    The two layouts of a tensor may live on different ranks: a rank outside the source holds nothing before, a rank
+    The two layouts of a tensor may live on different ranks. A rank outside the source holds nothing before, a rank
     outside the target nothing after. Each rank plans alone, from the same arguments, and the plans agree: every element
     a rank holds after reaches it exactly once. The parts of a target may overlap: an element then reaches every rank
     whose part has it.
@@ -85,9 +85,9 @@ def plan_reshard(
     source with replicas, where strides do not show that all ranks that want a part hold it. Then the plan looks at each
     of these ranks, once for all tensors that are cut alike.
 
-    Raises ReshardError for a tensor whose global shapes differ, of which a layout is partial, whose source has parts
-    that overlap, whose itemsize is missing, or of which all holders of a part are absent. Raises RankTableError when
-    the host of a rank is not known.
+    Raises ReshardError for a tensor whose global shapes differ, of which a layout is partial, or whose source has parts
+    that overlap. It does so too where the itemsize is missing, or all holders of a part are absent. Raises
+    RankTableError when the host of a rank is not known.
 
     >>> from mpiparallel.layout.device_matrix import DeviceMatrix
     >>> halves = Layout((6,), DeviceMatrix((2,)), ((0,),))

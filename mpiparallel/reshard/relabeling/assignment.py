@@ -24,9 +24,9 @@ _MOST_AXES: Final = 5
 def assign(volumes: Volumes, own: NDArray[np.intp], shapes: Collection[tuple[int, ...]]) -> NDArray[np.intp]:
     """Return a candidate for each place, so that most bytes stay; where equal, more places get that of ``own``.
 
-    The best of all up to 2,048 ranks, and beyond where few pairs of ranks share bytes. Else, where replicas on
-    thousands of ranks make it too large, it is the best of the orders of the axes of the target's device matrices,
-    which have ``shapes``. Raises ConfigurationError without SciPy.
+    The best of all up to 2,048 ranks, and beyond where few pairs of ranks share bytes. Else replicas on thousands of
+    ranks make it too large. Then it is the best of the orders of the axes of the target's device matrices, which have
+    ``shapes``. Raises ConfigurationError without SciPy.
     """
     _import_scipy()
     if not own.size:

@@ -53,8 +53,8 @@ def relabel(
 
     Where all targets are on one device matrix of ascending ranks, it is what ``Layout.on_ranks`` takes. ``ranks`` are
     those that may be chosen, by default all of the source and of the target. ``itemsizes`` are bytes an element, 1 by
-    default. The answer is the target's own ranks unless it saves more than ``threshold`` of the bytes that else move;
-    among equals more places keep their rank.
+    default. The answer is the target's own ranks unless it saves more than ``threshold`` of the bytes that else move.
+    Among equals more places keep their rank.
 
     Raises ConfigurationError without SciPy, and ReshardError for ``ranks`` that are too few.
 

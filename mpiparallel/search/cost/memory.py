@@ -13,8 +13,10 @@ from mpiparallel.search.cost.prices import bytes_held
 
 @dataclass(frozen=True)
 class RankMemory:
-    """Bytes of a rank: of ``weights`` (all that is trained), of ``states`` (optimizer states, statistics, flags), and
-    of the ``arena`` with all values of one pass: activations, gradients, what is sent and received.
+    """Bytes of a rank: of ``weights``, of ``states``, and of the ``arena``.
+
+    All that is trained counts as weights; optimizer states, statistics and flags count as states. The arena has all
+    values of one pass: activations, gradients, what is sent and received.
     """
 
     weights: int

@@ -1,8 +1,8 @@
 """The prices of all moves from some layouts to others at once; a test holds them to those of the planner's steps.
 
 Layouts are read as sequences of axes for each dim, on a device matrix of prime axes. What a move takes follows from how
-the sequences of each dim differ, and there are few of these. Where the ranks are no power of a prime, from uneven parts
-of their own, and for sums that are wanted in such, moves are priced pair by pair.
+the sequences of each dim differ, and there are few of these. Some moves are priced pair by pair: those where the ranks
+are no power of a prime, and those from uneven parts of their own. So are those of sums that are wanted in such parts.
 """
 
 from __future__ import annotations
@@ -154,9 +154,9 @@ class _Side:
 class _DimChanges:
     """What becomes of a dim, for each cut of it before (rows), and each after (columns).
 
-    ``joined`` is the mask of the axes along which a gather joins its blocks, ``scattered`` that of the axes along which
-    each of its blocks is cut in order. Either is 0 where it takes more than that. Along those ``moved`` ranks exchange.
-    ``lost`` says that a rank lacks elements of it, ``changed`` that other axes cut it.
+    ``joined`` is the mask of the axes along which a gather joins its blocks. ``scattered`` is that of the axes along
+    which each of its blocks is cut in order. Either is 0 where it takes more than that. Along those ``moved`` ranks
+    exchange. ``lost`` says that a rank lacks elements of it, ``changed`` that other axes cut it.
     """
 
     def __init__(self, before: _Side, after: _Side, extent: int, prime: int) -> None:

@@ -52,7 +52,7 @@ class Reasons:
     """Why the operators of a network are cut as they are.
 
     ``graph`` is the network on whole tensors, or on a rank's own batch, ``staged`` how it is laid out. Where ranks have
-    batches of their own, ``lay_out`` lays the network out by another configuration; without it such a network has no
+    batches of their own, ``lay_out`` lays the network out by another configuration. Without it such a network has no
     other cuts to be held against.
     """
 

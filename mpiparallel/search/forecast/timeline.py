@@ -21,7 +21,7 @@ class StageTime:
     """The seconds of a stage in a step: at work, and waiting for other stages before it ends.
 
     ``hidden`` are those of communication beside which it works. ``actions`` are what it does when, in seconds from the
-    beginning of the step, without messages; one that has to wait on its way comes in pieces.
+    beginning of the step, without messages. One that has to wait on its way comes in pieces.
     """
 
     busy: float

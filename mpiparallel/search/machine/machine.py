@@ -54,17 +54,17 @@ class CollectiveTimes:
 class Machine:
     """Hosts of ``ranks_per_host`` ranks each, consecutive ranks side by side; a job takes as many as it needs.
 
-    A host has ``cores`` for them, as many as ranks where that is 0: more ranks than cores take turns, so what a rank
+    A host has ``cores`` for them, as many as ranks where that is 0. More ranks than cores take turns, so what a rank
     computes takes as many times longer. All rates are those of a rank that has a core; links are those of all at once.
-    ``products`` are pairs of operations of a matrix product and operations a second of one rank, by ascending size;
-    between them the rate is interpolated over the logarithm of the size. ``products_16`` are those of 16 bits;
-    without, they are as quick as the others. Besides, a product brings its matrices into the order of its kernels,
-    with ``operand_bandwidth`` bytes a second. ``kernels`` are what was measured of those of other operators, by name;
-    those without follow from ``operation_rate``, that of all other operators, and ``memory_bandwidth`` (bytes a
+    ``products`` are pairs of operations of a matrix product and operations a second of one rank, by ascending size.
+    Between them the rate is interpolated over the logarithm of the size. ``products_16`` are those of 16 bits; without,
+    they are as quick as the others. Besides, a product brings its matrices into the order of its kernels, with
+    ``operand_bandwidth`` bytes a second. ``kernels`` are what was measured of the kernels of other operators, by name.
+    Those without follow from ``operation_rate``, that of all other operators, and ``memory_bandwidth`` (bytes a
     second), a rank's while all ranks of its host are busy. ``launch`` are the seconds that an operator takes however
     small, ``resuming`` those that what follows a collective takes longer, where ranks take turns. ``memory`` are the
-    bytes that a rank has, ``libraries`` those that what compiles and runs its kernels takes of them, 0 where that is
-    not known. ``inside`` links the ranks of a host, ``between`` is the card of a host, which its ranks share.
+    bytes that a rank has. ``libraries`` are those of them that what compiles and runs its kernels takes, 0 where that
+    is not known. ``inside`` links the ranks of a host, ``between`` is the card of a host, which its ranks share.
     ``reduction_rate`` is bytes a second of summing. ``collectives`` are what was measured of those inside a host;
     without, they follow from link and rate.
     """

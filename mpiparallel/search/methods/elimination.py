@@ -44,10 +44,9 @@ def eliminate(
 ) -> Elimination:
     """Return the cheapest of all options; ``counts`` has how many each choice has.
 
-    The choice that needs the smallest table goes first. If that table would have more than ``most_cells``, or time is
-    over, one choice takes the option that promises most by itself, and ``exact`` is false. It is the choice that most
-    tables depend on.
-    ``repeats`` has what is alike eliminated once.
+    The choice that needs the smallest table goes first. That table may have more than ``most_cells``, or time may be
+    over. Then one choice takes the option that promises most by itself, and ``exact`` is false. It is the choice that
+    most tables depend on. ``repeats`` has what is alike eliminated once.
     """
     is_large = any(table.values.size > _LARGE_TABLE for table in tables)
     left = undominated(tables, counts, repeats) if is_large else all_options(tables, counts)

@@ -13,7 +13,7 @@ from mpiparallel.search.problem.views import Array, Table, View
 def propagate(problem: Problem, tables: Sequence[Table]) -> tuple[int, ...]:
     """Return options for all choices, beginning at those that are fixed.
 
-    The choice that the most tables bind to decided ones comes next, among equals the first of the graph; it takes what
+    The choice that the most tables bind to decided ones comes next, among equals the first of the graph. It takes what
     costs the least with these. Where nothing is fixed the first operator begins.
     """
     near: list[list[Table]] = [[] for _ in problem.choices]

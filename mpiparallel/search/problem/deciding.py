@@ -22,7 +22,7 @@ class Deciding:
     """What is known so far of a graph: where ``nodes`` and ``values`` are, and where operators use parameters.
 
     ``takers`` are the nodes that take each value made in a gradient first. ``reach`` sees to it that a node before the
-    one that is being placed is known, ``homes`` are those that make a value or take it first.
+    one that is being placed is known. ``homes`` are those that make a value or take it first.
     """
 
     graph: Graph

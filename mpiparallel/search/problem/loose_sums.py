@@ -2,8 +2,9 @@
 
 Terms that are partial alike stay so while they are added, and are summed over the ranks once; where they differ, each
 is moved first. Of ``k`` terms the first ``j`` may be alike, for any ``j``. What that costs is shared out equally among
-those ``j``, what each other term costs is its own. Each term counts the least that it may have to pay for any ``j``: so
-these never add up to more than the sum costs, and to all of it where all terms are alike, as in the best strategies.
+those ``j``, what each other term costs is its own. Each term counts the least that it may have to pay for any ``j``. So
+these never add up to more than the sum costs. They add up to all of it where all terms are alike, as in the best
+strategies.
 """
 
 from __future__ import annotations

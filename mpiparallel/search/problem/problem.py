@@ -37,7 +37,7 @@ class Problem:
 
     ``moving`` are those of ``seconds`` that price communication. ``exact`` says that the sum is the cost of what runs.
     Else too many choices decide some of that cost together. Then each of these choices pays the least that its part can
-    cost, and the sum ``bounds`` what runs from below, unless other layouts depend on it.
+    cost. The sum ``bounds`` what runs from below, unless other layouts depend on it.
     """
 
     choices: tuple[Choice, ...]

@@ -53,8 +53,8 @@ class ModelCheckpoint(Callback):
     Raises
     ------
     CheckpointError
-        In a training, on all ranks, with who failed and why, if a checkpoint cannot be saved, unless
-        ``CheckpointConfig(on_error="warn")``; what was committed before is as it was.
+        In a training, on all ranks, with who failed and why, if a checkpoint cannot be saved. With
+        ``CheckpointConfig(on_error="warn")`` it is not raised. What was committed before is as it was.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class CheckpointConfig:
         Whether rank 0 gathers whole tensors and writes the only file, for programs of one device. It must have memory
         for all of them. Of what is each rank's own, such as moving averages of its own batches, there is rank 0's.
     async_save : bool or str
-        Whether a step waits only until its slices are copied; a thread writes them, and the checkpoint is committed at
+        Whether a step waits only until its slices are copied. A thread writes them, and the checkpoint is committed at
         the end of a later step.
     saved_network : Cell, optional
         A part of the network, of which alone the parameters are saved; no training can be resumed from it.

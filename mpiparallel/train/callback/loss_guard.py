@@ -41,7 +41,7 @@ class LossGuard(Callback):
     The message names step, ranks, and the first weight whose gradient is concerned. All ranks decide alike, by one
     small AllReduce in the program.
 
-    A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update: any policy but
+    A TrainOneStepCell with a ``construct`` of its own is looked at only by its loss, after the update. Any policy but
     "rollback" and "warn" then stops. Where the scale of the loss is found by trying, gradients must overflow now and
     then. There only two things count: a loss that is not finite itself, and an overflow at the lowest scale. Over
     several batches a step, moving averages are not held back. ``skipped_steps`` are the steps found unsound and left

@@ -8,7 +8,7 @@ from enum import Enum
 class Moment(str, Enum):
     """A moment of a training; the value is the name of the method of ``Callback`` that is called then.
 
-    Those up to ``DONE`` are in the order in which a training comes to them after a step, or at its beginning; the
+    Those up to ``DONE`` are in the order in which a training comes to them after a step, or at its beginning. The
     others come from outside. No callback is told of ``DONE``: all has been told then.
     """
 

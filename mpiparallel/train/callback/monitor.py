@@ -17,8 +17,8 @@ class LossMonitor(Callback):
     """Print the loss every ``per_print_times`` steps: ``epoch: 1 step: 77, loss is 7.187697``.
 
     In sink mode a step is as many as are sunk at once, so a line is printed for each epoch. In a training
-    NonFiniteError is raised for a loss that is infinite or no number, unless there is a LossGuard, which looks in time
-    and decides.
+    NonFiniteError is raised for a loss that is infinite or no number. If there is a LossGuard, it looks in time and
+    decides instead.
 
     Parameters
     ----------

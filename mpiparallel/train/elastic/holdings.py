@@ -61,9 +61,9 @@ def carried(parameter: Parameter, target: Layout | None, before: Sequence[int], 
 def pairs_of(command: ReshardCommand) -> dict[str, LayoutPair]:
     """Return the source and target layout of all that moves, on the ranks of the job.
 
-    What is each rank's own, such as moving averages of its own batches, counts as one tensor for each rank: who trains
-    on keeps it, and a rank that joins takes that of the rank of its number, counted round. Where it is to be the same
-    on all ranks, it is that of the first.
+    What is each rank's own, such as moving averages of its own batches, counts as one tensor for each rank. A rank that
+    trains on keeps it. A rank that joins takes that of the rank of its number, counted round. Where it is to be the
+    same on all ranks, it is that of the first.
     """
     pairs: dict[str, LayoutPair] = {}
     # Thousands of tensors move alike.

@@ -35,10 +35,10 @@ class ReshardCommand:
     """A reshard: all that a rank must know that has not trained so far.
 
     ``before`` and ``after`` are the ranks that train, ``leaving`` those that will not wait. ``parallel``, ``seed`` and
-    ``draws`` are settings, ``strategies`` those of a file, ``cuts`` those of operators and ``stages`` those of cells by
-    their places in the training network. ``position`` is where a running training stands. ``dead`` ranks are those of
-    ``before`` that have died.
-    Where ``reloads`` names a folder and a prefix, nothing is moved, but all is loaded from the newest checkpoint there.
+    ``draws`` are settings, ``strategies`` those of a file. ``cuts`` are those of operators and ``stages`` those of
+    cells by their places in the training network. ``position`` is where a running training stands. ``dead`` ranks are
+    those of ``before`` that have died. Where ``reloads`` names a folder and a prefix, nothing is moved, but all is
+    loaded from the newest checkpoint there.
     """
 
     before: tuple[int, ...]

@@ -17,7 +17,7 @@ from mpiparallel.train.object_collectives import world_or_alone
 class Membership:
     """Who trains a model, told from one rank of the job.
 
-    Ranks have the numbers that they have in ``everyone``, all who train or wait; ``ranks`` are those that train, in the
+    Ranks have the numbers that they have in ``everyone``, all who train or wait. ``ranks`` are those that train, in the
     order of their ranks there. ``number`` is that of this process. ``generation`` counts the changes.
     """
 

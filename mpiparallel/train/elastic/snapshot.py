@@ -15,8 +15,8 @@ from mpiparallel.layout.layout import Layout
 class Snapshot:
     """Copies of the slices of parameters after ``step`` steps; -1 where there is none.
 
-    They lie in memory that is kept from one to the next: as much as the parameters, and each costs to write once what
-    they are long.
+    They lie in memory that is kept from one to the next, as much as the parameters. Each costs as much as writing that
+    memory once.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from types import FrameType
 def interrupts_held() -> Iterator[None]:
     """Put an interrupt off until a ``with`` block has ended; a second one comes through at once.
 
-    A rank that waits is let go by those that train, when they have been interrupted too: if it left before, they would
+    A rank that waits is let go by those that train, when they have been interrupted too. If it left before, they would
     wait for it.
     """
     if threading.current_thread() is not threading.main_thread():

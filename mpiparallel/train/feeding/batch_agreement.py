@@ -20,7 +20,8 @@ def check_batches(steps: int, first_batch: Sequence[TensorSpec], batches_a_step:
     """Raise DatasetError, on all ranks alike, unless the ranks of a training can go together through their batches.
 
     Each needs a step, and all as many, in an epoch; no batch may be empty. In semi-auto mode, where the ranks feed one
-    program, the first batches have to be of the same shapes too; where ranks have batches of their own, of any.
+    program, the first batches have to be of the same shapes too. Where ranks have batches of their own, these may be of
+    any shapes.
     """
     mode = current_configuration().mode
     own = mode in ParallelMode.OWN_BATCH

@@ -65,7 +65,7 @@ def decide(training: TrainOneStepCell, batch: Sequence[Any], configuration: Para
     """Return the best plan that is found for a training, and set what it says; all ranks of the world call it.
 
     Raises ConfigurationError on all of them where nothing fits into the memory of a rank: it says what comes closest,
-    and by how much; and where what the user has set leaves no room for a plan.
+    and by how much. It does so too where what the user has set leaves no room for a plan.
     """
     _check(configuration)
     cell, ranks = pipeline_of(training), world_or_alone()

@@ -41,8 +41,8 @@ class LayerProfile:
     """Seconds and bytes of a rank for each layer, and last for what is in no layer.
 
     Seconds are those of one micro-batch, ``forward`` and ``backward``, and of what is done once a ``step``. Bytes are
-    those ``kept`` for the gradient of a micro-batch, of these the ``bordering`` ones that other layers read, those
-    ``held`` of parameters and states, and those ``trained``, of weights alone.
+    those ``kept`` for the gradient of a micro-batch, and of these the ``bordering`` ones that other layers read. There
+    are also those ``held`` of parameters and states, and those ``trained``, of weights alone.
     """
 
     forward: Array

@@ -75,8 +75,8 @@ def load_distributed_checkpoint(
     Raises
     ------
     CheckpointError, StrategyFileError, ConfigurationError
-        If files, strategy and network do not fit, if a slice is lost, or if a parameter that no strategy names is not
-        the same whole tensor on all ranks. Then nothing has changed.
+        If files, strategy and network do not fit, or if a slice is lost. Also if a parameter that no strategy names is
+        not the same whole tensor on all ranks. Then nothing has changed.
 
     Examples
     --------

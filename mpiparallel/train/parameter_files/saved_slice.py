@@ -44,8 +44,8 @@ class SliceOfRank(Parameter):
 class SavedSlice(Parameter):
     """The slice of a tensor that ``rank`` has saved, as a parameter.
 
-    As long as nobody has overwritten it, any other part of the tensor of ``whole_shape`` can be read from the files
-    that ``manifest``, of that ``folder``, names.
+    ``manifest``, of that ``folder``, names the files of the tensor of ``whole_shape``. As long as nobody has
+    overwritten the slice, any other part of the tensor can be read from them.
     """
 
     def __init__(self, values: NDArray[Any], name: str, folder: Path, manifest: Manifest, rank: int) -> None:

@@ -33,8 +33,8 @@ def rank_folders(
 ) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of the manifests, and below it that of each rank; none where these are ``rank_<r>``.
 
-    Where all ranks name one folder, that has the manifests. Where each names its own, such as ``ckpt_<rank>``, or works
-    in its own and names none, it is the folder that is above all of them. ``known`` is that folder, on ranks that know
+    Where all ranks name one folder, that has the manifests. Each may name its own, such as ``ckpt_<rank>``, or work in
+    its own and name none. Then it is the folder that is above all of them. ``known`` is that folder, on ranks that know
     it. All ranks call it together; raises ConfigurationError on all of them where they have no folder in common.
     """
     # The folder of the process, not links resolved: they may lead elsewhere on other hosts.

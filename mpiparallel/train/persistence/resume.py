@@ -85,10 +85,10 @@ def resume(
 ) -> Resumption | None:
     """Load the newest checkpoint in ``folder`` that can be read into a compiled network; None where there is none.
 
-    With ``own_folders``, those of ranks below it, only what their training has saved counts.
-    All ranks call it together. Raises CheckpointError on all of them, before anything is changed: for a checkpoint of
-    another network, with ``strict`` also of a training with other ``facts``, and if no checkpoint can be read though
-    there are some.
+    With ``own_folders``, those of ranks below it, only what their training has saved counts. All ranks call it
+    together. Raises CheckpointError on all of them, before anything is changed, for a checkpoint of another network.
+    With ``strict`` it does so for one of a training with other ``facts`` too. It also does so if no checkpoint can be
+    read though there are some.
     """
     lost: dict[str, str] = {}
     for name, problem, read in _candidates(folder, own_folders, prefix, communicator):

@@ -34,7 +34,7 @@ def strategy_record(staged: StagedGraph, configuration: ParallelConfiguration) -
     As in MindSpore, scalars and states of other shapes are left out, and an operator is named by its first parameter.
     One without parameters, of which MindSpore saves nothing, is there by its node's name where a strategy was given.
     Parameters that are cut but not trained, such as moving statistics of channels, are there too, so files are
-    converted rightly by it; MindSpore leaves them out. Stages have the gradients that MindSpore adds up over
+    converted rightly by it. MindSpore leaves them out. Stages have the gradients that MindSpore adds up over
     micro-batches, and what they receive, as it names that.
     """
     sharded = staged.of_rank(configuration.rank)
@@ -146,7 +146,7 @@ def communication_groups(staged: StagedGraph, rank: int) -> list[tuple[int, ...]
     """Return the groups of more than one rank, but not of all of the job, that ``rank`` is in.
 
     They are those of repeated calculation, of partial sums, of redistributions and their adjoints, and of the replicas
-    of each parameter: the groups that MindSpore names, of which a program of ours may need fewer or smaller ones.
+    of each parameter. MindSpore names these groups; a program of ours may need fewer or smaller ones.
     """
     found: set[tuple[int, ...]] = set()
     sharded = staged.of_rank(rank)

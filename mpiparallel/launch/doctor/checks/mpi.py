@@ -1,4 +1,4 @@
-"""The MPI library, and whether the launcher is its own."""
+"""The MPI library, whether the launcher is its own, and whether root may start ranks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _TUNING = {
     "mpich": ("FI_", "HYDRA_", "MPICH_", "MPIR_CVAR_", "UCX_"),
 }
 _MOST_NAMED = 6
+_ALLOWING = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
 def find_mpi(machine: ExaminedMachine) -> Iterator[Finding]:
@@ -101,4 +102,19 @@ def _tuning(machine: ExaminedMachine) -> Iterator[Finding]:
         more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
         yield Finding(
             "parameters", "note", f"set in the environment: {', '.join(named)}{more}", f"unset {' '.join(named)}"
+        )
+
+
+def find_root(machine: ExaminedMachine) -> Iterator[Finding]:
+    """Yield what Open MPI says to root."""
+    if machine.user != 0:
+        yield Finding("user", "ok", f"number {machine.user}, not root")
+    elif machine.mpi.vendor != "openmpi" or all(machine.variables.get(name) == "1" for name in _ALLOWING):
+        yield Finding("user", "ok", "root, and ranks may be started as root")
+    else:
+        yield Finding(
+            "user",
+            "note",
+            'root: a bare mpirun says "mpirun has detected an attempt to run as root"; mpiparallel run allows it',
+            f"export {' '.join(f'{name}=1' for name in _ALLOWING)}",
         )

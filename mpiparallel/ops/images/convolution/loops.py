@@ -1,7 +1,7 @@
 """The loops of a convolution, compiled: a matrix product whose second matrix is gathered from images as it is needed.
 
 That matrix is never made. Its element (k, n) is the image's element at ``rows[k] + columns[n]``: a place in the window
-and a window; ``run`` windows are beside each other in the image. A few columns at a time are packed for tiles of
+and a window. In the image ``run`` windows are beside each other. A few columns at a time are packed for tiles of
 registers. All arrays have one dim; offsets are int64. Needs numba: ask `compiled_loops` for this module.
 """
 

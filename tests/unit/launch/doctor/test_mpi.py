@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.doctor.checks.mpi import find_mpi
-from mpiparallel.launch.doctor.checks.root import find_root
+from mpiparallel.launch.doctor.checks.mpi import find_mpi, find_root
 from mpiparallel.launch.doctor.checks.two_ranks import find_start
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, only, program
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.job.lost_output import LostOutput
-from mpiparallel.launch.rank.last_words import print_last_words
+from mpiparallel.launch.rank.exit_reporter import print_last_words
 from mpiparallel.launch.rank.log_stream import LogStream
 
 
