@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,20 +10,14 @@ import pytest
 from tests.conformance.mpi_launcher import interpreters, library
 from tests.tutorials.listing import Listing
 from tests.tutorials.reader import Reader
-from tests.tutorials.reading import read
+from tests.tutorials.reading import listings_at_hand
 from tests.tutorials.record import OUTCOME, Record
-
-_BESIDE = Path(__file__).parents[3] / "shared" / "seeds"
 
 
 @pytest.fixture(scope="session")
 def listings() -> dict[str, Listing]:
     """All listings by path; the test is skipped where there are no tutorials."""
-    named = os.environ.get("MPIPARALLEL_TUTORIALS")
-    folder = Path(named) if named else _BESIDE
-    if not folder.is_dir():
-        pytest.skip(f"no tutorials in {folder}; MPIPARALLEL_TUTORIALS names the folder of the four documents")
-    return read(folder)
+    return listings_at_hand()
 
 
 @pytest.fixture(scope="module", params=interpreters()[:1], ids=library)

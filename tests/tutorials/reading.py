@@ -5,19 +5,32 @@ A folder holds each document as ``.md`` with fences, or as ``.txt``: words whose
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.tutorials.edition import DOCUMENTS, Place
 from tests.tutorials.listing import Listing, digest, restored
 
+_BESIDE = Path(__file__).parents[3] / "shared" / "seeds"
 _FENCE = re.compile(r"\s*```(\w*)\s*$")
 
 
 class OtherEditionError(ValueError):
     """A document has not the listings that :mod:`tests.tutorials.edition` knows."""
+
+
+def listings_at_hand() -> dict[str, Listing]:
+    """Return all listings by path; the test is skipped where there are no tutorials."""
+    named = os.environ.get("MPIPARALLEL_TUTORIALS")
+    folder = Path(named) if named else _BESIDE
+    if not folder.is_dir():
+        pytest.skip(f"no tutorials in {folder}; MPIPARALLEL_TUTORIALS names the folder of the four documents")
+    return read(folder)
 
 
 def read(folder: Path) -> dict[str, Listing]:

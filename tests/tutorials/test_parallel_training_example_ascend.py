@@ -13,16 +13,11 @@ import mpiparallel as ms
 from mpiparallel.cluster.rank_table import RankTable
 from tests.conformance.made_up_data import write_images
 from tests.tutorials.reader import Reader, losses
+from tests.tutorials.resnet_in_auto_parallel import LISTINGS, RESNET, types_resnet_in_auto_parallel
 
 pytestmark = pytest.mark.mpi
 listings = partial(pytest.mark.tutorial, "parallel_training_example_ascend")
 
-RESNET = """
-from mpiparallel.models.resnet import ResNet
-
-def resnet50(batch_size, num_classes):
-    return ResNet((1, 1, 1, 1), num_classes, expansion=4, widths=(8, 16, 32, 64))
-"""
 SEMI_AUTO = """
 from mpiparallel import Model, context
 from mpiparallel.communication import get_rank, init
@@ -190,13 +185,10 @@ print("equal")
     assert "equal" in reader.runs(0, "loss.py")
 
 
-@listings("create_dataset", "loss", "train", "auto_parallel")
+@listings(*LISTINGS)
 def test_training_in_auto_parallel_brings_the_loss_down(reader: Reader, images: Path) -> None:
-    reader.types("resnet.py", RESNET)
-    parts = [reader.listing("create_dataset", "few"), reader.listing("loss"), reader.listing("train", "few")]
-    assert reader.listing("auto_parallel").strip() in parts[-1]
-    reader.types("auto_parallel.py", *parts, "test_train_cifar()")
-    output = reader.runs(2, "auto_parallel.py", DEVICE_ID=0, DATA_PATH=images)
+    program = types_resnet_in_auto_parallel(reader)
+    output = reader.runs(2, program.name, DEVICE_ID=0, DATA_PATH=images)
     assert "auto_parallel: recursive_programming found strategies" in output
     told = losses(output)
     assert np.mean(told[-4:]) < np.mean(told[:4])

@@ -9,7 +9,7 @@ import pytest
 from mpiparallel.communication.threads import run_world
 from tests.cluster.batch import PMI, losses
 from tests.cluster.hosts import Ended, Hosts
-from tests.cluster.resnet_training import STEPS, train
+from tests.cluster.searches.resnet_training import STEPS, train
 from tests.conformance.mpi_launcher import interpreters, library
 from tests.unit.train.staged_networks import Losses
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cluster
 
 _SCRIPT = Path(__file__).parent / "resnet_training.py"
 # Compiling kernels anew, for hosts whose caches are empty, would take longest.
-_ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "MPIPARALLEL_JIT": "0"}
+_ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[3]), "MPIPARALLEL_JIT": "0"}
 _SECONDS = 120.0
 _RUN = ["-m", "mpiparallel", "run"]
 
