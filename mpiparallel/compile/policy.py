@@ -52,5 +52,5 @@ class Policy(ABC):
 
 def operands_of(node: Node) -> Operands:
     """Return the name, the rule and the global shapes of a node."""
-    inputs = tuple(value.spec.shape for value in node.inputs)
-    return Operands(node.name, ShardingRule(node.equation, inputs, tuple(value.spec.shape for value in node.outputs)))
+    inputs, outputs = (tuple([value.spec.shape for value in side]) for side in (node.inputs, node.outputs))
+    return Operands(node.name, ShardingRule(node.equation, inputs, outputs))

@@ -111,7 +111,7 @@ class Equation:
         read = {label for labels in self.inputs for label in labels}
         return frozenset(label for labels in self.outputs for label in labels if label is not None) - read
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels that a strategy may cut, in the order of the axes of the device matrix.
 

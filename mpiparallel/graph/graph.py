@@ -140,7 +140,7 @@ class Graph:
         needed = set(self.outputs)
         kept: list[Node] = []
         for node in reversed(self.nodes):
-            if node.operator.updates or not node.outputs or any(output in needed for output in node.outputs):
+            if node.operator.updates or not node.outputs or not needed.isdisjoint(node.outputs):
                 needed.update(node.inputs)
                 kept.append(node)
         self.nodes = kept[::-1]

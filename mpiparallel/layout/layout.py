@@ -259,6 +259,8 @@ class Layout(metaclass=Interned):
         >>> Layout((8,), DeviceMatrix((4,)), ((0,),)).reshaped_devices((2, 2)).tensor_map
         ((0, 1),)
         """
+        if shape == self.devices.shape:
+            return self
         if prod(shape) != self.devices.size:
             raise LayoutError(f"device matrix {shape} does not refine {self.devices.shape}")
         pieces = refined_axes(self.devices.shape, shape)
@@ -266,13 +268,19 @@ class Layout(metaclass=Interned):
         def spread(axes: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(piece for axis in axes for piece in pieces[axis])
 
-        return replace(
-            self,
-            devices=self.devices.reshaped(shape),
-            tensor_map=tuple(spread(axes) for axes in self.tensor_map),
-            partial=spread(self.partial),
-            optimizer_axes=spread(self.optimizer_axes),
+        found = Layout(
+            self.global_shape,
+            self.devices.reshaped(shape),
+            tuple(spread(axes) for axes in self.tensor_map),
+            spread(self.partial),
+            self.reduction,
+            spread(self.optimizer_axes),
+            self.bounds,
         )
+        if "canonical" in vars(self):
+            # Both put every element on the same ranks.
+            vars(found).setdefault("canonical", self.canonical)
+        return found
 
     @cached_property
     def canonical(self) -> Layout:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-from math import prod
+from collections.abc import Iterator, Sequence
 
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator_settings import Strategy
@@ -20,9 +18,22 @@ def legal_strategies(equation: Equation, devices: int) -> Iterator[Strategy]:
     [((1, 1), (1, 1)), ((1, 1), (1, 2)), ((1, 2), (2, 1)), ((2, 1), (1, 1))]
     """
     factors = [factor for factor in range(1, devices + 1) if devices % factor == 0]
-    options = [[factor for factor in factors if equation.allows(label, factor)] for label in equation.labels]
-    for cuts in product(*options):
-        if devices % prod(cuts) == 0:
-            cut = dict(zip(equation.labels, cuts, strict=True))
-            spoken = equation.strategy_inputs
-            yield tuple(tuple(cut.get(label, 1) if label else 1 for label in labels) for labels in spoken)
+    names = equation.labels
+    options = [[factor for factor in factors if equation.allows(label, factor)] for label in names]
+    # After the cuts of the labels stands the 1 of dims without one.
+    places = {label: place for place, label in enumerate(names)}
+    spoken = [[places.get(label or "", -1) for label in labels] for labels in equation.strategy_inputs]
+    for cuts in _products_that_divide(options, devices):
+        whole = (*cuts, 1)
+        yield tuple(tuple(whole[place] for place in dims) for dims in spoken)
+
+
+def _products_that_divide(options: Sequence[Sequence[int]], number: int) -> Iterator[tuple[int, ...]]:
+    """Yield one factor of each row whose product divides a number, the first row slowest."""
+    if not options:
+        yield ()
+        return
+    for factor in options[0]:
+        if number % factor == 0:
+            for rest in _products_that_divide(options[1:], number // factor):
+                yield (factor, *rest)

@@ -45,6 +45,19 @@ def prices_of_moves(prices: Prices, sources: Sequence[Layout], targets: Sequence
     return table
 
 
+def prices_of_pairs(
+    prices: Prices, sources: Sequence[Layout], targets: Sequence[Layout], pairs: tuple[Array, Array], itemsize: int
+) -> Array:
+    """Return the seconds from a source to a target for each of some pairs of their numbers.
+
+    Where there are few layouts, only these pairs are priced.
+    """
+    if len(sources) * len(targets) >= _FEWEST_PAIRS:
+        return prices_of_moves(prices, sources, targets, itemsize)[pairs]
+    numbers = zip(pairs[0].tolist(), pairs[1].tolist(), strict=True)
+    return np.array([prices.moving(sources[row], targets[column], itemsize) for row, column in numbers], float)
+
+
 def _priced_alone(sources: Sequence[_OnPrimes | None], targets: Sequence[_OnPrimes | None]) -> Array:
     """Return which pairs are priced alone: of layouts on other ranks, and of terms for parts that overlap."""
     other_source, other_target = (np.array([one is None for one in side]) for side in (sources, targets))

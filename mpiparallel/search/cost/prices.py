@@ -39,11 +39,30 @@ class Prices:
     _moves: dict[tuple[Layout, Layout, int], float] = field(default_factory=dict)
     _operators: dict[Hashable, float] = field(default_factory=dict)
     _groups: dict[tuple[DeviceMatrix, tuple[int, ...]], Group] = field(default_factory=dict)
+    _kinds: dict[Hashable, int] = field(default_factory=dict)
+    _kind_of: dict[Node, int] = field(default_factory=dict)
+    _computed: dict[Hashable, float] = field(default_factory=dict)
+
+    def kind(self, node: Node) -> int:
+        """Return a number, equal for nodes that compute the same from tensors of the same shapes."""
+        found = self._kind_of.get(node)
+        if found is None:
+            specs = tuple(value.spec for value in (*node.inputs, *node.outputs))
+            key = operator_key(node.operator), specs
+            found = self._kind_of[node] = self._kinds.setdefault(key, len(self._kinds))
+        return found
 
     def computing(self, node: Node, placement: OperatorPlacement) -> float:
         """Return the seconds in which a rank computes its part of a node; what shows memory only takes none."""
         if node.operator.is_view:
             return 0.0
+        key = self.kind(node), placement.inputs, placement.outputs
+        found = self._computed.get(key)
+        if found is None:
+            found = self._computed[key] = self._computing(node, placement)
+        return found
+
+    def _computing(self, node: Node, placement: OperatorPlacement) -> float:
         rank = placement_rank(placement)
         parts_in = parts_of(read_layouts(node.operator, placement), rank)
         parts_out = parts_of(placement.outputs, rank)
@@ -158,9 +177,10 @@ def bytes_held(layout: Layout, itemsize: int) -> int:
 def _received(step: Redistribution) -> int:
     """Return how many elements a rank gets from others, of the first, the middle and the last rank the most."""
     members = step.target.devices.members
+    source, target = step.source.canonical, step.target.canonical
     most = 0
     for rank in {members[0], members[len(members) // 2], members[-1]}:
-        own, wanted = step.source.box(rank), step.target.box(rank)
+        own, wanted = source.box(rank), target.box(rank)
         sides = zip(own.start, own.stop, wanted.start, wanted.stop, strict=True)
         kept = prod(max(0, min(end, last) - max(begin, first)) for begin, end, first, last in sides)
         most = max(most, wanted.size - kept)

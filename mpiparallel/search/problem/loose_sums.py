@@ -17,7 +17,7 @@ import numpy as np
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.operator_placement import OperatorPlacement
-from mpiparallel.search.cost.moves import prices_of_moves
+from mpiparallel.search.cost.moves import prices_of_pairs
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.problem.symbol import Symbol, combinations
 from mpiparallel.search.problem.value_moves import Demand
@@ -70,7 +70,7 @@ def term_at_least(
     """
     count = len(one.terms)
     views, places, (held, wanted) = combinations([own, at])
-    moves = prices_of_moves(prices, own.items, at.items, one.total.spec.dtype.itemsize)[held, wanted]
+    moves = prices_of_pairs(prices, own.items, at.items, (held, wanted), one.total.spec.dtype.itemsize)
     added, kept = (
         np.array([prices.computing(one.last, OperatorPlacement((layout,) * 2, (layout,))) for layout in of])[rows]
         for of, rows in ((at.items, wanted), (own.items, held))

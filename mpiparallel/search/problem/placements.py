@@ -99,6 +99,7 @@ class _Placer:
         self._repeats, self._clock, self._most_cells = repeats, clock, most_cells
         self._likeness, self._folding, self._groups = outline.alike, outline.folding, outline.groups
         self._landed, self._order, self._now = outline.landed, outline.order, 0
+        self._begun = outline.begun
         self._graph, self._choices, self._given = graph, choices, given
         self._held, self._configuration = held, configuration
         self._devices = DeviceMatrix((configuration.device_num,))
@@ -120,17 +121,16 @@ class _Placer:
         )
 
     def run(self) -> Placements:
-        self._begin({value for group in self._groups for value in group.parameters})
+        self._begin()
         for group in self._groups:
-            if not all(node in self._folding.stands_for for node in group.chosen):
-                self._clock.check()
-                self._place_together(group)
-        for place, node in enumerate(self._graph.nodes):
-            self._now = place
+            self._clock.check()
+            self._place_together(group)
+        for node, place in self._order.items():
             if node not in self._found.nodes and node not in self._folding.stands_for:
+                self._now = place
                 self._clock.check()
                 self._place(node)
-        self._now += 1
+        self._now = len(self._order)
         for value in self._graph.outputs:
             self._deciding.is_known(value)
         return self._found
@@ -164,16 +164,9 @@ class _Placer:
         known.update((value, known[other]) for value, other in outputs)
         return True
 
-    def _begin(self, shared: set[Value]) -> None:
+    def _begin(self) -> None:
         """Lay out the inputs, and the parameters that no choice lays out."""
-        chosen = {node for choice in self._choices for node in choice.nodes}
-        users = Graph(
-            inputs=self._graph.inputs,
-            nodes=[node for node in self._graph.nodes if node not in chosen and not shared.intersection(node.inputs)],
-            parameters={name: value for name, value in self._graph.parameters.items() if value not in shared},
-        )
-        begun = ShardedGraph(users, self._devices)
-        StrategyPolicy(begun, self._given, self._held, self._configuration).begin()
+        begun = self._begun
         self._found.values.update((value, Symbol.always(layout)) for value, layout in begun.layouts.items())
         self._found.used.update((name, Symbol.always(layout)) for name, layout in begun.used.items())
         self._found.stored.update((name, Symbol.always(layout)) for name, layout in begun.stored.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
@@ -13,7 +13,6 @@ from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
 from mpiparallel.parallel.operator_placement import OperatorPlacement
-from mpiparallel.search.cost.operator_key import operator_key
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.problem.choices import Choice
 from mpiparallel.search.problem.clock import Clock
@@ -185,7 +184,7 @@ class Pricing:
             computing = [] if not counts_alone else [placed.prices(partial(self._prices.computing, node))]
             return reads, computing, tables
 
-        what = "node", _signature(node), node in self._placements.loose
+        what = "node", self._prices.kind(node), node in self._placements.loose
         return self._repeats.of(what, [placed, *lying], priced)
 
     def _at_least(self, one: LooseSum, demands: dict[Value, list[Demand]]) -> list[Table]:
@@ -202,7 +201,7 @@ class Pricing:
             # What others take too may be moved for all of them at once.
             if value not in demands and value.node not in self._placements.loose:
                 own = self._priced_layout(value)
-                what = "at least", _signature(one.last), place, len(one.terms), is_closed
+                what = "at least", self._prices.kind(one.last), place, len(one.terms), is_closed
                 make = partial(term_at_least, one, place, own, at, is_closed, self._prices)
                 found.append(self._repeats.of(what, [own, at], make))
         return found
@@ -248,9 +247,3 @@ def _priced(layout: Layout) -> Layout:
     while size % prime == 0 and size > 1:
         size //= prime
     return layout.canonical if size == 1 else layout
-
-
-def _signature(node: Node) -> Hashable:
-    """Return what is equal for nodes that compute the same from tensors of the same shapes."""
-    specs = tuple(value.spec for value in (*node.inputs, *node.outputs))
-    return operator_key(node.operator), specs

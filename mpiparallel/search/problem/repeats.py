@@ -44,9 +44,7 @@ class Repeats:
 
         It is tables, symbols, None, and lists, tuples and mappings of these.
         """
-        choices = tuple(sorted({choice for part in parts for choice in part.choices}))
-        places = {choice: place for place, choice in enumerate(choices)}
-        key = what, tuple((part.pattern, tuple(map(places.__getitem__, part.choices))) for part in parts)
+        choices, key = _choices_and_key(what, parts)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = _Known(choices, self._shared(make()), tuple(parts))
@@ -70,6 +68,18 @@ class Repeats:
     def _array(self, array: Array) -> Array:
         key = array.dtype.char, array.shape, blake2b(array.tobytes()).digest()
         return self._arrays.setdefault(key, array)
+
+
+def _choices_and_key(what: Hashable, parts: Sequence[Symbol[Any] | Table]) -> tuple[tuple[int, ...], Hashable]:
+    """Return the choices of some parts, and what is equal where these are alike but for the numbers of the choices."""
+    sides = [part.choices for part in parts]
+    patterns = tuple([part.pattern for part in parts])
+    if not sides or sides.count(sides[0]) == len(sides):
+        # Most often all depend on the same choices, which stand in order.
+        return sides[0] if sides else (), (what, patterns)
+    choices = tuple(sorted({choice for side in sides for choice in side}))
+    places = {choice: place for place, choice in enumerate(choices)}
+    return choices, (what, patterns, tuple([tuple([places[choice] for choice in side]) for side in sides]))
 
 
 def _renumbered(made: Any, numbers: Mapping[int, int]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.search.cost.moves import prices_of_moves
+from mpiparallel.search.cost.moves import prices_of_pairs
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.symbol import Symbol, combinations, combined_cells
@@ -75,7 +75,9 @@ class ValueMoves:
         kinds: dict[object, int] = {}
         numbers = tuple(kinds.setdefault(demand.kind, len(kinds)) for demand in demands)
         layouts = [demand.layout for demand in demands]
-        groups = self._repeats.of(("together", numbers), [own, *layouts], lambda: _together(own, demands))
+        groups = [[0]]
+        if len(demands) > 1:
+            groups = self._repeats.of(("together", numbers), [own, *layouts], lambda: _together(own, demands))
         tables: list[Table] = []
         for members in groups:
             wanted = [layouts[number] for number in members]
@@ -101,12 +103,14 @@ class ValueMoves:
     def _move(self, value: Value, own: Symbol[Layout], layout: Symbol[Layout], part: Array) -> Table:
         """Return a part of what a move costs, for each layout of the target another."""
         views, places, (held, taken) = combinations([own, layout])
-        costs = self._prices_between(value, own, layout)[held, taken] * part[taken]
+        costs = self._prices_between(value, own, layout, (held, taken)) * part[taken]
         return coarsened(views, costs[places])
 
-    def _prices_between(self, value: Value, own: Symbol[Layout], layout: Symbol[Layout]) -> Array:
-        """Return the seconds from each layout of a value (rows) to each of another symbol (columns)."""
-        return prices_of_moves(self._prices, own.items, layout.items, value.spec.dtype.itemsize)
+    def _prices_between(
+        self, value: Value, own: Symbol[Layout], layout: Symbol[Layout], pairs: tuple[Array, Array]
+    ) -> Array:
+        """Return the seconds from a layout of a value to one of another symbol, for each of these pairs."""
+        return prices_of_pairs(self._prices, own.items, layout.items, pairs, value.spec.dtype.itemsize)
 
     def to_layouts(self, value: Value, own: Symbol[Layout], wanted: Sequence[Symbol[Layout]]) -> Table:
         """Return what it costs to take a value to all layouts in which it is wanted; equal ones count once."""
@@ -119,8 +123,8 @@ class ValueMoves:
         total = np.zeros(tuple(view.count for view in views))
         before: list[Array] = []
         for layout, numbers in numbered:
-            pair_views, places, rows = combinations([own, layout])
-            costs = self._prices_between(value, own, layout)[tuple(rows)]
+            pair_views, places, (held, taken) = combinations([own, layout])
+            costs = self._prices_between(value, own, layout, (held, taken))
             cost = Table(pair_views, costs[places]).over(views)
             places_wanted = Table(layout.table.views, numbers[layout.table.values]).over(views)
             met = np.zeros((1,) * len(views), bool)

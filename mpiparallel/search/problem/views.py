@@ -67,7 +67,7 @@ def refined(views: Sequence[View]) -> View:
     """
     found = views[0]
     for other in views[1:]:
-        if other.key != found.key:
+        if other.classes is not found.classes and other.key != found.key:
             joint = found.classes * other.count + other.classes
             found = View(found.choice, _numbered(joint))
     return found
@@ -117,9 +117,11 @@ class Table:
             if axis is None:
                 shape.append(1)
                 continue
+            shape.append(view.count)
+            if self.views[axis].classes is view.classes:
+                continue
             seen = self.views[axis].classes[view.first_options]
             found = found if seen.size == found.shape[axis] and _counts_up(seen) else found.take(seen, axis)
-            shape.append(view.count)
         return found.reshape(shape)
 
     def at(self, options: Sequence[int]) -> Any:
