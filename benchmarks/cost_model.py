@@ -11,10 +11,13 @@ compiled before; what libraries take is measured first, as ``mpiparallel calibra
 
 ``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what each
 core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
-of a machine that is theirs. It says how predicted and measured seconds rank, the median error, and what the strategy
-that the model likes best takes over the best that was measured. For each network and number of ranks it takes as long
-as ``--seconds`` says, and a little more. ``again`` holds the model against what ``--keep`` has kept of such runs,
-on the machine as it was measured then: nothing is timed, and a change of the model can be judged.
+of a machine that is theirs. A product of matrices between the steps tells the pace of the cores; what they spend is
+counted at the pace that they had when the machine was measured. All strategies are gone through twice, and the fastest
+step of each counts; how the two rounds agree is the noise. Printed is how predicted and measured seconds rank, the
+median error, and what the strategy that the model likes best takes over the best that was measured. For each network
+and number of ranks it takes as long as ``--seconds`` says, and a little more. ``again`` holds the model against what
+``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed, so a change of the model can
+be judged.
 """
 
 from __future__ import annotations
@@ -73,16 +76,28 @@ def steps(flags: argparse.Namespace) -> None:
         for network in _chosen_names(flags.only):
             plans = timed_plans(network, count, flags.count)
             job = {"what": "steps", "plans": [plan.told for plan in plans], "seconds": flags.seconds}
-            each = flags.seconds / len(plans) / 3
-            answer = _asked(library, count, {**job, "each": each}, flags.seconds * 2)
-            found = [rows[0] for rows in answer["plans"]]
-            for one in found:
-                one["core"] = [spent / min(answer["cores"], count) for spent in one["processors"]]
+            each = flags.seconds / len(plans) / flags.rounds / 3
+            answer = _asked(library, count, {**job, "each": each, "rounds": flags.rounds}, flags.seconds * 2)
+            found = [_of_rounds(rows, min(answer["cores"], count), answer["pace"]) for rows in answer["plans"]]
             kept = {"network": network, "ranks": count, "machine": answer["machine"], "found": found}
             if flags.keep:
                 with flags.keep.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({**kept, "plans": [plan.told for plan in plans]}) + "\n")
             _report(network, count, plans, found, flags.details)
+
+
+def _of_rounds(rounds: Sequence[dict[str, Any]], cores: int, pace: float) -> dict[str, Any]:
+    """Return what was found of a plan: the seconds of the steps of each round, and the least of each kernel.
+
+    Seconds of cores are those at the pace that these had when the machine was measured.
+    """
+    names = {name for one in rounds for name in one["kernels"]}
+    return {
+        **rounds[0],
+        "clock": [one["clock"] for one in rounds],
+        "core": [[spent / cores * pace / one["pace"] for spent in one["processors"]] for one in rounds],
+        "kernels": {name: min(one["kernels"].get(name, 0.0) for one in rounds) for name in names},
+    }
 
 
 def again(flags: argparse.Namespace) -> None:
@@ -106,23 +121,33 @@ def again(flags: argparse.Namespace) -> None:
 def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dict[str, Any]], details: bool) -> None:
     print(f"{network} on {count} ranks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{'model ms':>10}{'clock ms':>10}{'a core ms':>10}{'steps':>7}  strategy")
-    for plan, one in sorted(zip(plans, found, strict=False), key=lambda pair: pair[1]["told"]):
-        numbers = (one["told"], min(one["clock"]), min(one["core"]))
-        print("".join(f"{number * 1e3:>10.1f}" for number in numbers) + f"{len(one['clock']):>7}  {plan.name}")
+    least = {name: [min(min(steps) for steps in one[name]) for one in found] for name in ("clock", "core")}
+    rows = zip(plans, found, *least.values(), strict=False)
+    for plan, one, *seconds in sorted(rows, key=lambda row: row[1]["told"]):
+        numbers = "".join(f"{number * 1e3:>10.1f}" for number in (one["told"], *seconds))
+        print(f"{numbers}{sum(map(len, one['clock'])):>7}  {plan.name}")
         if details:
             for kind in ("parts", "kernels", "told_kernels"):
                 print(f"    {kind}: " + ", ".join(f"{name} {size * 1e3:.1f}" for name, size in one[kind].items()))
     if len(found) < 3:
         print("too few to compare", flush=True)
         return
-    for name in ("clock", "core"):
-        told = agreement([one["told"] for one in found], [min(one[name]) for one in found])
+    for name, measured in least.items():
+        told = agreement([one["told"] for one in found], measured)
         print(
             f"{name}: {len(found)} strategies, slowest {told.spread:.2f} of the fastest; rank correlation "
             f"{told.correlation:.3f}, median error {told.error:.1%} ({told.scaled:.1%} when scaled), chosen "
             f"{told.chosen:.3f} of the best",
             flush=True,
         )
+        first, last = ([min(one[name][place]) for one in found if len(one[name]) > 1] for place in (0, -1))
+        if len(first) >= 3:
+            noise = agreement(first, last)
+            print(
+                f"{name}, the first round against the last: rank correlation {noise.correlation:.3f}, "
+                f"median difference {noise.error:.1%}",
+                flush=True,
+            )
 
 
 def _asked(library: Library, ranks: int, job: dict[str, Any], seconds: float = _LONGEST) -> dict[str, Any]:
@@ -159,6 +184,7 @@ def main() -> None:
     of_steps.add_argument("--ranks", type=int, nargs="+", default=[4, 8])
     of_steps.add_argument("--count", type=int, default=24, help="strategies of each network")
     of_steps.add_argument("--seconds", type=float, default=600.0, help="for each network and number of ranks")
+    of_steps.add_argument("--rounds", type=int, default=2, help="how often all strategies are gone through")
     of_steps.add_argument("--keep", type=Path, metavar="FILE", help="add what was measured to a file")
     of_steps.set_defaults(run=steps)
     of_again = kinds.add_parser("again", help="the model as it is against what was kept", parents=[of_both])

@@ -39,6 +39,8 @@ from mpiparallel.search.machine.machine import Machine
 Figures = dict[str, Any]
 STEPS = 3
 WARM_UP = 2
+_EXTENT = 512
+_PACES = 10
 
 
 def set_up(plan: Plan) -> None:
@@ -102,10 +104,20 @@ def memory(plan: Plan, machine: Machine) -> Figures:
     }
 
 
+def pace() -> float:
+    """Return what a matrix product takes now: a core that others share, or that has cooled down, has another pace."""
+    one = np.full((_EXTENT, _EXTENT), 0.5, np.float32)
+    out = np.empty_like(one)
+    begun = time.thread_time()
+    np.matmul(one, one, out=out)
+    return time.thread_time() - begun
+
+
 def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
     """Return how long steps take, by the clock and of all processors, and how long the model says.
 
-    ``kernels`` are what a step spends of a processor on the kernels of each name, on the first rank.
+    ``kernels`` are what a step spends of a processor on the kernels of each name, on the first rank. ``pace`` is the
+    least of `pace` between steps, on average of the ranks.
     """
     set_up(plan)
     everyone = world.current()
@@ -121,7 +133,7 @@ def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
         step(*batch)
         processor = time.process_time() - processor
         everyone.barrier()
-        spent.append((time.perf_counter() - clock, processor))
+        spent.append((time.perf_counter() - clock, processor, pace()))
         if everyone.any_true(time.perf_counter() - begun > seconds):
             break
     own = np.array(spent)
@@ -136,6 +148,7 @@ def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
         "kernels": {name: spent / WARM_UP for name, spent in profile.operators.items()},
         "clock": (own[:, 0] / everyone.size).tolist(),
         "processors": own[:, 1].tolist(),
+        "pace": float(own[:, 2].min()) / everyone.size,
     }
 
 
@@ -150,19 +163,28 @@ def main() -> None:
         found["libraries"] = library_bytes()
     measures = job["what"] == "steps"
     machine = measure(everyone, measured_steps) if measures else Machine(libraries=job.get("libraries", 0.0))
-    found.update(cores=machine.cores, machine=machine_json(machine))
-    for told in job["plans"]:
-        plan = Plan.of_json(told)
+    found.update(cores=machine.cores, machine=machine_json(machine), pace=_pace_of_all())
+    for number in [*range(len(job["plans"]))] * job.get("rounds", 1):
+        plan = Plan.of_json(job["plans"][number])
         if everyone.any_true(time.perf_counter() - begun > job["seconds"]):
             break
         figures = memory(plan, machine) if job["what"] == "memory" else steps(plan, machine, job["each"])
         rows = everyone_says(figures) if job["what"] == "memory" else [figures]
-        found["plans"].append(rows)
+        if number == len(found["plans"]):
+            found["plans"].append([])
+        found["plans"][number] += rows
         _write(found, job["file"])
         # What was traced is kept from the collector.
         gc.unfreeze()
         gc.collect()
     _write(found, job["file"])
+
+
+def _pace_of_all() -> float:
+    everyone = world.current()
+    paces = np.array([pace() for _ in range(_PACES)])
+    everyone.all_reduce(paces)
+    return float(paces.min()) / everyone.size
 
 
 def _write(found: Figures, file: str) -> None:

@@ -27,12 +27,10 @@ from mpiparallel.pipeline.action import Action
 class Profile:
     """Seconds spent in kernels, by operator and by kind (``gemm``, ``kernel``, ``communication``), and in all.
 
-    ``nodes`` are those of the last step, in order, each with its own. ``clock`` is what tells seconds, ``before`` is
-    called ahead of each kernel.
+    ``nodes`` are those of the last step, in order, each with its own. ``clock`` is what tells seconds.
     """
 
     clock: Callable[[], float] = time.perf_counter
-    before: Kernel = do_nothing
     steps: int = 0
     total: float = 0.0
     operators: dict[str, float] = field(default_factory=dict)
@@ -186,7 +184,6 @@ class Program:
             if stretch.holds():
                 stretch.begin()
                 for node, kernel in stretch.steps:
-                    profile.before()
                     start = clock()
                     kernel()
                     synchronize()

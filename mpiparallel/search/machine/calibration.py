@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil, log2
-from typing import Final
+from statistics import median
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,6 +31,8 @@ _SMALL: Final = 1 << 12
 _LARGE: Final = 1 << 23
 _MESSAGE: Final = 1 << 22
 _CALLS: Final = 200
+_COMPUTED: Final = (192, 256, 384, 448, 512)
+_COPIED: Final = 1 << 20
 
 
 def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = tuple) -> Machine:
@@ -46,7 +49,7 @@ def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = 
     clock = time.thread_time if blas_threads() == 1 else time.perf_counter
     measuring = _Measuring(communicator, clock)
     assumed = Machine()
-    kernels, resuming = _kernels(communicator, cores, graphs, clock)
+    kernels = _kernels(communicator, cores, graphs, clock)
     products, operand_bandwidth = measuring.products()
     return Machine(
         hosts=len(hosts),
@@ -61,7 +64,7 @@ def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = 
         inside=_link(communicator, communicator.host_ranks, cores) or assumed.inside,
         between=_link(communicator, hosts, len(hosts)) or assumed.between,
         reduction_rate=measuring.summed(),
-        resuming=resuming,
+        resuming=_resuming(communicator.group(communicator.host_ranks), cores),
         kernels=kernels,
         collectives=tuple(_collectives(communicator, cores)),
     )
@@ -69,15 +72,51 @@ def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = 
 
 def _kernels(
     communicator: Communicator, cores: int, graphs: Callable[[], Sequence[Graph]], clock: Callable[[], float]
-) -> tuple[tuple[KernelTimes, ...], float]:
-    """Return what kernels take; the seconds of resuming are 0 where each rank has a core."""
+) -> tuple[KernelTimes, ...]:
+    """Return what kernels take, by name."""
     place, count = communicator.host_ranks.index(communicator.ranks[communicator.rank]), len(communicator.host_ranks)
     measured = graphs() if place < cores else ()
     compile_share(measured, place, min(cores, count))
     communicator.rest()
-    times, resuming = measured_kernels(measured, clock)
+    times = measured_kernels(measured, clock)
     communicator.rest()
-    return times, resuming if cores < count else 0.0
+    return times
+
+
+def _resuming(host: Communicator, cores: int) -> float:
+    """Return what a collective costs each rank of a host beside itself, in a step; 0 where each rank has a core.
+
+    Who comes first waits while others compute, and does so on a core that they could use. What it goes on with has
+    left the caches.
+    """
+    if cores >= host.size:
+        return 0.0
+    numbers = np.zeros(_SMALL // 4, np.float32)
+    source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
+    alone = _spent(host, lambda: host.all_reduce(numbers))
+    found = []
+    for extent in _COMPUTED:
+        x = np.full((extent, extent), 0.5, np.float32)
+        y = np.empty_like(x)
+
+        def compute(x: np.ndarray[Any, Any] = x, y: np.ndarray[Any, Any] = y) -> None:
+            np.matmul(x, x, out=y)
+            np.copyto(target, source)
+
+        def compute_and_sum(compute: Callable[[], None] = compute) -> None:
+            compute()
+            host.all_reduce(numbers)
+
+        found.append(_spent(host, compute_and_sum) - _spent(host, compute) - alone)
+    return max(0.0, median(found))
+
+
+def _spent(host: Communicator, run: Callable[[], object]) -> float:
+    """Return the seconds of a processor that a call takes a rank, on average of all."""
+    run()
+    spent = np.array([_best(host, run, time.thread_time, _MOST_CALLS, _TIMES)])
+    host.all_reduce(spent)
+    return float(spent[0]) / host.size
 
 
 def _bytes_of(rows: int, extent: int) -> float:

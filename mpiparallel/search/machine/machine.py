@@ -62,7 +62,7 @@ class Machine:
     ``operand_bandwidth`` bytes a second. ``kernels`` are what was measured of the kernels of other operators, by name.
     Those without follow from ``operation_rate``, that of all other operators, and ``memory_bandwidth`` (bytes a
     second), a rank's while all ranks of its host are busy. ``launch`` are the seconds that an operator takes however
-    small, ``resuming`` those that what follows a collective takes longer, where ranks take turns. ``memory`` are the
+    small, ``resuming`` those that a collective costs a rank beside itself, where ranks take turns. ``memory`` are the
     bytes that a rank has. ``libraries`` are those of them that what compiles and runs its kernels takes, 0 where that
     is not known. ``inside`` links the ranks of a host, ``between`` is the card of a host, which its ranks share.
     ``reduction_rate`` is bytes a second of summing. ``collectives`` are what was measured of those inside a host;

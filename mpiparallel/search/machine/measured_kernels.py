@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,13 +11,12 @@ import numpy as np
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.execution.program import Profile, Program
-from mpiparallel.graph.execution.runtime import Kernel, Runtime, do_nothing
+from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
 from mpiparallel.search.machine.kernel_times import KernelTimes
 
 _TIMES: Final = 5
-_CACHED: Final = 1 << 21
 _LEAST: Final = 1e-9
 _LARGE: Final = 1 << 15
 """Bytes below which a kernel takes little more than its call, and says nothing of its rates."""
@@ -59,24 +57,17 @@ def _ones(value: Value) -> np.ndarray[Any, Any]:
     return np.ones(value.spec.shape, value.spec.dtype) if value.constant is None else value.constant
 
 
-def measured_kernels(graphs: Sequence[Graph], clock: Callable[[], float]) -> tuple[tuple[KernelTimes, ...], float]:
-    """Return what the kernels of ``graphs`` take, by name, but for products of matrices; and what resuming costs.
-
-    That is by how many seconds a kernel takes longer on average once others have left their own data in the caches.
-    """
+def measured_kernels(graphs: Sequence[Graph], clock: Callable[[], float]) -> tuple[KernelTimes, ...]:
+    """Return what the kernels of ``graphs`` take, by name, but for products of matrices."""
     found = defaultdict[str, list[MeasuredKernel]](list)
-    later = []
     for graph in graphs:
         program = _Measured(graph, clock)
-        soon, late = program.seconds(do_nothing), program.seconds(_other_data())
-        later += [after - before for before, after in zip(soon, late, strict=True)]
-        for node, seconds in zip(program.nodes, soon, strict=True):
+        for node, seconds in zip(program.nodes, program.seconds(), strict=True):
             inputs, outputs = node_specs(node)
             one = MeasuredKernel(node_cost(node), len(inputs) + len(outputs), max(seconds, _LEAST))
             for name in node.operator.kernel_names(inputs, outputs):
                 found[name].append(one)
-    times = tuple(fitted_times(name, found[name]) for name in sorted(found) if _tell(name, found[name]))
-    return times, max(sum(later) / len(later), 0.0) if later else 0.0
+    return tuple(fitted_times(name, found[name]) for name in sorted(found) if _tell(name, found[name]))
 
 
 def _tell(name: str, measured: Sequence[MeasuredKernel]) -> bool:
@@ -96,20 +87,14 @@ class _Measured:
         self._program.run_profiled(self._inputs, profile)
         self.nodes = [node for node, _ in profile.nodes]
 
-    def seconds(self, before: Kernel) -> list[float]:
-        """Return the least seconds of each kernel in some runs, with ``before`` called ahead of each."""
+    def seconds(self) -> list[float]:
+        """Return the least seconds of each kernel in some runs."""
         runs = []
         for _ in range(_TIMES):
-            profile = Profile(clock=self._clock, before=before)
+            profile = Profile(clock=self._clock)
             self._program.run_profiled(self._inputs, profile)
             runs.append([seconds for _, seconds in profile.nodes])
         return [min(each) for each in zip(*runs, strict=True)]
-
-
-def _other_data() -> Kernel:
-    """Return what fills the caches of a core."""
-    source = np.ones(_CACHED, np.uint8)
-    return partial(np.copyto, np.empty_like(source), source)
 
 
 def _drawn(draw: np.random.Generator, spec: TensorSpec) -> np.ndarray[Any, Any]:
