@@ -12,12 +12,12 @@ compiled before; what libraries take is measured first, as ``mpiparallel calibra
 ``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what each
 core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
 of a machine that is theirs. A product of matrices between the steps tells the pace of the cores; what they spend is
-counted at the pace that they had when the machine was measured. All strategies are gone through twice, and the fastest
-step of each counts; how the two rounds agree is the noise. Printed is how predicted and measured seconds rank, the
-median error, and what the strategy that the model likes best takes over the best that was measured. For each network
-and number of ranks it takes as long as ``--seconds`` says, and a little more. ``again`` holds the model against what
-``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed, so a change of the model can
-be judged.
+counted at the pace that they had when the machine was measured. All strategies are gone through twice. By the clock the
+fastest step of each counts, of cores the median; how the two rounds agree is the noise. Printed is how predicted and
+measured seconds rank, the median error, and what the strategy that the model likes best takes over the best that was
+measured. For each network and number of ranks it takes as long as ``--seconds`` says, and a little more. ``again``
+holds the model against what ``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed,
+so a change of the model can be judged.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from mpiparallel.search.machine.cluster_file import parse_machine
 PROGRAM = Path(__file__).parent / "modelling" / "rank.py"
 _MEGA = 1e6
 _LONGEST = 600.0
+_CHOICES = {"clock": min, "core": median}
 
 
 def memory(flags: argparse.Namespace) -> None:
@@ -89,13 +90,16 @@ def steps(flags: argparse.Namespace) -> None:
 def _of_rounds(rounds: Sequence[dict[str, Any]], cores: int, pace: float) -> dict[str, Any]:
     """Return what was found of a plan: the seconds of the steps of each round, and the least of each kernel.
 
-    Seconds of cores are those at the pace that these had when the machine was measured.
+    Seconds of cores are those at the pace that these had when the machine was measured, step by step.
     """
     names = {name for one in rounds for name in one["kernels"]}
     return {
         **rounds[0],
         "clock": [one["clock"] for one in rounds],
-        "core": [[spent / cores * pace / one["pace"] for spent in one["processors"]] for one in rounds],
+        "core": [
+            [spent / cores * pace / now for spent, now in zip(one["processors"], one["paces"], strict=True)]
+            for one in rounds
+        ],
         "kernels": {name: min(one["kernels"].get(name, 0.0) for one in rounds) for name in names},
     }
 
@@ -121,8 +125,12 @@ def again(flags: argparse.Namespace) -> None:
 def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dict[str, Any]], details: bool) -> None:
     print(f"{network} on {count} ranks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{'model ms':>10}{'clock ms':>10}{'a core ms':>10}{'steps':>7}  strategy")
-    least = {name: [min(min(steps) for steps in one[name]) for one in found] for name in ("clock", "core")}
-    rows = zip(plans, found, *least.values(), strict=False)
+    # What others do makes the clock slower, and the pace of a core either way.
+    typical = {
+        name: [choose([seconds for steps in one[name] for seconds in steps]) for one in found]
+        for name, choose in _CHOICES.items()
+    }
+    rows = zip(plans, found, *typical.values(), strict=False)
     for plan, one, *seconds in sorted(rows, key=lambda row: row[1]["told"]):
         numbers = "".join(f"{number * 1e3:>10.1f}" for number in (one["told"], *seconds))
         print(f"{numbers}{sum(map(len, one['clock'])):>7}  {plan.name}")
@@ -132,7 +140,7 @@ def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dic
     if len(found) < 3:
         print("too few to compare", flush=True)
         return
-    for name, measured in least.items():
+    for name, measured in typical.items():
         told = agreement([one["told"] for one in found], measured)
         print(
             f"{name}: {len(found)} strategies, slowest {told.spread:.2f} of the fastest; rank correlation "
@@ -140,7 +148,8 @@ def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dic
             f"{told.chosen:.3f} of the best",
             flush=True,
         )
-        first, last = ([min(one[name][place]) for one in found if len(one[name]) > 1] for place in (0, -1))
+        choose = _CHOICES[name]
+        first, last = ([choose(one[name][place]) for one in found if len(one[name]) > 1] for place in (0, -1))
         if len(first) >= 3:
             noise = agreement(first, last)
             print(

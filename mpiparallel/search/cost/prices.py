@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
@@ -126,9 +126,15 @@ class Prices:
             return _received(step) * itemsize
         return bytes_held(step.target if step.kind == "gather" else step.source, itemsize)
 
-    def collective(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...], size: int) -> float:
-        """Return the seconds of a collective along axes, where a rank holds, gathers or receives ``size`` bytes."""
-        own = (self.machine.launch + self.machine.resuming) * self.machine.turns
+    def collective(
+        self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...], size: int, computed: float = inf
+    ) -> float:
+        """Return the seconds of a collective along axes, where a rank holds, gathers or receives ``size`` bytes.
+
+        ``computed`` are the seconds since the collective before: no rank waits longer than others compute.
+        """
+        waiting = min(self.machine.resuming * self.machine.turns, computed)
+        own = self.machine.launch * self.machine.turns + waiting
         return _TIMES[kind](self.machine, self._group(devices, axes), size) + own
 
     def line(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...]) -> tuple[float, float]:

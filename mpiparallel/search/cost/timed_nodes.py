@@ -60,16 +60,21 @@ def scheduled_nodes(local: RankGraph, prices: Prices) -> list[TimedNode]:
     their results are needed.
     """
     found: list[TimedNode] = []
+    computed = 0.0
     for node in local.graph.nodes:
         if node in local.steps:
             start = node.operator if isinstance(node.operator, Start) else None
-            found += (replace(one, begins=start) for one in _in_one_message(local.steps[node], prices))
-        elif isinstance(node.operator, Wait):
+            found += (replace(one, begins=start) for one in _in_one_message(local.steps[node], computed, prices))
+            computed = 0.0
+            continue
+        before = len(found)
+        if isinstance(node.operator, Wait):
             found.append(TimedNode(node, 0.0, ends=node.operator.start))
         elif node.members:
             found += _in_one_kernel(node, prices)
         elif not node.operator.is_view:
             found.append(_timed_operator(node, prices))
+        computed += sum(one.seconds for one in found[before:])
     return found
 
 
@@ -81,11 +86,13 @@ def _timed_step(node: Node, step: Redistribution, prices: Prices) -> TimedNode:
     return TimedNode(node, prices.step(step, node.inputs[0].spec.dtype.itemsize), step)
 
 
-def _in_one_message(steps: Sequence[tuple[Node, Redistribution]], prices: Prices) -> Iterator[TimedNode]:
+def _in_one_message(
+    steps: Sequence[tuple[Node, Redistribution]], computed: float, prices: Prices
+) -> Iterator[TimedNode]:
     """Yield steps that travel together, each with its part of the seconds by its bytes."""
     sizes = [prices.bytes_moved(step, node.inputs[0].spec.dtype.itemsize) for node, step in steps]
     first, total = steps[0][1], sum(sizes)
-    seconds = prices.collective(first.kind, first.source.devices, first.axes, total)
+    seconds = prices.collective(first.kind, first.source.devices, first.axes, total, computed)
     for (node, step), size in zip(steps, sizes, strict=True):
         yield TimedNode(node, seconds * (size / total if total else 1 / len(sizes)), step)
 

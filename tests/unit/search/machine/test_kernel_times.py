@@ -139,3 +139,16 @@ def test_the_steps_that_calibration_measures_have_convolutions_and_their_gradien
     names = [node.operator.name for graph in measured_steps() for node in graph.nodes]
     for name in ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"):
         assert names.count(name) > len(PARTS), name
+
+
+@pytest.mark.parametrize("call", [1e-2, 1e-4, 0.0])
+def test_ranks_that_take_turns_wait_in_a_collective_while_others_compute_but_no_longer_than_was_measured(call) -> None:
+    local, found = rank_graph(laid_out(8), 0), []
+    for resuming in (0.0, 3e-3):
+        kernels = tuple(KernelTimes(name, call=call) for name in ("Conv2D", "MaxPool", ELEMENTWISE))
+        machine = Machine(ranks_per_host=8, cores=2, kernels=kernels, resuming=resuming)
+        *computing, gather = scheduled_nodes(local, Prices(machine))
+        assert gather.step is not None
+        found.append(gather.seconds)
+    waited = min(sum(one.seconds for one in computing), 3e-3 * machine.turns)
+    assert found[1] - found[0] == pytest.approx(waited, abs=1e-12)
