@@ -14,8 +14,8 @@ core spends, which other programs on the machine change little: where ranks shar
 of a machine that is theirs. A product of matrices between the steps tells the pace of the cores; what they spend is
 counted at the pace that they had when the machine was measured. All strategies are gone through twice. By the clock the
 fastest step of each counts, of cores the median; how the two rounds agree is the noise. Printed is how predicted and
-measured seconds rank, the median error, and what the strategy that the model likes best takes over the best that was
-measured. For each network and number of ranks it takes as long as ``--seconds`` says, and a little more. ``again``
+measured seconds rank, of all strategies and of pairs that differ by more than noise. So are the median error, and what
+the strategy that the model likes best takes over the best that was measured. For each network and number of ranks it takes as long as ``--seconds`` says, and a little more. ``again``
 holds the model against what ``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed,
 so a change of the model can be judged.
 """
@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from modelling.agreement import agreement
+from modelling.agreement import agreement, ordered_beyond_noise
 from modelling.networks import NETWORKS, training
 from modelling.plans import Plan, memory_plans, timed_plans
 from modelling.rank import forecast, set_up, told_kernels
@@ -148,15 +148,24 @@ def _report(network: str, count: int, plans: Sequence[Plan], found: Sequence[dic
             f"{told.chosen:.3f} of the best",
             flush=True,
         )
-        choose = _CHOICES[name]
-        first, last = ([choose(one[name][place]) for one in found if len(one[name]) > 1] for place in (0, -1))
-        if len(first) >= 3:
-            noise = agreement(first, last)
-            print(
-                f"{name}, the first round against the last: rank correlation {noise.correlation:.3f}, "
-                f"median difference {noise.error:.1%}",
-                flush=True,
-            )
+        _report_noise(name, [pair for pair in zip(found, measured, strict=True) if len(pair[0][name]) > 1])
+
+
+def _report_noise(name: str, measured: Sequence[tuple[dict[str, Any], float]]) -> None:
+    """Print how well the rounds agree, and how predictions order what differs by more than that."""
+    if len(measured) < 3:
+        return
+    choose = _CHOICES[name]
+    first, last = ([choose(one[name][place]) for one, _ in measured] for place in (0, -1))
+    noise = agreement(first, last)
+    told = [one["told"] for one, _ in measured]
+    ordered = ordered_beyond_noise(told, [seconds for _, seconds in measured], list(zip(first, last, strict=True)))
+    print(
+        f"{name}, {len(first)} strategies in two rounds: rank correlation of these {noise.correlation:.3f}, median "
+        f"difference {noise.error:.1%}; beyond the noise ({ordered.noise:.1%}) are {ordered.pairs} pairs, Kendall's "
+        f"rank correlation of these with the model {ordered.correlation:.3f}",
+        flush=True,
+    )
 
 
 def _asked(library: Library, ranks: int, job: dict[str, Any], seconds: float = _LONGEST) -> dict[str, Any]:

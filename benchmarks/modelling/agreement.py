@@ -41,6 +41,41 @@ def agreement(predicted: Sequence[float], measured: Sequence[float]) -> Agreemen
     )
 
 
+@dataclass(frozen=True)
+class Ordered:
+    """Of pairs of strategies that differ by more than noise: how many there are, and Kendall's rank correlation.
+
+    ``noise`` is the standard deviation of what is taken for a strategy, as a part of it.
+    """
+
+    noise: float
+    pairs: int
+    correlation: float
+
+
+def ordered_beyond_noise(
+    predicted: Sequence[float], measured: Sequence[float], rounds: Sequence[tuple[float, float]]
+) -> Ordered:
+    """Return how predictions order strategies whose order the measurement itself tells.
+
+    ``rounds`` are what the first and the last round have measured of each. What all differ by from round to round is
+    the machine's. What is left tells the noise of their mean. A pair counts where it differs by more than twice that of
+    a difference. The correlation is that of Kendall: 1 where all pairs are ordered right, -1 where none is.
+
+    >>> ordered_beyond_noise([1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [(2.0, 2.0), (4.0, 4.0), (6.0, 6.0)])
+    Ordered(noise=0.0, pairs=3, correlation=1.0)
+    """
+    first, last = np.log(np.array(rounds)).T
+    drift = first - last - np.median(first - last)
+    noise = float(np.sqrt(np.mean(drift**2))) / 2
+    told, found = np.log(predicted), np.log(measured)
+    rows, columns = np.triu_indices(len(found), 1)
+    apart = found[rows] - found[columns]
+    counts = np.abs(apart) > 2 * np.sqrt(2) * noise
+    agreeing = np.sign(told[rows] - told[columns])[counts] * np.sign(apart)[counts]
+    return Ordered(noise, int(counts.sum()), float(agreeing.mean()) if agreeing.size else float("nan"))
+
+
 def _places(values: Sequence[float]) -> list[float]:
     """Return the place of each value in their order; equal ones share the mean of theirs."""
     ordered = sorted(values)

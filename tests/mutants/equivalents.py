@@ -59,6 +59,21 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "_ENTRIES = 1 << 24",
         "_ENTRIES = 2 << 24",
     ): "entries are merged later, to the same sums",
+    (
+        "compile/device_fusion/cross_entropy_fusion.py",
+        "return replace(joined, nodes=nodes, gradient=product.outputs[0], factor=factor), makers",
+        "return replace(joined, nodes=nodes, gradient=product.outputs[ -1], factor=factor), makers",
+    ): "a product has one output",
+    (
+        "ops/images/convolution/convolution.py",
+        "return self.of_part(x, x.box, outputs[0], dy)",
+        "return self.of_part(x, x.box, outputs[ -1], dy)",
+    ): "the gradient of a weight is one output",
+    (
+        "graph/execution/program.py",
+        "self._agreed = AgreedGraphs(meets if meets is not None and meets.size > 1 else None, self._stretches)",
+        "self._agreed = AgreedGraphs(meets if meets is not None and meets.size > 0 else None, self._stretches)",
+    ): "a rank that is alone agrees with itself",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

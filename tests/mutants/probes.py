@@ -16,20 +16,22 @@ from pathlib import Path
 _PROBE = """
 import os as _probe_os
 import sys as _probe_sys
-from os import open as _probe_open, write as _probe_write, close as _probe_close
+from os import write as _probe_write
 _probe_seen = set()
 if not hasattr(_probe_sys, "_probe_blocks"):
     import mmap as _probe_mmap
     with open({blocks!r}, "r+b") as _probe_file:
         _probe_sys._probe_blocks = _probe_mmap.mmap(_probe_file.fileno(), 0)
-_probe_blocks = _probe_sys._probe_blocks
+    _probe_sys._probe_told = _probe_os.open({file!r}, {flags})
+_probe_blocks, _probe_told = _probe_sys._probe_blocks, _probe_sys._probe_told
 def _probe(label):
     told = label + "\\t" + _probe_os.environ.get("PYTEST_CURRENT_TEST", "") + "\\n"
     if told not in _probe_seen:
         _probe_seen.add(told)
-        file = _probe_open({file!r}, {flags})
-        _probe_write(file, told.encode())
-        _probe_close(file)
+        try:
+            _probe_write(_probe_told, told.encode())
+        except OSError:
+            pass  # no file may grow, or all are closed
 """
 _FLAGS = "_probe_os.O_WRONLY | _probe_os.O_CREAT | _probe_os.O_APPEND"
 _COMPILED = {"compiled", "inlined", "intrinsic"}
@@ -115,9 +117,10 @@ def _functions(tree: ast.Module) -> Iterator[_Place]:
 
 def _blocks(body: list[ast.stmt], within: bool = False) -> Iterator[_Place]:
     """Yield where each block of statements of a function begins, which run one after the other or not at all."""
+    compiled = _made_to_compile(body)
     for one in body:
         if isinstance(one, _Function):
-            if not _is_compiled(one):
+            if not _is_compiled(one) and one.name not in compiled:
                 first = int(ast.get_docstring(one) is not None)
                 if first < len(one.body):
                     yield one.body, one.body[first]
@@ -132,6 +135,17 @@ def _blocks(body: list[ast.stmt], within: bool = False) -> Iterator[_Place]:
 
 def _is_compiled(function: _Function) -> bool:
     return any(ast.unparse(one).split("(")[0].split(".")[-1] in _COMPILED for one in function.decorator_list)
+
+
+def _made_to_compile(body: list[ast.stmt]) -> set[str]:
+    """Return the names of functions whose results are made machine code where these statements call them."""
+    calls = [node for one in body for node in ast.walk(one) if isinstance(node, ast.Call)]
+    made = [one for call in calls if _name(call.func) in _COMPILED for one in call.args if isinstance(one, ast.Call)]
+    return {_name(one.func) for one in made}
+
+
+def _name(function: ast.expr) -> str:
+    return ast.unparse(function).split(".")[-1]
 
 
 def _innermost(body: list[ast.stmt], line: int, within: bool = False) -> _Place | None:

@@ -86,14 +86,22 @@ class Reach:
         return test_key(test, self._files.get(file, self._files["mpiparallel"]))
 
     def _distance(self, path: Path, test: str) -> int:
-        """Return 0 for a test of the file itself, 1 for one of its folder or of all files as such, 2 for others."""
+        """Return 0 for a test of the file itself, 1 for one of its folder or of all files as such, 2 for others.
+
+        A file of tests that is called after a file or its folder is of it, wherever it is.
+        """
         inner = path.relative_to("mpiparallel")
         unit = f"tests/unit/{inner.parent}/"
         if test.startswith((f"{path}::", f"{unit}test_{inner.stem}")):
             return 0
         if test.startswith(_SURVEYS):
             return 1
-        return 1 if test.startswith(unit) and "/" not in test.split("::")[0].removeprefix(unit) else 2
+        file = test.split("::")[0]
+        is_beside = file.startswith(unit) and "/" not in file.removeprefix(unit)
+        is_named_so = inner.parent.name in file.split("/")[3:-1] or file.endswith(
+            (f"/test_{inner.stem}.py", f"/test_{inner.parent.name}.py")
+        )
+        return 1 if is_beside or is_named_so else 2
 
     def _ordered(self, path: Path, tests: Iterable[str]) -> list[str]:
         """Return tests in the order in which they are likely to notice a change soon.

@@ -26,8 +26,8 @@ def report(forecast: MoveForecast, encoding: str, picture: Path | None = None) -
 def amount(count: int) -> str:
     """Return bytes as a person reads them.
 
-    >>> amount(999), amount(1_234_567)
-    ('999 B', '1.23 MB')
+    >>> amount(999), amount(1_234_567), amount(10**21)
+    ('999 B', '1.23 MB', '1000 EB')
     """
     value, unit = float(count), 0
     while value >= 999.5 and unit + 1 < len(_UNITS):

@@ -128,6 +128,13 @@ def test_dims_of_one_element_lie_as_one_likes(shapes: Any, make: Any) -> None:
         same(output, truth, np.float64)
 
 
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)])
+def test_each_matrix_of_a_result_may_lie_turned(batch: Any) -> None:
+    x, y, output = numbers(*batch, 6, 10), numbers(*batch, 10, 7), unset(*batch, 7, 6).swapaxes(-1, -2)
+    Device().run(Product(x, y, output))
+    same(output, np.matmul(wide(x), wide(y)), np.float32)
+
+
 def test_a_stack_by_one_matrix_is_one_product_and_other_stacks_are_strided() -> None:
     device = Device()
     for x, y, calls in (

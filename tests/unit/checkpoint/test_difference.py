@@ -72,6 +72,7 @@ def test_one_element_of_one_slice_is_found_by_the_digests_of_the_others(tmp_path
     tensors = found(tmp_path / "one", tmp_path / "other")
     box = LAYOUTS["net.w"].box(1)
     assert tensors["net.w"].values == ValueDifference(120, 1, 5.0, 0, (box.start[0] + 2, box.start[1] + 3))
+    assert found(tmp_path / "other", tmp_path / "one")["net.w"].values == tensors["net.w"].values
     assert {name for name, tensor in tensors.items() if tensor.by_digest} == LAYOUTS.keys() - {"net.w"}
 
 

@@ -126,6 +126,7 @@ REFUSED = {
     "an unknown dtype": (file_of({"w": entry("F8_E4M3")}, TWO), "has dtype 'F8_E4M3'"),
     "a dtype that is no text": (file_of({"w": entry([])}, TWO), "has dtype"),
     "a negative dim": (file_of({"w": entry(shape=(-2,))}, TWO), "no short lists of integers"),
+    "a dim of 2**63": (file_of({"w": entry(shape=(0, 1 << 63), offsets=(0, 0))}), "no short lists of integers"),
     "a dim that is a bool": (file_of({"w": entry("U8", (True,), (0, 1))}, b"\1"), "no short lists of integers"),
     "a dim that is a float": (file_of({"w": entry(shape=(2.0,))}, TWO), "no short lists of integers"),
     "33 dims": (file_of({"w": entry("U8", (1,) * 33, (0, 1))}, b"\1"), "no short lists of integers"),

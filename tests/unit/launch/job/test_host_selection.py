@@ -93,6 +93,7 @@ def test_allocation_spreads_the_ranks(variables: dict[str, str], local: int) -> 
         ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "6", "SLURM_TASKS_PER_NODE": "2(x3)"}, 6),
         ({"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_TASKS_PER_NODE": "1(x2)"}, 2),
         ({"SLURM_JOB_ID": "1", "SLURM_NNODES": "3", "SLURM_TASKS_PER_NODE": "4(x2),1"}, 9),
+        *(({"SLURM_JOB_ID": "1", "SLURM_NNODES": wrong, "SLURM_TASKS_PER_NODE": "4"}, 4) for wrong in ("", "0", "two")),
     ],
 )
 def test_an_allocation_has_as_many_ranks_as_tasks(variables, ranks) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.rank import subreaper
 from tests.conformance import patience
 
 ROOT = Path(__file__).parents[4]
@@ -79,6 +80,12 @@ def test_what_mpirun_started_ends_as_the_rank_after_all_that_the_rank_has_starte
     assert (None if told is None else os.waitstatus_to_exitcode(told[1])) == (None if end == "well" else code)
     assert [child for child in children(tmp_path) if lives(child)] == []
     assert ("has left processes running: sh /" in said) == (end == "well"), said
+
+
+def test_of_many_that_are_left_three_are_named_and_the_others_counted() -> None:
+    left = [f"sleep (pid {number})" for number in range(8)]
+    assert "running: sleep (pid 0), sleep (pid 1), sleep (pid 2) and 5 more; they" in subreaper._words(left)
+    assert "running: sleep (pid 0), sleep (pid 1), sleep (pid 2); they" in subreaper._words(left[:3])
 
 
 READER = """

@@ -38,6 +38,24 @@ def test_ranks_of_a_host_measure_rates_and_the_link_inside_and_assume_the_link_b
         assert parse_machine(machine_json(found), "written").ranks_per_host == 2
 
 
+def test_a_thin_and_a_square_product_tell_what_operations_take_and_what_matrices_take(monkeypatch) -> None:
+    rate, bandwidth = 1e11, 1e10
+
+    def product(measuring, rows, extent):
+        return 2 * rows * extent**2 / rate + 4 * (extent**2 + 2 * rows * extent) / bandwidth
+
+    monkeypatch.setattr(calibration._Measuring, "_product", product)
+    (machine,) = run_world(1, measure)
+    assert machine.operand_bandwidth == pytest.approx(bandwidth)
+    assert machine.products[-1][1] == pytest.approx(rate)
+
+
+def test_a_link_has_the_latency_of_few_bytes_and_the_bandwidth_of_what_many_take_longer(monkeypatch) -> None:
+    monkeypatch.setattr(calibration, "_gathered", lambda group, size, cores: 2e-5 + (size >= 1 << 20) * 1e-3)
+    (link, _, _, _) = run_world(4, lambda everyone: calibration._link(everyone, range(4), 4))
+    assert (link.latency, link.bandwidth) == (1e-5, pytest.approx(calibration._MESSAGE * 3 / 4 / 1e-3))
+
+
 @pytest.mark.parametrize(
     ("kind", "moved"), [("reduce", 1.0), ("reduce_scatter", 1.0), ("gather", 1.0), ("exchange", 0.5)]
 )

@@ -40,6 +40,14 @@ def _assumed_machine(monkeypatch) -> None:
     monkeypatch.setattr(found_strategies, "kept_machine", Machine)
 
 
+@pytest.mark.parametrize(
+    ("recomputed", "words"), [((), "nothing recomputed"), ((3,), "1 layer recomputed"), ((0, 2), "2 layers recomputed")]
+)
+def test_a_plan_says_how_many_layers_are_computed_again(recomputed, words) -> None:
+    told = str(Plan(4, stages=2, micro_batches=8, schedule="gpipe", recomputes=recomputed, shards=True))
+    assert told == f"2 stages by gpipe, 8 micro-batches, {words}, with optimizer shards"
+
+
 def network(width: int = WIDTH) -> nn.SequentialCell:
     draw = np.random.default_rng(1)
     layers = [nn.Dense(width, width, activation="tanh") for _ in range(LAYERS)]
