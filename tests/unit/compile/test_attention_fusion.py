@@ -237,6 +237,15 @@ def test_attention_of_primitives_trains_alike(kind: Any, added: np.ndarray | Non
     np.testing.assert_allclose(updated[0], weights[0], rtol=1e-11)
 
 
+def test_scores_from_which_something_is_taken_away_are_no_scores_to_which_it_is_added() -> None:
+    found = []
+    for on_device in (False, True):
+        network = Primitives(-LATER)
+        network.add = P.Sub()
+        found.append(trained(network, on_device)[0])
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_queries_that_are_cut_see_what_they_see_in_the_whole(dropout: float) -> None:
     context.set_seed(5)

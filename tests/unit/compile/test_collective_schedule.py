@@ -132,6 +132,14 @@ def test_a_large_tensor_and_other_ranks_or_dtypes_travel_alone():
     assert moving.collectives() == [1] * 4
 
 
+def test_small_tensors_travel_together_up_to_a_million_elements():
+    moving = Moving(0)
+    source, target = PAIRS["reduce"]((1 << 14,))
+    moving.graph.outputs = [moving.move(moving.add_input(source), source, target) for _ in range(70)]
+    moving.fuse()
+    assert moving.collectives() == [64, 6]
+
+
 def test_outputs_of_one_fused_collective_do_not_overlap():
     moving = Moving(0)
     pairs = [PAIRS["reduce"](shape) for shape in ((4, 3), (2,), (5,))]

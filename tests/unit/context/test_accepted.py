@@ -38,6 +38,19 @@ def test_every_setting_of_mindspores_context_is_known(name) -> None:
     context.get_context(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("enable_alltoall", False),
+        ("gradient_fp32_sync", True),
+        ("optimizer_weight_shard_aggregated_save", False),
+        ("pipeline_result_broadcast", False),
+    ],
+)
+def test_a_setting_without_effect_has_mindspores_default(name, default) -> None:
+    assert context.get_auto_parallel_context(name) is default
+
+
 def other_than(default):
     return not default if isinstance(default, bool) else "something else"
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mpiparallel.dataset as ds
+from mpiparallel.context.simulation import Simulation, simulating
 from mpiparallel.errors import DatasetError
 
 
@@ -68,3 +69,21 @@ def test_what_is_no_mnist_is_refused(folder) -> None:
         ds.MnistDataset(folder, "train")
     with pytest.raises(DatasetError, match="holds no whole MNIST"):
         ds.MnistDataset(folder / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("kind", "usage", "samples"),
+    [
+        (ds.MnistDataset, "train", 60_000),
+        (ds.MnistDataset, "test", 10_000),
+        (ds.MnistDataset, None, 70_000),
+        (ds.Cifar10Dataset, "train", 50_000),
+        (ds.Cifar10Dataset, "test", 10_000),
+        (ds.Cifar10Dataset, "all", 60_000),
+    ],
+)
+def test_what_is_not_there_while_a_program_is_simulated_has_as_many_samples_as_when_downloaded(
+    kind, usage, samples, tmp_path
+) -> None:
+    with simulating(Simulation()):
+        assert kind(tmp_path / "elsewhere", usage).get_dataset_size() == samples

@@ -148,6 +148,13 @@ def test_shapes_are_known_without_values() -> None:
     assert (F.shape(x), F.rank(x), F.size(x), F.dtype(x)) == ((4, 6), 2, 24, np.float64)
 
 
+def test_dropout_of_nothing_is_what_it_is_given_and_of_all_is_refused() -> None:
+    x = Tensor(np.ones(3, np.float32))
+    assert mpiparallel.ops.dropout(x, p=0.0) is x
+    with pytest.raises(ConfigurationError, match="must be above 0 and at most 1"):
+        mpiparallel.ops.dropout(x, p=1.0)
+
+
 def test_dropout_keeps_or_scales_each_element() -> None:
     kept = F.dropout(X, 0.25).asnumpy()
     assert 0 < np.count_nonzero(kept) < X.size

@@ -74,6 +74,8 @@ def test_values_and_gradients_are_those_of_numpy_wherever_the_output_is_moved(ra
         (((1, 2), (2, 2)), ((2, 2),), ["ReduceScatterBlocks"]),
         (((4, 1), (1, 1)), ((2, 1),), ["GatherBlocks"]),
         (((2, 1), (1, 1)), ((4, 1),), []),
+        # Its columns stay cut as they were; who takes it next wants them over other ranks.
+        (((2, 1), (1, 2)), ((1, 2),), ["GatherBlocks", "ExchangeBoxes"]),
     ],
 )
 def test_the_output_is_moved_at_once_by_one_collective(

@@ -285,6 +285,13 @@ def test_a_memory_limit_is_kept_and_nothing_within_it_is_below_the_bound() -> No
         search(task, "optimal", memory=1e3)
 
 
+def test_with_time_enough_a_search_goes_on_from_the_quick_method_to_the_best() -> None:
+    task = task_of(Drawn(5, 8), 12)
+    ways = ("recursive_programming", inf), ("optimal", inf), ("optimal", 1e6)
+    quick, best, timed = (search(task, mode, timeout).seconds for mode, timeout in ways)
+    assert quick > best == timed
+
+
 def test_a_search_without_time_is_batch_parallel_and_says_so() -> None:
     task = task_of(Transformer(1), 4)
     found = search(task, "optimal", timeout=0)

@@ -37,6 +37,12 @@ def test_the_columns_are_the_tutorials_with_short_sources_padded_and_masked() ->
     }
 
 
+def test_all_that_a_source_is_padded_with_is_masked() -> None:
+    row = list(build(source_length=4).iterate())[1]
+    assert row["attention_mask"].tolist() == [[[1, 0, 0, 0]] * 4]
+    assert row["memory_mask"].tolist() == [[[1, 0, 0, 0]] * 4]
+
+
 def test_long_texts_are_cut_and_their_label_ends_with_eot() -> None:
     row = list(build().iterate())[2]
     assert row["src_ids"].tolist() == [[3, 4, 5]]

@@ -301,6 +301,13 @@ def bind_columns(runtime: Runtime, extent: int) -> Any:
     return expression_kernel(runtime, [root], [x], [found]), found, x.sum(0, keepdims=True)
 
 
+@pytest.mark.parametrize(("extent", "side_by_side"), [(1000, 32), (32, 32), (31, 1)])
+def test_sums_of_many_columns_are_read_side_by_side(extent: int, side_by_side: int, kernels: EmulatedKernels) -> None:
+    bind_columns(Runtime(EmulatedBackend(kernels)), extent)
+    (text,) = (one for one in kernels.texts.values() if "const int column" in one)
+    assert f"const int column = threadIdx.x % {side_by_side}," in text
+
+
 FAULTS = {
     "no barrier before cells are read": (bind_softmax, "cells[warp] = x;\n    __syncthreads();", "cells[warp] = x;"),
     "no barrier between turns": (bind_columns, "        __syncthreads();\n    }", "    }"),

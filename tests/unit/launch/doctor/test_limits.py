@@ -92,6 +92,12 @@ def test_room_for_shared_memory(
     assert (finding.state, finding.mend.endswith(mend)) == (state, True)
 
 
+def test_shared_memory_is_told_in_mebibytes(faked: FakedMachine, tmp_path: Path) -> None:
+    probes = {"folder": room(tmp_path / "root/dev/shm", free=1024 * MIB, size=2048 * MIB)}
+    (finding,) = find_shared_memory(faked(probes=probes, ranks=4))
+    assert finding.what == "1,024 of 2,048 MiB free"
+
+
 def test_missing_shared_memory_is_an_error(faked: FakedMachine) -> None:
     (finding,) = find_shared_memory(faked())
     assert (finding.state, "cannot be written" in finding.what) == ("error", True)

@@ -104,6 +104,13 @@ def test_traceback_is_in_the_log(tmp_path: Path) -> None:
     assert "ValueError: wrong" in (tmp_path / "logs" / "device1" / "train.log1").read_text()
 
 
+@pytest.mark.parametrize(("kind", "stays"), [("ValueError", True), ("MpiParallelError", False)])
+def test_only_of_what_is_refused_here_the_cause_is_left_out(tmp_path: Path, kind: str, stays: bool) -> None:
+    raised = f"try:\n    1 / 0\nexcept ArithmeticError as error:\n    raise {kind}('x') from error\n"
+    work(tmp_path, f"from mpiparallel.errors import MpiParallelError\n{raised}")
+    assert ("ZeroDivisionError" in (tmp_path / "logs" / "device1" / "train.log1").read_text()) == stays
+
+
 def test_rank_that_dies_at_its_exit_is_not_completed(tmp_path: Path) -> None:
     work(tmp_path, "import atexit, os\natexit.register(os._exit, 7)\n")
     assert not (tmp_path / "logs" / "device1" / "completed").exists()

@@ -233,6 +233,22 @@ def test_norms_and_losses_stay_in_float32_at_level_o2_and_everywhere_where_asked
     assert kinds("O2", False) == kinds("O3")
 
 
+@pytest.mark.parametrize("level", ["O1", "O2", "O3", "auto"])
+def test_a_loss_is_computed_in_float32_at_every_level(level: str) -> None:
+    dense = nn.Dense(1, 1, weight_init="ones", has_bias=False)
+    network = ms.amp.auto_mixed_precision(nn.WithLossCell(dense, nn.MSELoss()), level)
+    # The square of 300 is no number of float16.
+    assert float(network(ms.Tensor([[300.0]]), ms.Tensor([[0.0]], ms.float16))) == 90000.0
+
+
+@pytest.mark.parametrize(("level", "less"), [("O0", 2**-12), ("O1", 0.0), ("auto", 2**-12)])
+def test_of_a_dense_layer_o1_adds_the_bias_in_16_bits_and_auto_in_the_widest_type(level: str, less: float) -> None:
+    dense = nn.Dense(1, 1, weight_init="ones")
+    dense.bias.set_data(np.float32([2**-12]))
+    found = ms.amp.auto_mixed_precision(nn.SequentialCell(dense), level)(ms.Tensor([[1.0]]))
+    assert found.asnumpy().tolist() == [[1.0 + less]]
+
+
 def test_what_no_backend_computes_in_is_refused_with_what_to_use_instead() -> None:
     for wrong in (ms.int32, "half-ish"):
         with pytest.raises(ConfigurationError, match="is not one of bfloat16, float16, float32, float64"):
