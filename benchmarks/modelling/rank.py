@@ -23,11 +23,13 @@ from modelling.networks import training
 from modelling.plans import Plan
 
 from mpiparallel import Tensor, context
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication import init, world
 from mpiparallel.compile.rank_graph import rank_graph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.models.measured_steps import measured_steps
+from mpiparallel.ops import MatMul
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.timed_nodes import scheduled_nodes
 from mpiparallel.search.forecast.forecast import Forecast, make_forecast
@@ -40,7 +42,6 @@ Figures = dict[str, Any]
 STEPS = 3
 WARM_UP = 2
 _EXTENT = 512
-_PACES = 10
 
 
 def set_up(plan: Plan) -> None:
@@ -115,6 +116,12 @@ def pace() -> float:
     return time.thread_time() - begun
 
 
+def told_pace(machine: Machine) -> float:
+    """Return what a rank spends on the product that tells the pace, by the machine as it was measured."""
+    square = TensorSpec((_EXTENT, _EXTENT), np.dtype(np.float32))
+    return Prices(machine).operator(MatMul(), [square, square], [square]) / machine.turns
+
+
 def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
     """Return how long steps take, by the clock and of all processors, and how long the model says.
 
@@ -166,9 +173,7 @@ def main() -> None:
     measures = job["what"] == "steps"
     machine = measure(everyone, measured_steps) if measures else Machine(libraries=job.get("libraries", 0.0))
     found.update(cores=machine.cores, machine=machine_json(machine))
-    if measures:
-        # What it loads is part of what memory grows by.
-        found["pace"] = _pace_of_all()
+    found["pace"] = told_pace(machine)
     for number in [*range(len(job["plans"]))] * job.get("rounds", 1):
         plan = Plan.of_json(job["plans"][number])
         if everyone.any_true(time.perf_counter() - begun > job["seconds"]):
@@ -183,13 +188,6 @@ def main() -> None:
         gc.unfreeze()
         gc.collect()
     _write(found, job["file"])
-
-
-def _pace_of_all() -> float:
-    everyone = world.current()
-    paces = np.array([pace() for _ in range(_PACES)])
-    everyone.all_reduce(paces)
-    return float(np.median(paces)) / everyone.size
 
 
 def _write(found: Figures, file: str) -> None:
