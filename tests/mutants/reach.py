@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.mutants import ends
@@ -88,7 +89,7 @@ class Reach:
     def _distance(self, path: Path, test: str) -> int:
         """Return 0 for a test of the file itself, 1 for one of its folder or of all files as such, 2 for others.
 
-        A file of tests that is called after a file or its folder is of it, wherever it is.
+        A file of tests that imports a file, or is called after it or its folder, is of its folder, wherever it is.
         """
         inner = path.relative_to("mpiparallel")
         unit = f"tests/unit/{inner.parent}/"
@@ -101,7 +102,7 @@ class Reach:
         is_named_so = inner.parent.name in file.split("/")[3:-1] or file.endswith(
             (f"/test_{inner.stem}.py", f"/test_{inner.parent.name}.py")
         )
-        return 1 if is_beside or is_named_so else 2
+        return 1 if is_beside or is_named_so or _imports(file, path) else 2
 
     def _ordered(self, path: Path, tests: Iterable[str]) -> list[str]:
         """Return tests in the order in which they are likely to notice a change soon.
@@ -120,6 +121,15 @@ class Reach:
             keys[test] = self._distance(path, test), (before[function] + 1).bit_length(), costs[file], file
             before[function] += 1
         return sorted(sought, key=keys.__getitem__)
+
+
+@cache
+def _imports(file: str, path: Path) -> bool:
+    """Return whether a file of tests names a file of the package where it imports."""
+    package, _, name = ".".join(path.with_suffix("").parts).rpartition(".")
+    names = rf"(\([^)]*\b{name}\b|[^(\n]*\b{name}\b)"
+    wanted = re.compile(rf"^from {package}(\.{name} import| import {names})", re.MULTILINE)
+    return bool(wanted.search(Path(file).read_text()))
 
 
 def measure(tree: Path, marked: str, paths: Sequence[str], places: Iterable[tuple[Path, int]], minutes: float) -> Reach:

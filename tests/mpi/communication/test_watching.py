@@ -30,7 +30,7 @@ def test_who_waits_too_long_for_another_tells_for_whom_and_ends_the_job(
     mpi_run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "waiting.py").write_text(PROGRAM)
-    monkeypatch.setenv("MPIPARALLEL_WATCHDOG", str(patience.stretched(3)))
+    monkeypatch.setenv("MPIPARALLEL_WATCHDOG", str(patience.stretched(1)))
     said = mpi_run(2, tmp_path / "waiting.py", fails=True)
     (line,) = (line for line in said.splitlines() if "mpiparallel: hangs: " in line)
     assert "rank 0" in line
