@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 
@@ -19,13 +19,14 @@ class Redistribution:
     """One step between two layouts: its kind, and the axes along which it or its adjoint exchanges.
 
     ``kind`` is ``reduce`` (AllReduce), ``reduce_scatter``, ``gather`` (AllGather), ``slice`` (no communication) or
-    ``exchange`` (Alltoallv).
+    ``exchange`` (Alltoallv). One that ``continues`` a move takes what the step before it leaves.
     """
 
     kind: str
     source: Layout
     target: Layout
     axes: tuple[int, ...]
+    continues: bool = field(default=False, compare=False)
 
     def ranks(self, rank: int) -> tuple[int, ...]:
         """Return the ranks, ascending, with which ``rank`` exchanges in the step or in its adjoint."""
@@ -48,8 +49,14 @@ def redistribute(source: Layout, target: Layout) -> tuple[Redistribution, ...]:
         return ()
     shape = common_refinement(source.devices.shape, target.devices.shape)
     if shape is None or source.bounds:
-        return tuple(_over_all(source, target))
-    source, target = source.reshaped_devices(shape), target.reshaped_devices(shape)
+        steps = _over_all(source, target)
+    else:
+        steps = _along_axes(source.reshaped_devices(shape), target.reshaped_devices(shape))
+    return (*steps[:1], *(replace(step, continues=True) for step in steps[1:]))
+
+
+def _along_axes(source: Layout, target: Layout) -> list[Redistribution]:
+    """Return the steps between layouts on one device matrix."""
     steps = []
     if source.partial:
         scattered = _scattered_axes(source, target)
@@ -63,7 +70,7 @@ def redistribute(source: Layout, target: Layout) -> tuple[Redistribution, ...]:
             source = source.reduced()
     if source.canonical != target.canonical and not _has_boxes_of(source, target):
         steps.append(_move(source, target))
-    return tuple(steps)
+    return steps
 
 
 def _over_all(source: Layout, target: Layout) -> list[Redistribution]:

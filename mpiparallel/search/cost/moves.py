@@ -248,6 +248,9 @@ class _Moves:
             + self._priced(prices, "gather", joined, wanted)
             + self._priced(prices, "exchange", moved, self._received() * itemsize)
         )
+        # Nobody computes between the collectives of one move, so who comes first waits in one of them alone.
+        collectives = sum((masks > 0).astype(int) for masks in (scattered, rest, joined, moved))
+        found -= np.maximum(collectives - 1, 0) * prices.waiting
         return np.where(self._stays, 0.0, found)
 
     def _received(self) -> Array:

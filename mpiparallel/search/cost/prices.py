@@ -115,10 +115,11 @@ class Prices:
         return found
 
     def step(self, step: Redistribution, itemsize: int) -> float:
-        """Return the seconds of one step of a redistribution."""
+        """Return the seconds of one step of a redistribution; nobody computes before one that continues a move."""
         if step.kind == "slice":
             return 0.0
-        return self.collective(step.kind, step.source.devices, step.axes, self.bytes_moved(step, itemsize))
+        computed = 0.0 if step.continues else inf
+        return self.collective(step.kind, step.source.devices, step.axes, self.bytes_moved(step, itemsize), computed)
 
     def bytes_moved(self, step: Redistribution, itemsize: int) -> int:
         """Return the bytes that a rank sums up, gathers or receives in a step."""
@@ -133,9 +134,13 @@ class Prices:
 
         ``computed`` are the seconds since the collective before: no rank waits longer than others compute.
         """
-        waiting = min(self.machine.resuming * self.machine.turns, computed)
-        own = self.machine.launch * self.machine.turns + waiting
+        own = self.machine.launch * self.machine.turns + min(self.waiting, computed)
         return _TIMES[kind](self.machine, self._group(devices, axes), size) + own
+
+    @property
+    def waiting(self) -> float:
+        """The seconds that a rank waits in a collective at most."""
+        return self.machine.resuming * self.machine.turns
 
     def line(self, kind: str, devices: DeviceMatrix, axes: tuple[int, ...]) -> tuple[float, float]:
         """Return the seconds of a collective of one of the ``LINEAR`` kinds that no byte and that each byte takes."""

@@ -25,6 +25,8 @@ _THIN: Final = 64
 _SIZES: Final = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24)
 _TIMES: Final = 5
 _FEW_TIMES: Final = 3
+_TWICE: Final = 2
+"""Messages of megabytes take long, and differ little from time to time."""
 _CALLED_BYTES: Final = 1 << 21
 _MOST_CALLS: Final = 10
 _SMALL: Final = 1 << 12
@@ -114,7 +116,7 @@ def _resuming(host: Communicator, cores: int) -> float:
 def _spent(host: Communicator, run: Callable[[], object]) -> float:
     """Return the seconds of a processor that a call takes a rank, on average of all."""
     run()
-    spent = np.array([_best(host, run, time.thread_time, _MOST_CALLS, _TIMES)])
+    spent = np.array([_best(host, run, time.thread_time, _MOST_CALLS, _FEW_TIMES)])
     host.all_reduce(spent)
     return float(spent[0]) / host.size
 
@@ -222,20 +224,23 @@ def _collectives(communicator: Communicator, cores: int) -> Iterator[CollectiveT
                 kernel = collective_kernel(communicator, kind, number, size)
                 calls = min(max(_CALLED_BYTES // size, 1), _MOST_CALLS)
                 # Longer messages never take less: what else would say so is noise.
-                most = max(most, _collective(host, kernel.run, calls, cores))
+                times = _FEW_TIMES if size < _MESSAGE else _TWICE
+                most = max(most, _collective(host, kernel.run, calls, cores, times))
                 found.append((float(kernel.size), most))
             yield CollectiveTimes(kind, number, tuple(found))
 
 
-def _collective(host: Communicator, run: Callable[[], object], calls: int, cores: int) -> float:
+def _collective(
+    host: Communicator, run: Callable[[], object], calls: int, cores: int, times: int = _FEW_TIMES
+) -> float:
     """Return the seconds of a collective among ranks of a host.
 
     Where they share cores, these are busy all the time: what counts is what all ranks compute, in turns.
     """
     run()
     if cores >= host.size:
-        return _best(host, run, time.perf_counter, calls, _FEW_TIMES)
-    spent = np.array([_best(host, run, time.thread_time, calls, _FEW_TIMES)])
+        return _best(host, run, time.perf_counter, calls, times)
+    spent = np.array([_best(host, run, time.thread_time, calls, times)])
     host.all_reduce(spent)
     return float(spent[0]) / cores
 

@@ -59,7 +59,7 @@ UNEVEN = [(8, (6, 16)), (5, (7,)), (16, (56, 7, 3)), (64, (32, 14, 14)), (9, (7,
 )
 def test_prices_of_many_moves_are_those_of_the_planners_steps(ranks, shape) -> None:
     draw = np.random.default_rng(ranks)
-    prices = Prices(Machine(ranks_per_host=4))
+    prices = Prices(Machine(ranks_per_host=4, cores=2, resuming=1e-3))
     sources, targets = (
         [*layouts(shape, ranks, draw, partial), Layout.replicated(shape, DeviceMatrix((ranks,)))] for partial in (1, 0)
     )
