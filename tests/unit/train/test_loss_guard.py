@@ -12,7 +12,8 @@ from mpiparallel import Model, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, NonFiniteError
-from mpiparallel.train import CheckpointConfig, DynamicLossScaleManager, LossGuard, ModelCheckpoint
+from mpiparallel.train import Callback, CheckpointConfig, DynamicLossScaleManager, LossGuard, ModelCheckpoint
+from mpiparallel.train.preemption import Preempted
 from tests.conformance.trainings.saved_training import At
 
 RANDOM = np.random.default_rng(0)
@@ -326,3 +327,23 @@ def test_of_a_step_of_several_batches_moving_averages_are_not_said_to_be_those_f
     step = ms.amp.build_train_network(network, optimizer, nn.MSELoss(), accumulation_steps=2)
     with pytest.raises(NonFiniteError, match=r"; weights and optimizer states are those from before the step\. "):
         Model(step).train(1, dataset(None, "", slice(None)), LossGuard("stop"))
+
+
+class PreemptAt(Callback):
+    """Is told at the end of a step that the machine is wanted back."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def every_step(self, run_context):
+        if run_context.original_args().cur_step_num == self.step:
+            run_context.request_preemption()
+
+
+def test_what_was_left_out_is_said_of_a_training_that_is_preempted_too() -> None:
+    stream = io.StringIO()
+    with pytest.raises(Preempted):
+        make_model().train(
+            1, dataset(None, "", [BAD_ROW]), [LossGuard("skip", stream=stream), PreemptAt(4)], dataset_sink_mode=False
+        )
+    assert stream.getvalue().splitlines()[-1] == "LossGuard: 1 updates were left out: steps 3"

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mpiparallel import nn
+from mpiparallel import context, nn
 from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.checkpoint.loading import new_arrays
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.persistence.state import state_of as training_state_of
 from mpiparallel.train.persistence.training_record import TrainingRecord
@@ -232,5 +232,17 @@ def test_a_tensor_of_another_shape_is_refused_by_both_shapes(tmp_path) -> None:
     def on_rank(communicator):
         with pytest.raises(CheckpointError, match=r"'weight' has shape \(4, 6\) there, \(4, 5\) here"):
             make_model(width=5).resume(tmp_path, make_dataset(width=5))
+
+    run_world(1, on_rank)
+
+
+def test_a_network_that_is_cut_for_other_ranks_than_there_are_is_not_resumed(tmp_path) -> None:
+    def on_rank(communicator):
+        model = make_model()
+        context.set_auto_parallel_context(device_num=4, global_rank=0)
+        with pytest.raises(
+            ConfigurationError, match="the network is cut for other ranks than there are; set device_num"
+        ):
+            model.resume(tmp_path, make_dataset())
 
     run_world(1, on_rank)
