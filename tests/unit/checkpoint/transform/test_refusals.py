@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -242,3 +244,29 @@ def test_a_process_that_ends_without_a_word_is_told_by_its_status(
     words = r"a process of process_num ended with 1 \(no message\); try fewer of them"
     with pytest.raises(TransformError, match=words):
         transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=2)
+
+
+def test_who_breaks_off_a_conversion_leaves_no_process_behind(
+    eight: Path, tmp_path: Path, strategies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    class Started(subprocess.Popen):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            started.append(self)
+
+        def communicate(self, *arguments: Any, **named: Any) -> Any:
+            raise KeyboardInterrupt
+
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(sleeper))
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    with pytest.raises(KeyboardInterrupt):
+        transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=3)
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 3
+    for process in started:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()

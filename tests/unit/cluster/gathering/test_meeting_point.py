@@ -119,3 +119,15 @@ def test_an_end_that_goes_without_reading_is_an_end_that_is_gone() -> None:
         meeting_point.send(ours, meeting_point.ENDED)
         theirs.close()
         assert meeting_point.receive(ours) is None
+
+
+def test_who_cannot_listen_leaves_no_socket_open() -> None:
+    def open_files() -> int:
+        return len([*Path("/proc/self/fd").iterdir()])
+
+    before = open_files()
+    # Linux has names of at most 108 bytes for sockets.
+    with pytest.raises(OSError, match="too long") as caught:
+        meeting_point.listen("x" * 200, 0)
+    assert caught.tb is not None
+    assert open_files() == before

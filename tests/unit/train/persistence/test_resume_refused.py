@@ -14,7 +14,10 @@ from mpiparallel.checkpoint.loading import new_arrays
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from mpiparallel.train.persistence.state import shape_of_one
 from mpiparallel.train.persistence.state import state_of as training_state_of
 from mpiparallel.train.persistence.training_record import TrainingRecord
 from tests.conformance.trainings.resumed_training import (
@@ -246,3 +249,18 @@ def test_a_network_that_is_cut_for_other_ranks_than_there_are_is_not_resumed(tmp
             model.resume(tmp_path, make_dataset())
 
     run_world(1, on_rank)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (Layout((6, 2), DeviceMatrix((3,)), ((0,), ())), (2, 2)),
+        (Layout((6, 2), DeviceMatrix((3,)), ((), ())), (2, 2)),
+        (Layout((7, 2), DeviceMatrix((3,)), ((0,), ())), None),
+        (Layout((8, 2), DeviceMatrix((2, 2)), ((0,), ())), None),
+        (Layout((), DeviceMatrix((3,)), ()), None),
+    ],
+)
+def test_what_was_each_ranks_own_lies_rank_after_rank_or_is_not_taken(layout, shape) -> None:
+    assert shape_of_one(layout, is_own=True) == shape
+    assert shape_of_one(layout, is_own=False) == layout.global_shape
