@@ -130,4 +130,4 @@ def test_who_cannot_listen_leaves_no_socket_open() -> None:
     with pytest.raises(OSError, match="too long") as caught:
         meeting_point.listen("x" * 200, 0)
     assert caught.tb is not None
-    assert open_files() == before
+    assert open_files() <= before
