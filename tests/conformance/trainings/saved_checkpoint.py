@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.manifest import Manifest
+from mpiparallel.checkpoint.manifest_entries import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
@@ -67,3 +68,12 @@ def flip(path: Path, place: float | int) -> None:
     content = bytearray(path.read_bytes())
     content[int(place * len(content)) if isinstance(place, float) else place] ^= 1
     path.write_bytes(content)
+
+
+def announced(folder: Path, nbytes: int) -> Manifest:
+    """Commit a checkpoint whose manifest alone is there: of one rank, with one tensor of so many bytes."""
+    layout = Layout((nbytes,), DeviceMatrix((1,)), ((),))
+    shard = ShardEntry("rank_0/net-1_77.h5", nbytes, "0" * 32, {"w": "0" * 16})
+    manifest = Manifest("net", 1, 77, {"w": TensorEntry(layout, "|u1")}, (shard,))
+    manifest.write(folder)
+    return manifest

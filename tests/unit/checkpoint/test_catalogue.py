@@ -5,7 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.catalogue import CheckpointFiles, catalogue, find, newest, remove, uncommitted
+from mpiparallel.checkpoint.catalogue import (
+    CheckpointFiles,
+    catalogue,
+    find,
+    manifest_of_shard,
+    newest,
+    remove,
+    uncommitted,
+)
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.protocol import Communicator
@@ -87,3 +95,10 @@ def test_the_order_of_commits_survives_a_clock_that_is_set_back(folder: Path, mo
     for step in (9, 8):
         run_world(2, save, folder, "a", 1, step)
     assert [entry.name for entry in catalogue(folder)] == ["a-1_2", "a-2_1", "b-1-1_1", "a-1_9", "a-1_8"]
+
+
+def test_a_damaged_manifest_is_that_of_the_shards_in_folders_of_ranks_beside_it_and_of_no_others(folder: Path) -> None:
+    (folder / "b-1-1_1.manifest.json").write_text("{}")
+    assert manifest_of_shard(folder / "rank_1" / "b-1-1_1.h5") == folder / "b-1-1_1.manifest.json"
+    assert manifest_of_shard(folder / "work" / "rank_1" / "b-1-1_1.h5") is None
+    assert manifest_of_shard(folder / "work" / "rank_1" / "a-2_1.h5") is None

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mpiparallel.checkpoint.catalogue import newest
 from mpiparallel.checkpoint.files.array_file import read_array
@@ -12,9 +14,11 @@ from mpiparallel.checkpoint.maintenance.target_layouts import as_strategy_says, 
 from mpiparallel.checkpoint.maintenance.verification import verify
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.shard.reader import open_shard
+from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.errors import CheckpointError, StrategyFileError
+from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.conformance.trainings.saved_checkpoint import LAYOUTS, contents, held, save, whole
@@ -155,3 +159,43 @@ def test_the_whole_is_what_numpy_says(tmp_path: Path) -> None:
     with open_shard(tmp_path / "target" / "rank_0" / "net-1_77.h5") as file:
         for name in LAYOUTS:
             np.testing.assert_array_equal(read_array(file, name), whole(name, 77), strict=True)
+
+
+def test_a_checkpoint_without_tensors_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    Manifest("net", 1, 77, {}, (None,)).write(tmp_path / "source")
+    with pytest.raises(CheckpointError, match="source: checkpoint net-1_77 has no tensors; name another"):
+        transform_checkpoint(tmp_path / "source", tmp_path / "target", {})
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_slice_for_which_there_is_no_memory_is_named_and_nothing_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "source")
+    read = StoredState.read_box
+
+    def refusing(state: StoredState, name: str, box: Box) -> NDArray[Any]:
+        if name == "net.w":
+            raise MemoryError
+        return read(state, name, box)
+
+    monkeypatch.setattr(StoredState, "read_box", refusing)
+    # Two of its twelve rows, of ten numbers of four bytes.
+    with pytest.raises(CheckpointError, match=r'tensor "net.w": the slice of rank 0 needs 80 bytes of memory; cut it'):
+        transform_checkpoint(tmp_path / "source", tmp_path / "target", SIX)
+    assert contents(tmp_path / "target") == {}
+
+
+def test_what_a_strategy_says_of_other_parameters_is_passed_over(tmp_path: Path) -> None:
+    write_strategy(tmp_path / "s.json", StrategyRecord.of({"net.w": SIX["net.w"], "head": SIX["table"]}, {}))
+    found = as_strategy_says(tmp_path / "s.json", {"net.w": LAYOUTS["net.w"]})
+    assert {name: layout.canonical for name, layout in found.items()} == {"net.w": SIX["net.w"].canonical}
+
+
+def test_a_parameter_of_several_pipeline_stages_is_refused_as_a_checkpoint_has_it_once(tmp_path: Path) -> None:
+    rows = Layout((12, 10), DeviceMatrix((2,)), ((0,), ()))
+    record = StrategyRecord.of({"0-net.w": rows, "1-net.w": rows}, {})
+    write_strategy(tmp_path / "s.json", StrategyRecord(record.layouts, record.strategies, 1))
+    with pytest.raises(StrategyFileError, match=r'parameter "net.w" is in several stages; .* transform_checkpoints'):
+        as_strategy_says(tmp_path / "s.json", {"net.w": LAYOUTS["net.w"]})

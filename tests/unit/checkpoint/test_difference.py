@@ -124,6 +124,7 @@ def test_tensors_of_one_state_only_and_other_shapes_and_dtypes_are_told(tmp_path
         (np.complex64([1 + 2j]), np.complex64([4 + 6j]), 1, 5.0, 0),
         (np.complex128([1 + 2j, 0]), np.complex128([1 + 2j, 3]), 1, 3.0, 0),
         (np.float32(3), np.float32(4), 1, 1.0, 0),
+        (np.float32([np.nan, 2]), np.float32([1, 2]), 1, 0.0, 1),
     ],
 )
 def test_values_are_compared_as_their_dtype_asks_for(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -12,10 +13,12 @@ import pytest
 
 from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.files.durable_file import replacing, write_durably
+from mpiparallel.checkpoint.files.regular_file import read_regular
 from mpiparallel.checkpoint.formats.registry import FORMATS, write_file
 from mpiparallel.checkpoint.strategy.group_file import write_group_info
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
+from mpiparallel.errors import CheckpointError
 from tests.conformance.trainings.saved_checkpoint import save
 
 ARRAYS = {"w": np.zeros(3)}
@@ -116,3 +119,24 @@ def test_only_a_regular_file_is_replaced(
         name: (status.st_ino, status.st_mode) for name, status in after.items()
     }
     assert Path("kept").read_text() == "kept"
+
+
+def test_a_disk_that_takes_nothing_is_told_of_and_the_old_content_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "manifest.json"
+    write_durably(path, b"old")
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, content, offset: 0)
+    with pytest.raises(OSError, match="nothing of 5 bytes was written") as caught:
+        write_durably(path, b"newer")
+    assert caught.value.errno == errno.EIO
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_file_longer_than_it_may_be_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_bytes(b"four")
+    assert read_regular(path, 4) == b"four"
+    with pytest.raises(CheckpointError, match=r"manifest.json: has 4 bytes, more than the 3 that it may have"):
+        read_regular(path, 3)

@@ -6,11 +6,11 @@ import h5py
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.files.array_file import read_array
-from mpiparallel.checkpoint.formats.registry import FORMATS, open_file
+from mpiparallel.checkpoint.files.array_file import infos_of, read_array
+from mpiparallel.checkpoint.formats.registry import FORMATS, open_file, write_file
 from mpiparallel.checkpoint.maintenance.export import export
 from mpiparallel.errors import CheckpointError
-from tests.conformance.trainings.saved_checkpoint import LAYOUTS, contents, save, whole
+from tests.conformance.trainings.saved_checkpoint import LAYOUTS, announced, contents, save, whole
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -89,3 +89,19 @@ def test_a_lost_slice_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is lost"):
         export(tmp_path, tmp_path / "all.h5")
     assert contents(tmp_path) == before
+
+
+def test_what_a_file_tells_besides_its_arrays_is_exported_too(tmp_path: Path) -> None:
+    arrays = {"w": np.arange(3.0)}
+    write_file(tmp_path / "one.h5", infos_of(arrays), arrays.items(), {"step": 7, "note": "né"})
+    export(tmp_path / "one.h5", tmp_path / "all.safetensors")
+    with open_file(tmp_path / "all.safetensors") as file:
+        assert file.attributes == {"step": "7", "note": "né"}
+
+
+def test_a_tensor_for_which_there_is_no_memory_is_named_and_the_old_file_stays(tmp_path: Path) -> None:
+    announced(tmp_path, 2**50)
+    (tmp_path / "all.safetensors").write_bytes(b"old")
+    with pytest.raises(CheckpointError, match=r'tensor "w" needs 1125899906842624 bytes of memory; no room for it'):
+        export(tmp_path, tmp_path / "all.safetensors")
+    assert (tmp_path / "all.safetensors").read_bytes() == b"old"

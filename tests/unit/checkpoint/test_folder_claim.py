@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -252,3 +254,48 @@ def test_a_permit_that_a_dead_process_has_left_is_taken_away(tmp_path, monkeypat
 
 def interrupted(path):
     raise KeyboardInterrupt
+
+
+def test_a_mark_that_may_not_be_read_keeps_nothing_once_nobody_touches_it(tmp_path, monkeypatch) -> None:
+    mark = marked(tmp_path, elsewhere(), LONG_AGO)
+    number, opened = mark.stat().st_ino, os.open
+
+    def refusing(path, *arguments, **named):
+        if path == mark and mark.stat().st_ino == number:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **named)
+
+    # Root may read everything.
+    monkeypatch.setattr(os, "open", refusing)
+    assert taken(tmp_path)
+
+
+def test_a_mark_that_cannot_be_written_is_not_left_there(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, content, offset: 0)
+    with pytest.raises(OSError, match="was written"):
+        FolderClaim(tmp_path, Holder.here()).hold()
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(("later", "lives"), [(0, True), (1, False)])
+def test_a_process_of_another_user_is_told_by_its_birth_from_another_with_its_number(later, lives, monkeypatch) -> None:
+    def refused(process, signal):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    here = Holder.here()
+    monkeypatch.setattr(os, "kill", refused)
+    assert replace(here, birth=here.birth + later).lives() is lives
+
+
+def test_where_the_system_does_not_tell_its_boot_nobody_knows_whether_a_process_lives(monkeypatch) -> None:
+    read = Path.read_text
+
+    def hidden(path, *arguments, **named):
+        if path.name == "boot_id":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path, *arguments, **named)
+
+    before = Holder.here()
+    assert before.lives()
+    monkeypatch.setattr(Path, "read_text", hidden)
+    assert [before.lives(), Holder.here().lives(), Holder.here().space] == [None, None, ""]

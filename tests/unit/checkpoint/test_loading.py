@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,18 +13,24 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.catalogue import newest
+from mpiparallel.checkpoint.files.array_file import infos_of
+from mpiparallel.checkpoint.formats.registry import write_file
 from mpiparallel.checkpoint.loading import new_arrays
 from mpiparallel.checkpoint.loading.load import load_state
 from mpiparallel.checkpoint.loading.new_arrays import LackOfMemoryError
 from mpiparallel.checkpoint.loading.reading_plan import ReadingPlan
 from mpiparallel.checkpoint.saving import save_shards
+from mpiparallel.checkpoint.shard_places import ShardPlaces
 from mpiparallel.checkpoint.stored_state import StoredState, StoredTensor
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from tests.conformance.meddling_communicator import Meddling, flip_a_bit
 from tests.conformance.resharding.reshard_cases import Case, Seeded, any_case, cases, part_of, storable
 
 EIGHT = DeviceMatrix((2, 4))
@@ -212,3 +219,92 @@ def test_a_rank_without_room_is_told_of_on_all(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(new_arrays, "np", SimpleNamespace(empty=refuse, uint8=np.uint8))
     run_world(2, load_without_room)
+
+
+@pytest.mark.parametrize("format_name", ["h5", "ckpt", "safetensors"])
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        ("deleted", "cannot be read"),
+        ("another", r"has digest [0-9a-f]{32}, expected [0-9a-f]{32}: "),
+        ("a link", "link"),
+    ],
+)
+def test_a_shard_of_any_format_that_is_not_the_one_committed_is_replaced_by_a_replica(
+    tmp_path: Path, format_name: str, harm: str, reason: str
+) -> None:
+    layout = Layout((4,), DeviceMatrix((2,)), ((),))
+
+    def save_in_format(communicator: Communicator, step: int) -> None:
+        places = ShardPlaces(format=format_name)
+        arrays = {"w": np.arange(4.0) + step}
+        save_shards(tmp_path, "net", 1, step, arrays, {"w": layout}, communicator, places=places)
+
+    run_world(2, save_in_format, 2)
+    other = (tmp_path / "rank_0" / f"net-1_2.{format_name}").read_bytes()
+    run_world(2, save_in_format, 3)
+    path = tmp_path / "rank_0" / f"net-1_3.{format_name}"
+    path.unlink()
+    if harm == "another":
+        path.write_bytes(other)
+    elif harm == "a link":
+        path.symlink_to(tmp_path / "rank_1" / path.name)
+    with StoredState.of_manifest(tmp_path, newest(tmp_path)) as state:
+        np.testing.assert_array_equal(state.read_box("w", Box.whole((4,))), [3.0, 4.0, 5.0, 6.0])
+    assert list(state.replaced) == [0]
+    assert re.search(rf"{path}: .*({reason}).* \(read from rank 1\)$", state.replaced[0])
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def test_files_of_more_ranks_than_may_be_open_at_once_are_read_one_after_the_other(tmp_path: Path) -> None:
+    count = 70
+    layout = Layout((count,), DeviceMatrix((count,)), ((0,),))
+    files = {rank: tmp_path / f"{rank}.safetensors" for rank in range(count)}
+    for rank, path in files.items():
+        arrays = {"w": np.full(1, float(rank))}
+        write_file(path, infos_of(arrays), arrays.items(), {})
+    before = open_files()
+    with StoredState.of_files(files, {"w": StoredTensor(layout, np.dtype(np.float64))}) as state:
+        for _ in range(2):
+            np.testing.assert_array_equal(state.read_box("w", Box.whole((count,))), np.arange(70.0))
+        assert open_files() - before <= 64
+    assert open_files() <= before
+
+
+def test_what_arrives_damaged_from_another_host_is_refused_on_all_ranks(tmp_path: Path) -> None:
+    run_world(8, save_whole, tmp_path, HYBRID)
+    target = layouts_of(2, "whole")
+    flipped: list[bool] = []
+
+    def damaged(call: str, arrays: Sequence[NDArray[Any]]) -> None:
+        if call == "exchange":
+            flipped.append(flip_a_bit(arrays, 5))
+
+    def refused(communicator: Communicator) -> str:
+        meddling: Any = Meddling(communicator, landed=damaged) if communicator.rank == 1 else communicator
+        with pytest.raises(CheckpointError) as caught:
+            load_told(meddling, tmp_path, target)
+        return str(caught.value)
+
+    for message in run_world(2, refused, hosts=(0, 1)):
+        assert "what rank 0 read has arrived damaged; load again, and have the network looked at" in message
+    assert flipped == [True]
+
+
+def test_small_arrays_lie_together_and_large_ones_do_not_keep_the_memory_of_others() -> None:
+    def memory_of(array: NDArray[Any]) -> int:
+        while array.base is not None:
+            array = array.base
+        return id(array)
+
+    large, small = TensorSpec((5, 8 << 20), np.dtype(np.uint8)), TensorSpec((3,), np.dtype(np.float32))
+    arrays = new_arrays.new_arrays({"a": small, "b": large, "c": small, "d": large, "e": small})
+    assert list(arrays) == ["a", "b", "c", "d", "e"]
+    assert [array.shape for array in arrays.values()] == [(3,), (5, 8 << 20), (3,), (5, 8 << 20), (3,)]
+    places = {name: memory_of(array) for name, array in arrays.items()}
+    assert places["a"] == places["b"] == places["c"]
+    assert places["d"] == places["e"] != places["a"]
+    assert not any(np.may_share_memory(arrays[one], arrays[other]) for one, other in combinations(arrays, 2))

@@ -217,3 +217,28 @@ def test_manifest_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_prefix_must_be_part_of_a_name(prefix: str) -> None:
     with pytest.raises(CheckpointError, match="cannot begin the name"):
         checkpoint_name(prefix, 1, 1)
+
+
+ONE_FILE = "ckpt/net-1_77.h5"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({("shards", 0): {"file": ONE_FILE}, ("shards", 1): {"file": ONE_FILE}}, "it names one file for two ranks"),
+        (
+            {("tensors", "net.w1"): {"tensor_map": [[], []], "partial": [0], "reduction": "sum"}},
+            r"is a partial sum\); use an older checkpoint",
+        ),
+    ],
+)
+def test_a_manifest_of_what_cannot_have_been_saved_is_refused_by_its_reason(
+    tmp_path: Path, changes: dict[tuple[str, Any], dict[str, Any]], reason: str
+) -> None:
+    path = MANIFEST.write(tmp_path)
+    content = content_of(path)
+    for (part, key), fields in changes.items():
+        content[part][key] |= fields
+    rewrite(path, content)
+    with pytest.raises(CheckpointError, match=rf"{NAME}: is no sound manifest \(.*{reason}"):
+        Manifest.load(path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mpiparallel.checkpoint.files import array_file
 from mpiparallel.checkpoint.files.portions import portions
+from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 
 
@@ -50,3 +51,13 @@ def test_any_box_of_a_stored_array_is_what_numpy_cuts_out_of_it(box: Box, portio
         patch.setattr(array_file, "_PORTION_BYTES", portion)
         found = array_file.read_box(file, "w", box)
     np.testing.assert_array_equal(found, elements[tuple(map(slice, box.start, box.stop))])
+
+
+@pytest.mark.parametrize("box", [Box((0, 0), (3, 5)), Box((3, 0), (4, 4)), Box((2, 3), (4, 4))])
+def test_a_box_that_is_not_in_a_stored_array_is_refused_before_anything_is_read(box: Box) -> None:
+    def fill(name: str, first: int, target: Any) -> None:
+        raise AssertionError("nothing of the box is there")
+
+    file: Any = SimpleNamespace(path="one.h5", arrays=array_file.infos_of({"w": np.zeros((3, 4))}), fill=fill)
+    with pytest.raises(CheckpointError, match=r'^one.h5: array "w" has shape \(3, 4\), so there is no Box\(start'):
+        array_file.read_box(file, "w", box)

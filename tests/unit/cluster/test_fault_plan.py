@@ -137,3 +137,10 @@ def refusal_of(text: str) -> str:
 def test_any_text_is_a_plan_or_refused_in_one_line(text: str) -> None:
     assert len(refusal_of(text)) < 600
     assert "\n" not in refusal_of(text)
+
+
+def test_a_plan_says_where_the_checkpoints_are() -> None:
+    assert FaultPlan.parse("kill@3:418, folder=runs/a b").folder == "runs/a b"
+    assert FaultPlan.parse("kill@3:418").folder == ""
+    with pytest.raises(ConfigurationError, match="there are seed, kinds, collectives, attempts and folder"):
+        FaultPlan.parse("kill@3:418,folder=a\0b")

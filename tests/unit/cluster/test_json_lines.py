@@ -41,3 +41,7 @@ def test_every_value_stands_where_its_path_says(value: Any, indent: int) -> None
 def test_path_that_is_not_there_has_the_line_of_what_it_should_be_in() -> None:
     text = '{\n "server_list": [\n  {"device": 1},\n  {}\n ]\n}'
     assert line_numbers(text, ["server_list[1].device", "status"]) == {"server_list[1].device": 4, "status": 1}
+
+
+def test_what_follows_a_bracket_too_many_has_no_line_of_its_own() -> None:
+    assert line_numbers('{"a": 1}\n}\n{"b": 2}', ["a", "b"]) == {"a": 1, "b": 1}

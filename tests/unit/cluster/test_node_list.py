@@ -55,3 +55,9 @@ def test_text_that_is_no_list_is_refused_with_the_mend(text: str) -> None:
 def test_counts_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(RankTableError, match="tasks per node"):
         expand_tasks(text, 2)
+
+
+def test_one_element_stands_for_256_addresses_at_most() -> None:
+    assert len(expand_nodes("10.0.0.[0-255]")) == 256
+    with pytest.raises(RankTableError, match=r'node list "10.0.\[0-1\].\[0-255\]": it has more than 256 addresses'):
+        expand_nodes("10.0.[0-1].[0-255]")

@@ -223,3 +223,57 @@ def test_rules_for_several_servers_are_warnings() -> None:
         '"1.1.1.1" is used twice',
     ):
         assert words in warnings
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"version": "1.0", "group_list": []}, "a table of the form with group_list, which is older than version 1.0"),
+        ({"version": "1.0", "rank_list": []}, "a table with rank_list, as version 2.0 has it"),
+        ({"version": "1.0", "server_group_list": []}, "a global rank table, with several groups of servers"),
+    ],
+)
+def test_a_table_of_another_form_is_told_by_its_form_and_not_by_each_field(table: dict[str, Any], words: str) -> None:
+    told = message(json.dumps(table)).splitlines()
+    assert len(told) == 1
+    assert f'the file is {words}, which is not supported; write a version "1.0" table with server_list' in told[0]
+
+
+def test_a_table_of_another_form_and_version_is_told_by_its_version() -> None:
+    told = message(json.dumps({"version": "2.0", "rank_list": []})).splitlines()
+    assert len(told) == 1
+    assert '"2.0" is the rank table of super-pods with UB links (Atlas A5), which is not supported' in told[0]
+    assert "there is nothing here for rank_list" in told[0]
+
+
+def test_fields_of_another_version_are_told_by_their_first_place_and_how_often_they_come() -> None:
+    table = document() | {"version": "1.2", "super_pod_list": []}
+    for server in table["server_list"]:
+        for entry in server["device"]:
+            entry["super_device_id"] = "0"
+    table["server_list"][1]["device"][0]["device_port"] = "16666"
+    told = "nothing here for super_pod_list, server_list[0].device[0].super_device_id (4 places), server_list[1]"
+    assert f"{told}.device[0].device_port; write" in message(json.dumps(table))
+
+
+def test_single_quotes_are_told() -> None:
+    told = message("{'version': 1}")
+    assert "{'version': 1}" in told
+    assert "has single quotes; write double ones" in told
+
+
+@pytest.mark.parametrize(
+    ("servers", "path"),
+    [((), "servers"), ((Server("a", (Device(0, "1.1.1.1", 0),)), Server("b", ())), "servers[1].devices")],
+)
+def test_a_table_made_in_code_has_servers_and_each_of_them_devices(servers: tuple[Server, ...], path: str) -> None:
+    with pytest.raises(RankTableError) as caught:
+        RankTable(servers)
+    words = f"{path}: is empty; a table has at least one server, each with at least one device"
+    assert str(caught.value).startswith("rank table")
+    assert words in str(caught.value)
+
+
+def test_the_order_of_servers_without_a_name_yet_is_no_fault() -> None:
+    servers = [Server(name, (Device(0, f"1.1.1.{rank}", rank),)) for rank, name in enumerate(("b", "10.*.*.*"))]
+    assert not any("lexicographic" in warning for warning in device_warnings(RankTable(tuple(servers))))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import mpiparallel.dataset as ds
+from mpiparallel.dataset.array_unpickler import read_pickled_dict
 from mpiparallel.dataset.cifar10_files import write_cifar10
 from mpiparallel.errors import DatasetError
 
@@ -249,3 +250,8 @@ def test_wrong_shards_are_refused(tmp_path: Path, shards: dict[str, int], messag
     folder = write_archive(tmp_path / "here", "bin")
     with pytest.raises(DatasetError, match=f"Cifar10Dataset: {message}"):
         ds.Cifar10Dataset(folder, **shards)
+
+
+def test_a_pickle_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"data_batch_1: cannot be read \(No such file or directory\); check"):
+        read_pickled_dict(tmp_path / "data_batch_1")

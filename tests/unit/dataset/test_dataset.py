@@ -208,3 +208,21 @@ def test_the_repeat_count_is_that_of_the_last_repeat(count, told) -> None:
     numbers = ds.NumpySlicesDataset(np.arange(4), "x")
     assert numbers.get_repeat_count() == 1
     assert numbers.repeat(2).repeat(count).batch(2).get_repeat_count() == told
+
+
+def test_only_the_seeds_of_what_draws_are_told_the_last_of_them_first() -> None:
+    def plain(x: Any) -> Any:
+        return x + 1
+
+    class Drawn:
+        random = True
+
+        def __call__(self, x: Any, generator: np.random.Generator) -> Any:
+            return x + generator.integers(9)
+
+    assert numbers(4).map(plain, "x").batch(2).seeds == ()
+    ds.config.set_seed(6)
+    shuffled = numbers(4).shuffle(4)
+    ds.config.set_seed(7)
+    assert shuffled.map(plain, "x").batch(2).seeds == (6,)
+    assert shuffled.map([plain, Drawn()], "x").batch(2).seeds == (7, 6)

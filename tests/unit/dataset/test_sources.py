@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import mpiparallel.dataset as ds
+from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.context.simulation import Simulation, simulating
 from mpiparallel.errors import DatasetError
 
 
@@ -137,3 +139,27 @@ def test_a_source_that_cannot_start_again_is_refused_in_the_second_epoch() -> No
     assert xs(dataset) == [1, 2]
     with pytest.raises(DatasetError, match="gave no row in epoch 1"):
         xs(dataset, epoch=1)
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_the_batches_of_rows_that_never_end_are_not_counted(drop_remainder: bool) -> None:
+    dataset = ds.GeneratorDataset([0, 1, 2], ["x"], shuffle=False).repeat().batch(2, drop_remainder=drop_remainder)
+    with pytest.raises(DatasetError, match="repeat without a count never ends; give repeat a count, or take rows"):
+        dataset.get_dataset_size()
+    rows = dataset.iterate()
+    assert [next(rows)["x"].tolist() for _ in range(3)] == [[0, 1], [2, 0], [1, 2]]
+    rows.close()
+
+
+def test_a_simulation_that_is_told_of_other_columns_says_which_there_are() -> None:
+    dataset = ds.NumpySlicesDataset({"x": np.zeros((4, 3)), "y": np.zeros(4)}, shuffle=False).batch(2)
+    x, y = TensorSpec((8, 3), np.dtype(np.float32)), TensorSpec((8,), np.dtype(np.int32))
+    with simulating(Simulation({"x": x, "y": y})):
+        batch = next(dataset.iterate())
+        assert {name: (array.shape, array.dtype.name) for name, array in batch.items()} == {
+            "x": ((8, 3), "float32"),
+            "y": ((8,), "int32"),
+        }
+    words = "--input: the dataset has the columns x, y, but x, image were given; give each column of a batch its shape"
+    with simulating(Simulation({"x": x, "image": y})), pytest.raises(DatasetError, match=words):
+        next(dataset.iterate())

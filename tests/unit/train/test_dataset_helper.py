@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiparallel import DatasetHelper, connect_network_with_dataset, nn
+from mpiparallel import DatasetHelper, Tensor, connect_network_with_dataset, nn
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError
 
@@ -50,3 +50,19 @@ def test_what_cannot_be_is_refused() -> None:
         DatasetHelper(data(), dataset_sink_mode=1)
     with pytest.raises(ConfigurationError, match="give a DatasetHelper in sink mode"):
         connect_network_with_dataset(nn.ReLU(), DatasetHelper(data(), dataset_sink_mode=False))
+
+
+@pytest.mark.parametrize("let_go", [DatasetHelper.stop_send, DatasetHelper.release])
+def test_what_was_read_ahead_is_let_go_of_and_the_next_batch_is_the_first(let_go) -> None:
+    helper = DatasetHelper(data())
+    network = connect_network_with_dataset(Labels(), helper)
+    assert network().asnumpy().tolist() == [0, 1]
+    let_go(helper)
+    assert [network().asnumpy().tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+
+
+def test_a_connected_network_takes_inputs_that_it_is_given_and_leaves_the_batches() -> None:
+    network = connect_network_with_dataset(Labels(), DatasetHelper(data()))
+    x, y = Tensor(np.zeros((2, 2), np.float32)), Tensor(np.array([7, 8], np.int32))
+    assert network(x, y).asnumpy().tolist() == [7, 8]
+    assert network().asnumpy().tolist() == [0, 1]

@@ -12,7 +12,9 @@ from mpiparallel import Model, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, NonFiniteError
-from mpiparallel.train import CheckpointConfig, DynamicLossScaleManager, LossGuard, ModelCheckpoint
+from mpiparallel.train import Callback, CheckpointConfig, DynamicLossScaleManager, LossGuard, ModelCheckpoint
+from mpiparallel.train.preemption import Preempted
+from tests.conformance.trainings.saved_training import At
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(40, 3, 4, 4)).astype(np.float32)
@@ -292,3 +294,56 @@ def test_a_scaled_loss_that_stays_no_number_is_told_and_ends_the_training_though
     quiet.train(30, dataset(None, "", slice(None)), LossGuard("off"))
     assert capsys.readouterr().out == ""
     assert quiet.train_network.optimizer.step == 0
+
+
+def test_rollback_goes_back_to_what_was_resumed_where_nothing_is_saved_since(tmp_path) -> None:
+    saved = make_model()
+    saved.train(1, dataset(None, "", []), ModelCheckpoint("net", tmp_path, CheckpointConfig(5)))
+    wanted, model, stream = state(saved), make_model(), io.StringIO()
+    assert model.resume(tmp_path, dataset(None, "", slice(None)), "net").step == 5
+    guard = LossGuard("rollback", limit=9, stream=stream)
+    model.train(2, dataset(None, "", slice(None)), guard, dataset_sink_mode=False)
+    assert guard.skipped_steps
+    assert f"gone back to {tmp_path}/net-1_5: step 5" in stream.getvalue()
+    for name, array in state(model).items():
+        np.testing.assert_array_equal(array, wanted[name], err_msg=name)
+
+
+def test_rollback_stops_where_what_was_committed_is_gone(tmp_path) -> None:
+    folder = tmp_path / "saved"
+    callbacks = [
+        LossGuard("rollback", stream=io.StringIO()),
+        ModelCheckpoint("net", folder, CheckpointConfig(2)),
+        At(2, lambda: (folder / "net-1_2.manifest.json").unlink()),
+    ]
+    words = rf"step 3 .*; what was committed in {folder} is gone; weights, optimizer states and moving averages are"
+    with pytest.raises(NonFiniteError, match=words):
+        make_model().train(1, dataset(None, "", [BAD_ROW]), callbacks, dataset_sink_mode=False)
+
+
+def test_of_a_step_of_several_batches_moving_averages_are_not_said_to_be_those_from_before() -> None:
+    network = nn.SequentialCell(nn.Flatten(), nn.Dense(48, 4))
+    optimizer = nn.SGD(network.trainable_params(), 0.1)
+    step = ms.amp.build_train_network(network, optimizer, nn.MSELoss(), accumulation_steps=2)
+    with pytest.raises(NonFiniteError, match=r"; weights and optimizer states are those from before the step\. "):
+        Model(step).train(1, dataset(None, "", slice(None)), LossGuard("stop"))
+
+
+class PreemptAt(Callback):
+    """Is told at the end of a step that the machine is wanted back."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def every_step(self, run_context):
+        if run_context.original_args().cur_step_num == self.step:
+            run_context.request_preemption()
+
+
+def test_what_was_left_out_is_said_of_a_training_that_is_preempted_too() -> None:
+    stream = io.StringIO()
+    with pytest.raises(Preempted):
+        make_model().train(
+            1, dataset(None, "", [BAD_ROW]), [LossGuard("skip", stream=stream), PreemptAt(4)], dataset_sink_mode=False
+        )
+    assert stream.getvalue().splitlines()[-1] == "LossGuard: 1 updates were left out: steps 3"

@@ -261,3 +261,50 @@ def test_a_network_used_alone_can_be_cut_later_but_not_cut_anew() -> None:
             cell(Tensor(np.ones((4, 3), np.float32)))
 
     run_world(2, on_rank)
+
+
+@pytest.mark.parametrize("sink_size", [0, -2, True, 1.5])
+def test_a_sink_size_that_is_none_is_refused(sink_size) -> None:
+    with pytest.raises(ConfigurationError, match=f"Model.train: sink_size {sink_size} must be -1 or at least 1"):
+        line_model().train(1, line_dataset(), sink_size=sink_size)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LossMonitor(-1), "LossMonitor: per_print_times -1 must be at least 0"),
+        (lambda: TimeMonitor(data_time=1), "TimeMonitor: data_time 1 must be True or False"),
+    ],
+)
+def test_a_monitor_of_wrong_arguments_is_refused(make, message) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_one_line_is_kept_up_to_date_and_ends_as_a_line_that_stays(monkeypatch) -> None:
+    status = pytest.importorskip("rich.status")
+    told = []
+
+    class Status:
+        def __init__(self, words, **options):
+            told.append(words)
+
+        def start(self):
+            told.append("start")
+
+        def update(self, words):
+            told.append(words.split("  ")[0])
+
+        def stop(self):
+            told.append("stop")
+
+    monkeypatch.setattr(status, "Status", Status)
+    stream = Terminal()
+    line_model().train(1, line_dataset(), ProgressMonitor(3600.0, stream), dataset_sink_mode=False)
+    assert told == ["compiling", "start", *(f"epoch 1/1 step {step}/6" for step in range(1, 7)), "stop"]
+    assert [line.split("  ")[0] for line in stream.getvalue().splitlines()] == ["epoch 1/1 step 6/6"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -66,3 +67,22 @@ def test_a_damaged_file_is_read_or_refused_in_bounded_memory(suffix, full, few, 
     # Both happen, or this shows nothing.
     assert min(read, refused) > tries // 100
     record(f"damaged {suffix} files read or refused", tried=tries, read=read, refused=refused)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "reason"),
+    [
+        (".h5", r'"net\.w1".*the file ends at byte \d+, before it; restore'),
+        (".ckpt", r"cannot be read \(the file ends at \d+\)"),
+        (".safetensors", r'array "net\.w1": the 256 bytes at \d+ cannot be read \(the file ends at \d+\); restore the'),
+        (".npz", r'array "net\.w1" cannot be read \(the file ends at \d+\); restore the file'),
+    ],
+)
+def test_a_file_that_is_cut_short_while_it_is_open_is_refused(suffix, reason, tmp_path):
+    path = tmp_path / f"one{suffix}"
+    write_file(path, infos_of(STATE), STATE.items(), {})
+    with open_file(path) as file:
+        np.testing.assert_array_equal(read_array(file, "step"), 7)
+        os.truncate(path, 8)
+        with pytest.raises(CheckpointError, match=f"{path}: .*{reason}"):
+            read_array(file, "net.w1")

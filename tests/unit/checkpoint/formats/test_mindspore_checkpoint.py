@@ -197,6 +197,8 @@ REFUSED = {
         bytes.fromhex("0a10 0a0177 120b 1204") + b"Int8\x1a\1a\x08\1",
         "after its content",
     ),
+    "a text of three bytes": (message(("t", (0,), "str", b"abc")), r"text .t. has 3 bytes, not a multiple of 4 up to"),
+    "a text of over a mebibyte": (message(("t", (0,), "str", bytes((1 << 20) + 4))), "1048580 bytes, not a multiple"),
     "a text that is no UTF-32": (message(("t", (0,), "str", b"\xff" * 4)), "UTF-32"),
     "a name that is no UTF-8": (bytes.fromhex("0a05 0a01ff 1200"), "UTF-8"),
 }

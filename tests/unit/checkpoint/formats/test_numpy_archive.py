@@ -174,6 +174,10 @@ REFUSED = {
     "another name in the member itself": (altered("w.npy", 46, b"v.npy"), "not where the directory says"),
     "a member beyond the file": (altered("w.npy", 42, b"\xff\xff\xff\x7f"), "not where the directory says|damaged"),
     "a member larger than stored": (altered("w.npy", 24, b"\xff\xff\xff\x7f"), "impossible"),
+    "a member stored longer than it is": (
+        altered("w.npy", 24, (len(SOUND) - 8).to_bytes(4, "little")),
+        rf"member .w\.npy. has {len(SOUND)} bytes, not {len(SOUND) - 8}; restore the file",
+    ),
     "a member that runs into the next": (running_into_the_next(), "not where the directory says"),
     "another CRC32": (altered("w.npy", 16, b"\0\0\0\0"), "CRC32"),
     "a directory of 4 GB": (zip_of([])[:12] + b"\xff\xff\xff\xfe" + b"\0" * 6, "no ZIP file"),
@@ -184,6 +188,10 @@ REFUSED = {
     "a dtype that is None": (
         zip_of([("w.npy", with_header("{'descr': None, 'fortran_order': False, 'shape': (1,)}\n") + b"\0" * 8)]),
         "has dtype None",
+    ),
+    "a dtype of no name": (
+        zip_of([("w.npy", with_header("{'descr': '<z9', 'fortran_order': False, 'shape': (1,)}\n") + b"\0" * 9)]),
+        r"w\.npy. has dtype <z9, which NumPy does not know; restore it",
     ),
     "no array": (zip_of([("w.npy", b"hello")]), "no array of NumPy"),
     "nothing": (zip_of([("w.npy", b"")]), "no array of NumPy"),
@@ -296,4 +304,15 @@ def test_a_compressed_array_is_read_in_little_more_memory_than_its_own(path):
 def test_names_that_would_not_be_read_are_not_written(name, path):
     with pytest.raises(CheckpointError, match=str(path)):
         write(path, {name: np.zeros(1)})
+    assert not path.exists()
+
+
+def test_attributes_longer_than_would_be_read_are_not_written(path):
+    longest = "a" * ((1 << 20) - len('{"note": ""}'))
+    write(path, {"w": np.zeros(1)}, {"note": longest})
+    with open_numpy_archive(path) as file:
+        assert file.attributes == {"note": longest}
+    path.unlink()
+    with pytest.raises(CheckpointError, match=rf"{path}: the attributes have 1048577 bytes, more than 1048576"):
+        write(path, {"w": np.zeros(1)}, {"note": longest + "a"})
     assert not path.exists()

@@ -173,3 +173,15 @@ def test_a_folder_without_files_of_one_kind_is_refused(tmp_path: Path, files: An
     with pytest.raises(ValueError, match=reason) as caught:
         merge_pipeline_strategys(tmp_path / "in", tmp_path / "merged.ckpt")
     assert isinstance(caught.value, MpiParallelError)
+
+
+def test_operators_that_two_ranks_of_a_stage_cut_otherwise_are_refused(two_stages: Path, tmp_path: Path) -> None:
+    record = read_strategy(two_stages / "src_strategy1.ckpt")
+    other = {**record.strategies, "MatMul_tied": StrategyItem(((2, 1), (1, 1)), 0)}
+    write_strategy(two_stages / "src_strategy1.ckpt", StrategyRecord(record.layouts, other))
+    with pytest.raises(
+        StrategyFileError,
+        match=r'src_strategy1.ckpt: operator "MatMul_tied": contradicts the file of stage 0 that .*; keep',
+    ):
+        merge_pipeline_strategys(two_stages, tmp_path / "merged.ckpt")
+    assert not (tmp_path / "merged.ckpt").exists()

@@ -203,6 +203,15 @@ def test_damaged_files_are_refused_or_say_something_sound(
         (b'{"current_stage":2,"parallel_layout_item":[],"parallel_strategy_item":{}}', "not an object"),
         (b'{"current_stage":true,"parallel_layout_item":{},"parallel_strategy_item":{}}', "holds True"),
         (b'{"current_stage":2,"parallel_layout_item":{"w":{"new":1}},"parallel_strategy_item":{}}', 'parameter "w"'),
+        (
+            b'{"current_stage":2,"parallel_layout_item":{},"parallel_strategy_item":'
+            b'{"Add_b":{"parallel_strategy":3,"stage":0}}}',
+            'operator "Add_b": parallel_strategy is 3, not a list; write the strategy file again',
+        ),
+        (
+            b'{"current_stage":-1,"parallel_layout_item":{},"parallel_strategy_item":{}}',
+            "current_stage -1 is not one; training writes 2, merging 1",
+        ),
     ],
 )
 def test_json_that_is_no_strategy_is_refused(tmp_path: Path, text: bytes, reason: str) -> None:
@@ -274,3 +283,13 @@ def test_the_folder_of_a_strategy_file_is_made(tmp_path: Path) -> None:
 def test_shapes_are_needed_for_json(tmp_path: Path) -> None:
     with pytest.raises(StrategyFileError, match=r'parameter "w" has no tensor_shape'):
         write_strategy(tmp_path / "strategy.json", StrategyRecord({"w": LayoutItem((2,), ((0,),))}, {}))
+
+
+@pytest.mark.parametrize("field", ["dev_matrix", "tensor_map", "param_split_shape", "indices_offset"])
+def test_a_parameter_of_several_device_matrices_is_refused(tmp_path: Path, field: str) -> None:
+    message = node_strategy.ParallelStrategyMap.FromString(TRAINED.read_bytes())
+    name = message.parallel_layout_item[0].param_name
+    getattr(message.parallel_layout_item[0].parallel_layouts, field).add(dim=[2, 4])
+    (tmp_path / "two.ckpt").write_bytes(message.SerializeToString())
+    with pytest.raises(StrategyFileError, match=f'parameter "{name}": has 2 entries {field}, not one; only one axis'):
+        read_strategy(tmp_path / "two.ckpt")

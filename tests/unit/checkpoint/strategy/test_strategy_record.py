@@ -73,6 +73,8 @@ def test_optimizer_shards_are_consecutive_chunks_of_the_replicas(item: LayoutIte
         Layout((8, 8), DeviceMatrix((2, 2)), ((), ()), optimizer_axes=(0,)),
         Layout((8, 8), DeviceMatrix((2, 2)), ((), ()), optimizer_axes=(1, 0)),
         Layout((8, 8), DeviceMatrix((2, 2), ranks=(0, 2, 1, 3)), ((0,), (1,))),
+        Layout((8, 8), DeviceMatrix((2,)), ((), (0,))).with_bounds([(), ((0, 3), (3, 8))]),
+        Layout((8, 8), DeviceMatrix((2,)), ((0,), ())).with_bounds([((0, 5), (3, 8)), ()]),
     ],
 )
 def test_a_layout_without_words_is_refused(layout: Layout) -> None:
@@ -99,6 +101,8 @@ def test_a_layout_without_words_is_refused(layout: Layout) -> None:
         {"param_split_shape": (1, 7), "indices_offset": (0,)},
         {"tensor_shape": (8,)},
         {"tensor_shape": (-8, 8)},
+        {"tensor_map": ((0, 1), ())},
+        {"tensor_map": (), "opt_weight_shard_size": -1, "opt_weight_shard_step": 1},
     ],
 )
 def test_contradicting_values_are_refused(values: dict[str, Any]) -> None:

@@ -164,3 +164,17 @@ def test_what_was_committed_last_is_converted_though_an_earlier_training_came_fu
     run_world(6, part)
     transform_checkpoints(folder, tmp_path / "whole", "net")
     assert_same(read_slices(tmp_path / "whole" / "rank_0" / "net0.h5"), second)
+
+
+def test_few_shards_in_folders_of_their_own_are_enough_too(tmp_path: Path) -> None:
+    places = ShardPlaces(tuple(f"work/{rank}/ckpt" for rank in range(6)))
+
+    def part(world: Any) -> None:
+        save_shards(tmp_path / "saved", "net", 1, 7, slices_of(WHOLE, SOURCE, world.rank), SOURCE, world, places=places)
+
+    run_world(6, part)
+    table = write_layouts(tmp_path / "s.ckpt", {"table": SOURCE["table"], "w": SOURCE["w"]})
+    quarters = write_layouts(tmp_path / "t.ckpt", {"table": Layout((11, 4), DeviceMatrix((4,)), ((0,), ()))})
+    files = {4: tmp_path / "saved" / "work" / "4" / "ckpt" / "net-1_7.h5"}
+    transform_checkpoint_by_rank(2, files, tmp_path / "two.h5", table, quarters, missing="omitted")
+    assert read_slices(tmp_path / "two.h5")["table"].tobytes() == WHOLE["table"][6:9].tobytes()

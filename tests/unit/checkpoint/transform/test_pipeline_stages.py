@@ -96,3 +96,24 @@ def test_copies_on_two_stages_are_compared(tmp_path: Path) -> None:
     write_slices(folder / "rank_5" / "net-1_7.ckpt", arrays)
     with pytest.raises(TransformError, match=r'"tied-embedding" of rank 5 and of rank 0'):
         transform_checkpoints(folder, tmp_path / "out", "net", merged, compare_replicas=True)
+
+
+def test_a_parameter_in_the_files_of_another_stage_than_the_strategy_says_is_refused(tmp_path: Path) -> None:
+    folder, merged, _ = pipeline(tmp_path)
+    for rank in range(8):
+        path = folder / f"rank_{rank}" / "net-1_7.ckpt"
+        arrays = {name: array for name, array in read_slices(path).items() if name != "enc-dec.w1"}
+        write_slices(path, arrays | ({"enc-dec.w1": numbers((4, 3))} if rank < 4 else {}))
+    words = r'parameter "enc-dec.w1": is on ranks 0, 1, 2, 3, but the source strategy has it on another pipeline stage'
+    with pytest.raises(TransformError, match=words):
+        transform_checkpoints(folder, tmp_path / "out", "net", merged)
+
+
+def test_a_parameter_of_two_stages_must_have_one_shape(tmp_path: Path) -> None:
+    folder, merged, _ = pipeline(tmp_path)
+    for rank in range(4, 8):
+        path = folder / f"rank_{rank}" / "net-1_7.ckpt"
+        write_slices(path, read_slices(path) | {"tied-embedding": numbers((12, 2))})
+    words = r'"tied-embedding": has the shapes \[\(10, 4\), \(12, 4\)\] on its pipeline stages; give the files'
+    with pytest.raises(TransformError, match=words):
+        transform_checkpoints(folder, tmp_path / "out", "net", merged)

@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.checkpoint.transform import target_slices
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.communication.threads import alone
-from mpiparallel.errors import CheckpointError, MpiParallelError, TransformError
+from mpiparallel.errors import CheckpointError, MpiParallelError, StrategyFileError, TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, mlp
@@ -142,3 +150,123 @@ def test_a_needed_rank_that_was_not_given_is_told(eight: Path, tmp_path: Path, s
     files = {2: eight / "rank_2" / "net-1_7.ckpt"}
     with pytest.raises(ValueError, match=r'what it needs is missing, "net.w1": rank 6; "net.w2": rank 6'):
         transform_checkpoint_by_rank(2, files, tmp_path / "x.ckpt", strategies[8], strategies[4])
+
+
+def test_a_parameter_that_no_strategy_names_must_have_one_shape(tmp_path: Path) -> None:
+    strategy = write_layouts(tmp_path / "s.ckpt", {"w": Layout((4,), DeviceMatrix((2,)), ((0,),))})
+    for rank in range(2):
+        arrays = {"w": numbers((2,)), "table": numbers((3 + rank, 4))}
+        write_slices(tmp_path / "in" / f"rank_{rank}" / "net-1_7.ckpt", arrays)
+    with pytest.raises(
+        TransformError,
+        match=r'"table": is in no source strategy and has shape \(3, 4\) on rank 0, \(4, 4\) on rank 1, so how it is '
+        "cut is not known; give the src_strategy_file that names it",
+    ):
+        transform_checkpoints(tmp_path / "in", tmp_path / "out", "net", strategy)
+
+
+def test_how_long_an_uneven_cut_is_cannot_be_told_from_unlike_parts(tmp_path: Path) -> None:
+    layouts = {"w": Layout((5, 2), DeviceMatrix((3,)), ((0,), ()))}
+    strategy = write_layouts(tmp_path / "s.ckpt", layouts)
+    files = {}
+    for rank in (0, 2):
+        files[rank] = tmp_path / f"{rank}.ckpt"
+        write_slices(files[rank], slices_of({"w": numbers((5, 2))}, layouts, rank))
+    with pytest.raises(
+        TransformError, match=r'parameter "w": 2 of 3 parts of dim 0 are there, of \[1, 2\] elements, .* give the files'
+    ):
+        transform_checkpoint_by_rank(0, files, tmp_path / "x.ckpt", strategy)
+
+
+def test_bounds_that_are_not_as_many_as_the_parts_are_refused(tmp_path: Path) -> None:
+    table = LayoutItem((2,), ((0,), ()), param_split_shape=(1, 3, 4), indices_offset=(0, 1, 4), tensor_shape=(8, 3))
+    write_strategy(tmp_path / "s.json", StrategyRecord({"w": table}, {}))
+    for rank in range(2):
+        write_slices(tmp_path / "in" / f"rank_{rank}" / "net-1_7.ckpt", {"w": numbers((4, 3))})
+    with pytest.raises(StrategyFileError, match=r'parameter "w": .*; use the file of this network$'):
+        transform_checkpoints(tmp_path / "in", tmp_path / "out", "net", tmp_path / "s.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("net0.ckpt", "net0.ckpt: is in the way and cannot be deleted"), (".", "rank_0.*: is in the way|cannot be made")],
+)
+def test_what_is_in_the_way_of_a_file_is_named(eight: Path, tmp_path: Path, strategies, name: str, reason: str) -> None:
+    in_the_way = tmp_path / "out" / "rank_0" / name
+    if name == ".":
+        in_the_way.parent.mkdir()
+        in_the_way.write_bytes(b"kept")
+    else:
+        in_the_way.mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=reason):
+        transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4])
+    assert [path for path in (tmp_path / "out").rglob("*") if path.name.startswith("net")] in ([], [in_the_way])
+
+
+def test_a_folder_that_cannot_be_made_is_told(eight: Path, tmp_path: Path, strategies) -> None:
+    files = {rank: eight / f"rank_{rank}" / "net-1_7.ckpt" for rank in range(8)}
+    (tmp_path / "file").write_bytes(b"kept")
+    with pytest.raises(CheckpointError, match=rf"{tmp_path}/file: cannot be made \(.*; choose a writable folder"):
+        transform_checkpoint_by_rank(0, files, tmp_path / "file" / "x.ckpt", strategies[8], strategies[4])
+    assert (tmp_path / "file").read_bytes() == b"kept"
+
+
+def test_a_name_without_a_suffix_gets_that_of_the_sources(eight: Path, tmp_path: Path, strategies) -> None:
+    files = {rank: eight / f"rank_{rank}" / "net-1_7.ckpt" for rank in range(8)}
+    report = transform_checkpoint_by_rank(1, files, tmp_path / "net-v1.5", strategies[8], strategies[4])
+    assert report.files == {1: tmp_path / "net-v1.5.ckpt"}
+    assert_same(read_slices(tmp_path / "net-v1.5.ckpt"), slices_of(WHOLE, LAYOUTS[4], 1))
+
+
+def test_files_beside_the_sources_of_another_step_tell_nothing(eight: Path, tmp_path: Path, strategies) -> None:
+    files = {rank: eight / f"rank_{rank}" / "net-1_7.ckpt" for rank in range(8)}
+    write_slices(eight / "rank_5" / "net-1_8.ckpt", {"net.w1": numbers((3, 3))})
+    transform_checkpoint_by_rank(2, files, tmp_path / "two.ckpt", strategies[8], strategies[4])
+    assert_same(read_slices(tmp_path / "two.ckpt"), slices_of(WHOLE, LAYOUTS[4], 2))
+
+
+def test_a_largest_slice_for_which_there_is_no_memory_is_told(
+    eight: Path, tmp_path: Path, strategies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(target_slices, "np", SimpleNamespace(empty=refuse, uint8=np.uint8))
+    # A quarter of 64 x 32 numbers of 4 bytes.
+    with pytest.raises(CheckpointError, match="the largest slice has 2048 bytes, for which there is no memory; cut it"):
+        transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4])
+
+
+def test_a_process_that_ends_without_a_word_is_told_by_its_status(
+    eight: Path, tmp_path: Path, strategies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    words = r"a process of process_num ended with 1 \(no message\); try fewer of them"
+    with pytest.raises(TransformError, match=words):
+        transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=2)
+
+
+def test_who_breaks_off_a_conversion_leaves_no_process_behind(
+    eight: Path, tmp_path: Path, strategies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    class Started(subprocess.Popen):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            started.append(self)
+
+        def communicate(self, *arguments: Any, **named: Any) -> Any:
+            raise KeyboardInterrupt
+
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(sleeper))
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    with pytest.raises(KeyboardInterrupt):
+        transform_checkpoints(eight, tmp_path / "out", "net", strategies[8], strategies[4], process_num=3)
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 3
+    for process in started:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()

@@ -215,3 +215,11 @@ def test_when_all_are_there_the_network_is_suspected() -> None:
 def test_where_nobody_waits_there_is_nothing_to_say() -> None:
     assert diagnose(ranks(*[lambda rank: rank.does("barrier").at("a.py:1")] * SIZE)) is None
     assert diagnose([]) is None
+
+
+def test_a_rank_without_a_recording_is_told_beside_one_that_has_one() -> None:
+    diagnosis = diagnose(ranks(waiting, lambda rank: rank.does("barrier").at("m.py:7")))
+    assert diagnosis is not None
+    assert diagnosis.sentence.endswith(
+        "for rank 1, which is at m.py:7 after barrier #1 (all ranks) and for rank 2, which left no recording"
+    )

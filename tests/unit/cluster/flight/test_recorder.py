@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.cluster.flight import format as layout
-from mpiparallel.cluster.flight.process_state import process_state
+from mpiparallel.cluster.flight.process_state import birth_of, process_state
 from mpiparallel.cluster.flight.recorder import FlightRecorder, spans
 from mpiparallel.cluster.flight.recording import Recording, ranks_of
 from mpiparallel.errors import LaunchError
@@ -121,6 +122,7 @@ def test_a_killed_process_leaves_its_last_call(tmp_path: Path) -> None:
     path = tmp_path / "flight.bin"
     program = f"""
 import os, signal
+from dataclasses import replace
 from pathlib import Path
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 recorder = FlightRecorder(Path({str(path)!r}), 1, 2)
@@ -138,6 +140,7 @@ def test_a_stopped_process_is_told_from_one_that_runs(tmp_path: Path) -> None:
     path = tmp_path / "flight.bin"
     program = f"""
 import time
+from dataclasses import replace
 from pathlib import Path
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 recorder = FlightRecorder(Path({str(path)!r}), 1, 2)
@@ -179,3 +182,26 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes) -> 
     path.write_bytes(content)
     with pytest.raises(LaunchError, match=r"flight.bin: is not the file of a flight recorder"):
         Recording.load(path)
+
+
+def test_a_text_for_which_there_is_no_more_room_is_left_out_and_the_others_stay() -> None:
+    recorder = FlightRecorder(None, 0, 1)
+    world = recorder.group([0])
+    enter(recorder, world, "barrier", "first")
+    enter(recorder, world, "barrier", "x" * layout.TEXTS_BYTES)
+    enter(recorder, world, "barrier", "later")
+    assert [call.label for call in read(recorder).calls] == ["first", "", "later"]
+
+
+def test_ranks_that_no_job_has_are_not_counted_up() -> None:
+    assert ranks_of("0-2,5-99999999") == ()
+    assert len(ranks_of("0-99999")) == 100_000
+
+
+def test_what_the_system_says_of_a_process_holds_on_its_host_only() -> None:
+    # No process has this number.
+    here = replace(read(FlightRecorder(None, 0, 1)), process=1 << 30)
+    assert process_state(here) == "dead"
+    assert process_state(replace(here, host="elsewhere")) == ""
+    assert process_state(replace(here, process_space=here.process_space + 1)) == ""
+    assert birth_of(1 << 30) is None

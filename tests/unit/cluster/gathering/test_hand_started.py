@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from mpiparallel.cluster.gathering.hand_started import HandStarted
+from mpiparallel.cluster.gathering.hand_started import HandStarted, host_problem
 from mpiparallel.errors import ConfigurationError, MpiParallelError, RankTableError
 from tests.conformance.trainings.shell_loop import write_table
 
@@ -135,3 +137,17 @@ def test_the_command_is_that_of_the_program(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest", "-s", "my test.py"])
     assert found.command.endswith("two.json -m pytest -s 'my test.py'")
     assert started(RANK_ID="0", RANK_SIZE="2").command.startswith("mpiparallel run -n 2 ")
+
+
+def test_the_command_of_a_module_names_the_module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("project.train", "project.train.__main__"):
+        monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name=name))
+        started = HandStarted.of(RANK)
+        assert started is not None
+        assert started.command == "mpiparallel run -n 2 -m project.train --epochs 3"
+
+
+def test_the_own_name_of_a_host_need_not_be_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "n7.cluster.invalid")
+    assert [host_problem(name) for name in ("n7.cluster.invalid", "n7")] == [None, None]
+    assert str(host_problem("n8.cluster.invalid")).startswith("which cannot be resolved on n7.cluster.invalid (")

@@ -111,3 +111,23 @@ def test_what_is_no_message_is_refused(content: bytes) -> None:
         theirs.send(content)
         with pytest.raises(LaunchError, match="no message"):
             meeting_point.receive(ours)
+
+
+def test_an_end_that_goes_without_reading_is_an_end_that_is_gone() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with closing(ours):
+        meeting_point.send(ours, meeting_point.ENDED)
+        theirs.close()
+        assert meeting_point.receive(ours) is None
+
+
+def test_who_cannot_listen_leaves_no_socket_open() -> None:
+    def open_files() -> int:
+        return len([*Path("/proc/self/fd").iterdir()])
+
+    before = open_files()
+    # Linux has names of at most 108 bytes for sockets.
+    with pytest.raises(OSError, match="too long") as caught:
+        meeting_point.listen("x" * 200, 0)
+    assert caught.tb is not None
+    assert open_files() <= before

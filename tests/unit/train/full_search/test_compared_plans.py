@@ -6,6 +6,8 @@ from math import inf
 
 import pytest
 
+from mpiparallel.search.problem.clock import Clock
+from mpiparallel.train.full_search.plan_search import best_of
 from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.full_search.trials import BATCH
 from tests.conformance.compared_plans import (
@@ -74,3 +76,10 @@ def test_what_is_found_for_large_networks_on_many_ranks_is_never_dearer_than_pla
     name: str, ranks: int, part: float
 ) -> None:
     hold_to_plans_by_hand(LARGE[name], ranks, part)
+
+
+def test_without_any_time_the_plainest_plan_is_found() -> None:
+    trials, plans = trials_of(recommender(rows=8, batch=4, width=2, fields=2), 2)
+    found = best_of(trials, plans, inf, Clock(0.0))
+    assert (found.tried.plan, found.count) == (plans[0], 1)
+    assert 0 < found.bound <= found.tried.seconds

@@ -237,3 +237,22 @@ def test_what_does_not_go_with_it_is_refused(settings, told) -> None:
 def test_a_memory_limit_is_gigabytes(limit) -> None:
     with pytest.raises(ConfigurationError, match=r"search_memory_gb .* must be gigabytes above 0"):
         context.set_auto_parallel_context(search_memory_gb=limit)
+
+
+def test_a_training_step_that_is_given_whole_is_searched_without_stages() -> None:
+    draw = np.random.default_rng(3)
+    x, y, weight = (draw.normal(size=shape) for shape in ((ROWS, 4), (ROWS, 2), (2, 4)))
+
+    def on_rank(communicator):
+        context.reset_auto_parallel_context()
+        context.set_auto_parallel_context(**EVERYTHING)
+        net, losses = nn.Dense(4, 2, has_bias=False), Losses()
+        net.weight.set_data(weight)
+        made = Model(nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1)))
+        data = NumpySlicesDataset((x, y), ["x", "y"], shuffle=False).batch(ROWS)
+        made.train(1, data, callbacks=[losses], dataset_sink_mode=False)
+        return losses.found, current_configuration().pipeline_stages, pipeline_of(made.train_network)
+
+    for losses, stages, cell in run_world(2, on_rank):
+        assert (stages, cell) == (1, None)
+        np.testing.assert_allclose(losses, [((x @ weight.T - y) ** 2).mean()], rtol=1e-6)

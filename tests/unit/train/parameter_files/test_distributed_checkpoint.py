@@ -175,3 +175,11 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed(tmp_path) -> None:
             load_distributed_checkpoint(model.train_network, *given)
     for one in model.train_network.get_parameters():
         np.testing.assert_array_equal(one.asnumpy(), before[one.name], err_msg=one.name)
+
+
+def test_what_layouts_say_of_parameters_that_the_network_lacks_is_passed_over() -> None:
+    model = train_network(None)
+    elsewhere = {"head.weight": ([1], [-1, -1], [9, 9], 0, True, "")}
+    load_distributed_checkpoint(model.train_network, SOURCES, elsewhere, STRATEGY)
+    held = {one.name: one.asnumpy() for one in model.train_network.get_parameters()}
+    np.testing.assert_array_equal(held["net.w1"], whole()["net.w1"])

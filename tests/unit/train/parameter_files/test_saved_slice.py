@@ -98,3 +98,17 @@ def test_values_that_were_overwritten_are_no_slice_any_more(shard) -> None:
             load_param_into_net(make_model().train_network, loaded)
 
     run_world(1, overwritten)
+
+
+@pytest.mark.parametrize("converted", ["ckpt"], indirect=True)
+def test_values_that_were_overwritten_are_of_no_file_any_more(converted) -> None:
+    def overwritten(communicator):
+        model = make_model()
+        model.build(make_dataset())
+        loaded = load_checkpoint(converted[0])
+        loaded["weight"].set_data(Tensor(np.full(loaded["weight"].shape, 7.0, np.float32)))
+        load_param_into_net(model.train_network, {"weight": loaded["weight"]})
+        return model.train_network.parameters_dict()["weight"].asnumpy().copy()
+
+    for found in run_world(RANKS, overwritten):
+        assert (found == 7.0).all()

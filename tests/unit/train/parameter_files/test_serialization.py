@@ -107,6 +107,7 @@ def test_a_thread_writes_what_the_values_were(tmp_path, capsys) -> None:
 REFUSED = [
     (lambda path: save_checkpoint(line(), path / "a.h5", enc_key=b"key"), "not encrypted"),
     (lambda path: load_checkpoint(path / "a.h5", dec_key=b"key"), "not encrypted"),
+    (lambda path: load_checkpoint(path / "a", format="pth"), "load_checkpoint: format .pth. is not one of h5, ckpt"),
     (lambda path: save_checkpoint(line(), path / "a.h5", format="npz"), "its suffix is not that of format 'npz'"),
     (lambda path: save_checkpoint(line(), path / "a", format="pth"), "format 'pth' is not one of h5, ckpt"),
     (lambda path: save_checkpoint(3, path / "a.h5"), "save_obj is a int; give a network"),
@@ -218,3 +219,50 @@ def test_what_is_saved_last_is_there_in_the_end_whichever_thread_is_quicker(last
         if writing is not None:
             writing.wait()
     np.testing.assert_array_equal(load_checkpoint(path)["w"].asnumpy(), np.ones(3))
+
+
+def test_a_parameter_that_is_cut_over_ranks_that_are_gone_is_not_saved_as_a_whole(tmp_path) -> None:
+    def cut(communicator):
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        network = line()
+        network.matmul.shard(((1, 1), (2, 1)))
+        model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.1))
+        data = np.ones((4, 6), np.float32), np.ones((4, 4), np.float32)
+        model.build(NumpySlicesDataset(data, ["x", "y"]).batch(2))
+        return network.weight, network.weight.asnumpy().copy()
+
+    weight, held = run_world(2, cut)[0]
+    assert held.shape == (2, 6)
+    path = tmp_path / "net.h5"
+
+    def save(communicator):
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
+        words = "'weight' is cut over other ranks than there are; save slices with integrated_save=False"
+        with pytest.raises(ConfigurationError, match=words):
+            save_checkpoint({"weight": weight}, path)
+        assert list(tmp_path.iterdir()) == []
+        save_checkpoint({"weight": weight}, path, integrated_save=False)
+
+    run_world(1, save)
+    np.testing.assert_array_equal(load_checkpoint(path)["weight"].asnumpy(), held)
+
+
+def test_of_slices_without_redundancy_only_those_come_from_other_ranks_that_some_lack() -> None:
+    def on_rank(communicator):
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+        rank, network = communicator.rank, line()
+        own = np.full((4, 6), rank, np.float32)
+        not_yet_cut = load_param_into_net(network, {"weight": own}, remove_redundancy=True)
+        before = [network.weight.asnumpy()[0, 0], network.bias.asnumpy().copy()]
+        model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.1))
+        data = np.ones((4, 6), np.float32), np.ones((4, 4), np.float32)
+        model.build(NumpySlicesDataset(data, ["x", "y"]).batch(2))
+        by_all = load_param_into_net(network, {"weight": own + 2}, remove_redundancy=True)
+        kept = network.weight.asnumpy()[0, 0]
+        load_param_into_net(network, {"weight": own + 4} if rank else {}, remove_redundancy=True)
+        np.testing.assert_array_equal(network.bias.asnumpy(), before[1])
+        return not_yet_cut, before[0], by_all, kept, network.weight.asnumpy()[0, 0]
+
+    found = run_world(2, on_rank)
+    assert [(first, second) for first, _, second, *_ in found] == [((["bias"], []),) * 2] * 2
+    assert [(first, kept, last) for _, first, _, kept, last in found] == [(0, 2, 5), (1, 3, 5)]

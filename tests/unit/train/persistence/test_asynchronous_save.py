@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from mpiparallel import load_checkpoint
 from mpiparallel.checkpoint import saving
 from mpiparallel.checkpoint.catalogue import catalogue
-from mpiparallel.communication.threads import run_world
+from mpiparallel.communication import get_rank
+from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from mpiparallel.train.persistence import asynchronous_save
 from tests.conformance import patience
 from tests.conformance.trainings.saved_training import (
     At,
@@ -150,3 +153,27 @@ def test_a_pending_checkpoint_is_committed_by_the_ranks_that_wrote_it_before_the
     assert run_world(3, on_rank) == [True, False, True]
     counts = {entry.name: entry.manifest.rank_count for entry in catalogue(tmp_path)}
     assert counts == {"dense-1_2": 3, "dense-2_1": 2, "dense-2_3": 2}
+
+
+def test_a_rank_without_room_for_its_copy_ends_the_save_on_all_ranks(tmp_path, monkeypatch) -> None:
+    def room(shape, dtype):
+        if get_rank() == 1:
+            raise MemoryError
+        return np.empty(shape, dtype)
+
+    monkeypatch.setattr(asynchronous_save, "np", SimpleNamespace(empty=room, copyto=np.copyto))
+
+    def on_rank(communicator):
+        with pytest.raises(CheckpointError, match=r"^rank 1: MemoryError"):
+            train_and_save(communicator, tmp_path, 1, CheckpointConfig(1, async_save=True))
+
+    run_world(2, on_rank)
+    assert committed(tmp_path) == []
+    assert [shards(tmp_path, rank) for rank in range(2)] == [[], []]
+
+
+def test_nothing_is_committed_that_was_not_begun() -> None:
+    save = asynchronous_save.AsynchronousSave()
+    assert save.is_pending is False
+    with pytest.raises(CheckpointError, match="no save was started, so that there is none to commit"):
+        save.commit(alone())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+from types import SimpleNamespace
+
 import h5py
 import numpy as np
 import pytest
@@ -310,3 +314,72 @@ def test_a_rank_without_the_callback_of_the_others_is_told_at_once(tmp_path) -> 
             make_model().train(1, make_dataset(), savers, dataset_sink_mode=False)
 
     run_world(2, on_rank)
+
+
+def test_the_name_of_the_last_file_is_a_text_as_mindspores(tmp_path) -> None:
+    def on_rank(communicator):
+        saver = ModelCheckpoint("dense", tmp_path, CheckpointConfig(0))
+        before = saver.latest_ckpt_file_name
+        make_model().train(1, make_dataset(), saver, dataset_sink_mode=False)
+        return before, saver.latest_ckpt_file_name
+
+    assert run_world(1, on_rank) == [("", str(tmp_path / "rank_0" / "dense-1_3.h5"))]
+
+
+def test_a_checkpoint_is_saved_whenever_so_many_seconds_have_passed(tmp_path, monkeypatch) -> None:
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("mpiparallel.train.callback.checkpoint.time", clock)
+
+    class Passing(Callback):
+        def step_begin(self, run_context):
+            clock.now += 10.0
+
+    config = CheckpointConfig(save_checkpoint_seconds=20, keep_checkpoint_max=9)
+    run_world(1, train_and_save, tmp_path, 2, config, Passing())
+    # Three steps an epoch.
+    assert committed(tmp_path) == ["dense-1_2", "dense-2_1", "dense-2_3"]
+
+
+def test_ranks_that_train_networks_of_their_own_do_not_save_one_checkpoint(tmp_path) -> None:
+    def on_rank(communicator):
+        network = nn.Dense(6, 4)
+        model = Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.1))
+        words = r"2 ranks train networks of 1 devices \(parallel_mode 'stand_alone'\); set parallel_mode so that they"
+        with pytest.raises(ConfigurationError, match=words):
+            model.train(1, make_dataset(), ModelCheckpoint("dense", tmp_path), dataset_sink_mode=False)
+
+    run_world(2, on_rank)
+    assert committed(tmp_path) == []
+
+
+def test_what_is_appended_under_the_name_of_a_parameter_is_refused(tmp_path) -> None:
+    def on_rank(communicator):
+        config = CheckpointConfig(0, append_info=[{"weight": 3}])
+        with pytest.raises(ConfigurationError, match="'weight' is the name of a parameter"):
+            train_and_save(communicator, tmp_path, 1, config)
+
+    run_world(1, on_rank)
+    assert committed(tmp_path) == []
+
+
+def test_older_checkpoints_that_cannot_be_deleted_end_the_training_or_are_said(tmp_path, capsys, monkeypatch) -> None:
+    unlink = Path.unlink
+
+    def refusing(path, *arguments, **named):
+        if path.name == "dense-1_1.manifest.json":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        unlink(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "unlink", refusing)
+
+    def on_rank(communicator, folder, on_error):
+        config = CheckpointConfig(1, keep_checkpoint_max=1, on_error=on_error)
+        return train_and_save(communicator, folder, 1, config)
+
+    with pytest.raises(CheckpointError, match=r"checkpoint dense-1_1 cannot be deleted \(.*Permission denied"):
+        run_world(1, on_rank, tmp_path / "raise", "raise")
+    assert committed(tmp_path / "raise") == ["dense-1_1", "dense-1_2"]
+    run_world(1, on_rank, tmp_path / "warn", "warn")
+    assert "dense-1_3" in committed(tmp_path / "warn")
+    words = "dense-1_2.manifest.json is saved, but older ones cannot be deleted: "
+    assert words in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.cluster.preemption_signal import PreemptionHandler
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError
-from mpiparallel.train import Callback, CheckpointConfig, ModelCheckpoint
+from mpiparallel.train import Callback, CheckpointConfig, ModelCheckpoint, ProgressMonitor
 from mpiparallel.train.preemption import Preempted
 from tests.conformance import patience
 from tests.conformance.trainings.moving_product import DATA_PARALLEL, At, make_model, rows, shard_rows
@@ -299,3 +300,30 @@ def test_python_s_own_handler_of_an_interrupt_is_not_called() -> None:
     handler = PreemptionHandler(signal.SIGINT, signal.default_int_handler)
     handler(signal.SIGINT, None)
     assert handler.has_come
+
+
+def test_one_that_saves_nothing_is_told_to_go_on_from_what_it_was_resumed_from(tmp_path) -> None:
+    run_world(1, lambda _: life(tmp_path, PreemptAt(0, 4, "every_step"), dataset_sink_mode=False))
+
+    def again(_):
+        model = make_model()
+        model.resume(tmp_path, rows())
+        with pytest.raises(Preempted) as end:
+            model.train(3, rows(), PreemptAt(0, 6, "every_step"), dataset_sink_mode=False)
+        return end.value.code, end.value.why
+
+    ((code, why),) = run_world(1, again)
+    assert code == 85
+    assert f" after step 6, which could not be saved: step 4 is saved in {tmp_path}; exit code 85: start the job" in why
+
+
+def test_the_last_step_of_a_training_that_is_preempted_is_shown() -> None:
+    stream = io.StringIO()
+
+    def on_rank(_):
+        callbacks = [ProgressMonitor(3600.0, stream), PreemptAt(0, 2, "every_step")]
+        with pytest.raises(Preempted):
+            make_model().train(3, rows(), callbacks, dataset_sink_mode=False)
+
+    run_world(1, on_rank)
+    assert [line.split("  ")[0] for line in stream.getvalue().splitlines()] == ["epoch 1/3 step 2/4"]

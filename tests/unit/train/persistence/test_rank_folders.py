@@ -288,3 +288,16 @@ def test_of_a_missing_shard_the_error_names_who_holds_the_same(tmp_path, has_rep
     assert named == [rank for rank in range(RANKS) if rank != 1 and held[rank] == held[1]][:1]
     assert bool(named) == has_replicas
     assert "the shard of rank 1" in str(refused.value)
+
+
+def test_a_folder_that_is_named_after_another_rank_or_lies_elsewhere_is_not_taken(tmp_path) -> None:
+    def crossed(communicator):
+        return rank_folders(tmp_path / f"rank_{1 - communicator.rank}", communicator)
+
+    assert run_world(2, crossed) == [(tmp_path, ("rank_0", "rank_1"))] * 2
+
+    def elsewhere(communicator):
+        folder = tmp_path / ("saved" if communicator.rank else "other") / f"ckpt_{communicator.rank}"
+        return rank_folders(folder, communicator, tmp_path / "saved")
+
+    assert run_world(2, elsewhere) == [(tmp_path / "saved", ("rank_0", "ckpt_1"))] * 2

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mpiparallel import nn
+from mpiparallel import context, nn
 from mpiparallel.checkpoint.catalogue import catalogue
+from mpiparallel.checkpoint.loading import new_arrays
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import CheckpointError
+from mpiparallel.errors import CheckpointError, ConfigurationError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from mpiparallel.train.persistence.state import shape_of_one
 from mpiparallel.train.persistence.state import state_of as training_state_of
+from mpiparallel.train.persistence.training_record import TrainingRecord
 from tests.conformance.trainings.resumed_training import (
     BATCH,
     ONE,
@@ -25,6 +31,7 @@ from tests.conformance.trainings.resumed_training import (
     state_of,
     stopped,
 )
+from tests.conformance.trainings.saved_training import make_dataset, make_model, train_and_save
 
 SMALL = Case(2, {**ONE, **SHARDS}, scaled=False)
 
@@ -186,3 +193,74 @@ def test_a_checkpoint_that_says_nothing_of_a_training_is_refused(tmp_path) -> No
             model.resume(tmp_path, data_of(SMALL))
 
     run_world(2, on_rank)
+
+
+POSITION = {"step": 4, "epoch": 1, "step_in_epoch": 4, "ranks": 2, "own": [], "appended": [], "facts": {}}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"facts": None}, "it does not say where a training stood; ModelCheckpoint saves one that does"),
+        ({"facts": []}, "it does not say where a training stood"),
+        ({"own": "w"}, "its lists of tensors are none"),
+        ({"own": [3]}, "its lists of tensors are none"),
+        ({"appended": {"w": 1}}, "its lists of tensors are none"),
+    ],
+)
+def test_what_a_manifest_says_of_a_training_must_be_a_position_in_one(change, reason) -> None:
+    assert TrainingRecord.of_json(POSITION).step == 4
+    with pytest.raises(CheckpointError, match=reason):
+        TrainingRecord.of_json(POSITION | change)
+
+
+def test_a_lack_of_memory_is_no_reason_to_go_back_to_an_older_checkpoint(tmp_path, monkeypatch, capsys) -> None:
+    def refuse(*_):
+        raise MemoryError
+
+    run_world(2, train_and_save, tmp_path, 1, CheckpointConfig(1))
+    monkeypatch.setattr(new_arrays, "np", SimpleNamespace(empty=refuse, uint8=np.uint8))
+
+    def on_rank(communicator):
+        with pytest.raises(new_arrays.LackOfMemoryError, match=r"there is no room for the [0-9]+ bytes of this rank"):
+            make_model().resume(tmp_path, make_dataset())
+
+    run_world(2, on_rank)
+    assert "cannot be read" not in capsys.readouterr().out
+
+
+def test_a_tensor_of_another_shape_is_refused_by_both_shapes(tmp_path) -> None:
+    run_world(1, train_and_save, tmp_path, 1, CheckpointConfig(0))
+
+    def on_rank(communicator):
+        with pytest.raises(CheckpointError, match=r"'weight' has shape \(4, 6\) there, \(4, 5\) here"):
+            make_model(width=5).resume(tmp_path, make_dataset(width=5))
+
+    run_world(1, on_rank)
+
+
+def test_a_network_that_is_cut_for_other_ranks_than_there_are_is_not_resumed(tmp_path) -> None:
+    def on_rank(communicator):
+        model = make_model()
+        context.set_auto_parallel_context(device_num=4, global_rank=0)
+        with pytest.raises(
+            ConfigurationError, match="the network is cut for other ranks than there are; set device_num"
+        ):
+            model.resume(tmp_path, make_dataset())
+
+    run_world(1, on_rank)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (Layout((6, 2), DeviceMatrix((3,)), ((0,), ())), (2, 2)),
+        (Layout((6, 2), DeviceMatrix((3,)), ((), ())), (2, 2)),
+        (Layout((7, 2), DeviceMatrix((3,)), ((0,), ())), None),
+        (Layout((8, 2), DeviceMatrix((2, 2)), ((0,), ())), None),
+        (Layout((), DeviceMatrix((3,)), ()), None),
+    ],
+)
+def test_what_was_each_ranks_own_lies_rank_after_rank_or_is_not_taken(layout, shape) -> None:
+    assert shape_of_one(layout, is_own=True) == shape
+    assert shape_of_one(layout, is_own=False) == layout.global_shape

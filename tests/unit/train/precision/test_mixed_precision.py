@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mpiparallel as ms
-from mpiparallel import Model, nn
+from mpiparallel import Model, Tensor, nn
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.dataset.text import translation_dataset
@@ -287,3 +287,22 @@ def test_the_scale_and_its_counters_move_with_the_state_to_fewer_ranks() -> None
     for found, scale, counter in run_world(4, move_to_fewer)[:2]:
         np.testing.assert_allclose(found, losses, rtol=TOLERANCE)
         assert (scale, counter) == (256.0 * 2**3, 11)
+
+
+def test_a_step_of_o2_scales_its_loss_dynamically_though_nobody_gave_a_manager_and_auto_is_o0_here() -> None:
+    x, y = np.array([[0.1, 0.7]], np.float32), np.array([[0.3, 0.9]], np.float32)
+    weight = np.array([[0.31, -0.23], [0.57, 0.11]], np.float32)
+    # What float16 would be a thousandth away from.
+    wanted = float(((x @ weight.T - y) ** 2).mean())
+
+    def step_of(level):
+        network = nn.Dense(2, 2, has_bias=False)
+        network.weight.set_data(weight)
+        optimizer = nn.SGD(network.trainable_params(), 0.5)
+        return ms.amp.build_train_network(network, optimizer, nn.MSELoss(), level=level)
+
+    step, plain = step_of("O2"), step_of("auto")
+    # The first scale of DynamicLossScaleManager.
+    assert float(step.scale_sense.asnumpy()) == 2.0**24
+    assert not hasattr(plain, "scale_sense")
+    assert float(plain(Tensor(x), Tensor(y))) == pytest.approx(wanted, rel=1e-6)

@@ -25,8 +25,11 @@ from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.layout.box import Box
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.redistribution import redistribute
 from mpiparallel.train.model import Model
+from mpiparallel.train.strategies.inferred_layouts import parameter_layout
 from mpiparallel.train.strategies.strategy_files import write_group_file, write_strategy_file
 from tests.unit.train import mindspore_nets as nets
 from tests.unit.train.parameter_files.mindspore_checkpoint import read_checkpoint
@@ -329,3 +332,8 @@ def test_parameters_that_are_not_trained_are_in_the_file_where_that_is_asked(tmp
         context.reset_auto_parallel_context()
         names[only_trained] = set(read_strategy(file).layouts)
     assert (names[True], names[False]) == ({"weight", "moments.weight"}, {"weight", "moments.weight", "bias"})
+
+
+def test_a_partial_sum_is_whole_on_every_rank_in_the_words_of_a_strategy() -> None:
+    layout = Layout((8, 6), DeviceMatrix((2, 2)), ((), ()), partial=(0, 1))
+    assert parameter_layout(layout, 3) == ([2, 2], [-1, -1], [8, 6], 0, True, "")
