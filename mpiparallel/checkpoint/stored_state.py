@@ -117,14 +117,6 @@ class StoredState:
         self.fill_box(name, box, target)
         return target
 
-    def holds(self, rank: int, name: str) -> str:
-        """Return why the file of ``rank`` is of no use for a tensor; the empty text where it seems to be."""
-        try:
-            self._file(rank, name)
-        except (CheckpointError, OSError) as error:
-            return str(error)
-        return ""
-
     def close(self) -> None:
         """Close the files."""
         while self._open:

@@ -185,10 +185,12 @@ class ShardFile:
             while content.nbytes:
                 count = os.preadv(self._raw.fileno(), [content], offset)
                 if not count:
-                    raise self._error(f"{what}: the file ends at byte {offset}, before it")
+                    break
                 content, offset = content[count:], offset + count
         except (OSError, ValueError) as error:  # ValueError: it was closed
             raise self._error(f"{what}: cannot be read ({error})") from error
+        if content.nbytes:
+            raise self._error(f"{what}: the file ends at byte {offset}, before it")
 
     def _compare(self, what: str, found: bytes, expected: bytes) -> None:
         if found != expected:

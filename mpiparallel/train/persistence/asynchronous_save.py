@@ -32,11 +32,6 @@ class AsynchronousSave:
         self._writing: BackgroundWrite | None = None
 
     @property
-    def is_pending(self) -> bool:
-        """Whether a save has been started and neither committed nor abandoned; the same on all ranks."""
-        return self._save is not None
-
-    @property
     def is_writing(self) -> bool:
         """Whether the thread of this rank still writes."""
         return self._writing is not None and self._writing.is_running
