@@ -24,6 +24,11 @@ class Floating(nn.Cell):
         return x * float(x.sum())
 
 
+class Rounding(nn.Cell):
+    def construct(self, x):
+        return x * int(x.sum())
+
+
 class Peeking(nn.Cell):
     def construct(self, x):
         return Tensor(x.asnumpy())
@@ -31,7 +36,12 @@ class Peeking(nn.Cell):
 
 @pytest.mark.parametrize(
     ("cell", "use"),
-    [(Branching, "branches on the values"), (Floating, r"takes float\(\)"), (Peeking, "takes the values")],
+    [
+        (Branching, "branches on the values"),
+        (Floating, r"takes float\(\)"),
+        (Rounding, r"takes int\(\)"),
+        (Peeking, "takes the values"),
+    ],
 )
 def test_data_dependent_python_is_refused_with_file_line_and_mend(cell, use) -> None:
     with pytest.raises(TraceError, match=rf"test_trace.py:\d+: construct {use}.*ops.select.*PYNATIVE_MODE"):
