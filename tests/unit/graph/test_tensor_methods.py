@@ -255,7 +255,5 @@ def test_clip_needs_a_bound() -> None:
 
 
 def test_a_norm_of_another_order_is_refused() -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"Tensor\.norm: ord 3 is not one of None, 1, 2, 'fro', infinity, -inf"
-    ):
+    with pytest.raises(ConfigurationError, match=r"Tensor\.norm: ord 3 is not one of None, 1, 2, 'fro', infinity, -i"):
         ms.Tensor(X).norm(3)

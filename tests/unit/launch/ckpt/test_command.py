@@ -174,3 +174,17 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, w
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.progress_bar("verify") as told:
         assert told is None
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.mark.parametrize("words", [["ls", "saved"], ["ls", "saved", "--json"]])
+def test_a_reader_that_has_seen_enough_ends_it_in_silence(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main(["ckpt", *words]) == 0
+    assert capsys.readouterr().err == ""
