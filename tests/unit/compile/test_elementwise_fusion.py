@@ -283,3 +283,17 @@ def test_a_parameter_that_is_overwritten_is_read_before() -> None:
     fuse_elementwise(made.graph)
     (found,) = Program(made.graph, Runtime()).run([np.full((40, 40), 5.0, np.float32)])
     assert found[0, 0] == 7.0
+
+
+@pytest.mark.usefixtures("not_compiling")
+def test_a_choice_among_small_tensors_is_made_once_and_spread_over_a_large_one() -> None:
+    random = np.random.default_rng(7)
+    mask, rows, more = random.normal(size=(4, 1)) > 0, random.normal(size=(4, 1)), random.normal(size=(4, 1))
+    large = random.normal(size=(4, 300))
+
+    class Chosen(nn.Cell):
+        def construct(self, mask: Any, rows: Any, more: Any, large: Any) -> Any:
+            return P.Select()(mask, rows, more) * large + P.Exp()(rows)
+
+    found = Chosen()(*map(Tensor, (mask, rows, more, large))).asnumpy()
+    np.testing.assert_allclose(found, np.where(mask, rows, more) * large + np.exp(rows), rtol=1e-12)
