@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpiparallel import ops
+from mpiparallel import nn, ops
 from mpiparallel.compile.differentiate import differentiate
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.graph import Value
@@ -68,3 +68,21 @@ def test_something_to_differentiate_by_is_given() -> None:
 def test_an_operator_without_a_gradient_says_so_by_its_name() -> None:
     with pytest.raises(GradientError, match="the gradient of AssignAdd is not defined; take it out of the differentia"):
         ops.AssignAdd().gradient([], [], [])
+
+
+def test_a_gradient_of_a_loss_that_has_none_of_its_own_says_so() -> None:
+    labels, logits = Tensor(np.array([1, 0])), Tensor(np.ones((2, 3)))
+    loss = P.SparseSoftmaxCrossEntropyWithLogits()
+    with pytest.raises(GradientError, match="it is a gradient and has none of its own"):
+        ops.grad(lambda x: (ops.grad(lambda y: loss(y, labels))(x) * x).sum())(logits)
+
+
+def test_a_sum_of_integers_in_a_network_is_that_of_numpy() -> None:
+    given = [np.arange(6).reshape(2, 3) * factor for factor in (1, 10, 100)]
+
+    class Sum(nn.Cell):
+        def construct(self, x: Any, y: Any, z: Any) -> Any:
+            return ops.addn([x, y, z]) * 2
+
+    found = Sum()(*map(Tensor, given))
+    assert (found.dtype, found.tolist()) == (np.int64, (222 * given[0]).tolist())

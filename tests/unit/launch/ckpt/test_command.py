@@ -188,3 +188,12 @@ def test_a_reader_that_has_seen_enough_ends_it_in_silence(
     monkeypatch.setattr(sys, "stdout", Gone())
     assert main(["ckpt", *words]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_it_is_shown_how_much_of_a_tensor_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "find_spec", lambda _: None)
+    assert main(["ckpt", "cat", "saved", "table", "-o", "table.npy"]) == 0
+    # It is 96 x 512 numbers of 2 bytes, which are written at once.
+    assert "cat table 100% of 98.3 kB" in terminal.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ import pytest
 
 from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.registry import write_file
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.conformance.trainings.saved_checkpoint import LAYOUTS, RANKS, flip, held, save, whole
@@ -254,7 +256,7 @@ def test_the_picture_says_how_many_ways_of_cutting_it_leaves_out(run: Run) -> No
     assert any(text.endswith("; 2 more ways of cutting are not shown") for text in texts)
 
 
-@pytest.mark.parametrize(("ranks", "told"), [(3, "0 1 2"), (70, "…")])
+@pytest.mark.parametrize(("ranks", "told"), [(3, "0 1 2"), (40, "…")])
 def test_of_more_ranks_than_a_part_has_room_for_the_picture_shows_some_and_an_ellipsis(
     run: Run, ranks: int, told: str
 ) -> None:
@@ -343,3 +345,23 @@ def test_more_elements_than_can_be_read_are_asked_for_with_a_box(run: Run) -> No
     assert (code, out) == (2, "")
     assert "deep has 2097152 elements there; choose at most 1048576 with --box" in err
     assert run("cat", "large.npz", "a", "--json", "--box", "0:2")[0] == 0
+
+
+def test_parts_that_are_too_small_for_numbers_have_none_in_the_picture(run: Run) -> None:
+    save(Path("fine"), layouts={"w": Layout((80,), DeviceMatrix((40,)), ((0,),))})
+    assert run("show", "fine", "--svg", "fine.svg")[0] == 0
+    namespace = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse("fine.svg").getroot()
+    titles = [title.text for title in root.iter(f"{namespace}title") if (title.text or "").startswith("[")]
+    assert titles == [f"[{2 * rank}:{2 * rank + 2}]: ranks {rank}" for rank in range(40)]
+    assert not list(root.iter(f"{namespace}tspan"))
+
+
+def test_verify_says_that_slices_which_no_file_ever_had_are_lost(run: Run) -> None:
+    manifest = Manifest.load("saved/net-1_77.manifest.json")
+    shards = tuple(None if rank in (3, 7) else shard for rank, shard in enumerate(manifest.shards))
+    Path("saved/net-1_77.manifest.json").unlink()
+    replace(manifest, shards=shards).write("saved")
+    code, out, _ = run("verify", "saved")
+    assert (code, out.splitlines()[0]) == (1, "saved/net-1_77: NOT sound. some slices are in no shard")
+    assert '"net.w" [6, 5] to [12, 10], of ranks 3, 7' in out

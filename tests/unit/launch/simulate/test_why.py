@@ -192,3 +192,28 @@ def test_an_answer_says_what_the_best_alternative_would_cost(
 ) -> None:
     others = tuple(Alternative(((2, 1),), seconds, 8) for seconds in alternatives)
     assert re.search(f"{words}$", reason_words(Reason("MatMul", "by hand", ((1, 2),), 2.0, 8, others, tried, 2)))
+
+
+def test_of_many_parts_of_a_parameter_some_are_told_and_how_many_more_there_are(told: Any) -> None:
+    settings = 'parallel_mode="semi_auto_parallel", full_batch=True'
+    script = DATA.format(settings=settings, cut="self.wide.matmul.shard(((1, 1), (64, 1)))")
+    _, *parts, last = told("show", script, "-n", "64", "--parameter", "wide.weight").splitlines()
+    assert re.fullmatch(rf"  and {64 - len(parts)} parts more", last)
+    assert all(" on ranks " in part for part in parts)
+
+
+def test_the_page_marks_memory_that_a_rank_does_not_have(told: Any, tmp_path: Path) -> None:
+    html, cluster = tmp_path / "net.html", tmp_path / "cluster.json"
+    for memory, is_bad in (("0.00001", True), ("1000", False)):
+        cluster.write_text(f'{{"hosts": 1, "ranks_per_host": 1, "memory_gb": {memory}}}', encoding="utf-8")
+        script = DATA.format(settings='parallel_mode="stand_alone"', cut="")
+        told("show", script, "-n", "1", "--html", str(html), "--cluster", str(cluster))
+        text = html.read_text(encoding="utf-8")
+        data, _ = json.JSONDecoder().raw_decode(text, text.index('{"title":'))
+        (tile,) = (one for one in data["tiles"] if one["name"] == "memory of a rank")
+        assert (tile.get("bad") == "1") == is_bad
+
+
+def test_each_stage_is_told_with_its_work_and_its_waiting(told: Any) -> None:
+    text = told("simulate", STAGES.format(cut=""), "-n", "2")
+    assert len(re.findall(r"stage \d.* at work, .* waiting, .* a rank", text)) == 2
