@@ -351,3 +351,31 @@ def test_an_error_of_the_system_that_names_no_file_is_no_mistake_of_the_user(mon
     monkeypatch.setattr(docs, "execute", fail)
     with pytest.raises(OSError, match="Cannot allocate memory"):
         main(["docs"])
+
+
+@pytest.mark.parametrize(("mpi", "is_said"), [("mpich", True), ("openmpi", False)])
+def test_where_ranks_cannot_go_on_without_the_dead_the_job_is_restarted_instead(
+    mpi: str, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--dry-run", "--mpi", mpi, "-n", "2", "--on-failure", "shrink", "train.py"]) == 0
+    told = capsys.readouterr()
+    assert ("mpich ends the job with its first rank; a failure restarts the job instead" in told.err) == is_said
+    assert ("ulfm" in told.out) != is_said
+
+
+def test_msrun_on_another_host_starts_nothing_here(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "--worker_num",
+        "4",
+        "--local_worker_num",
+        "2",
+        "--node_rank",
+        "1",
+        "--master_addr",
+        "10.0.0.1",
+        "train.py",
+    ]
+    assert main(["run", *words]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "--node_rank 1: nothing is started here" in told.err

@@ -16,6 +16,7 @@ from mpiparallel.checkpoint.manifest_entries import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.plan import command
 from mpiparallel.launch.plan.report import amount
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
@@ -248,3 +249,12 @@ def test_a_reader_that_has_seen_enough_ends_it_in_silence() -> None:
     command = f"{sys.executable} -m mpiparallel plan src.json dst.json --json | head -n 1"
     ended = patience.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("{\n", "")
+
+
+def test_a_picture_without_matplotlib_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    assert main(["plan", "src.json", "dst.json", "--picture", "map.png"]) == 2
+    assert "matplotlib is not installed; pip install mpiparallel[plot]" in capsys.readouterr().err
+    assert not Path("map.png").exists()
