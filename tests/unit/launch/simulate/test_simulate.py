@@ -26,7 +26,6 @@ import numpy as np
 from mpiparallel import Model, context, nn
 from mpiparallel.communication import get_group_size, init
 from mpiparallel.dataset import NumpySlicesDataset
-from mpiparallel.errors import ConfigurationError, LaunchError
 init()
 ranks = get_group_size()
 context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True{settings})
@@ -196,7 +195,6 @@ def test_the_stages_of_a_pipeline_wait_for_each_other(simulated: Callable[..., d
 import numpy as np
 from mpiparallel import Model, context, nn
 from mpiparallel.dataset import NumpySlicesDataset
-from mpiparallel.errors import ConfigurationError, LaunchError
 config = {"pipeline_scheduler": "gpipe"}
 context.set_auto_parallel_context(
     parallel_mode="semi_auto_parallel", full_batch=True, pipeline_stages=2, pipeline_config=config
