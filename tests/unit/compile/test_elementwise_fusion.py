@@ -17,6 +17,8 @@ from mpiparallel.compile.elementwise_fusion import FusedElementwise, fuse_elemen
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import loop_kernel
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import call, operand
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
@@ -288,12 +290,12 @@ def test_a_parameter_that_is_overwritten_is_read_before() -> None:
 @pytest.mark.usefixtures("not_compiling")
 def test_a_choice_among_small_tensors_is_made_once_and_spread_over_a_large_one() -> None:
     random = np.random.default_rng(7)
-    mask, rows, more = random.normal(size=(4, 1)) > 0, random.normal(size=(4, 1)), random.normal(size=(4, 1))
-    large = random.normal(size=(4, 300))
-
-    class Chosen(nn.Cell):
-        def construct(self, mask: Any, rows: Any, more: Any, large: Any) -> Any:
-            return P.Select()(mask, rows, more) * large + P.Exp()(rows)
-
-    found = Chosen()(*map(Tensor, (mask, rows, more, large))).asnumpy()
-    np.testing.assert_allclose(found, np.where(mask, rows, more) * large + np.exp(rows), rtol=1e-12)
+    arrays = [random.normal(size=(4, 1)) > 0, *(random.normal(size=(4, extent)) for extent in (1, 1, 300))]
+    mask, rows, more, large = arrays
+    terms = [operand(place, array.shape, array.dtype) for place, array in enumerate(arrays)]
+    found = np.empty((4, 300))
+    run = expression_kernel(Runtime(), [call("where", *terms[:3]) * terms[3] + call("exp", terms[1])], arrays, [found])
+    for _ in range(2):
+        run()
+        np.testing.assert_allclose(found, np.where(mask, rows, more) * large + np.exp(rows), rtol=1e-12)
+        mask[...] = ~mask
