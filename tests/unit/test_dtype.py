@@ -65,7 +65,7 @@ def test_a_type_prints_as_mindspores_and_is_numpys(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_prints_as_mindspores_and_is_no_type_of_an_element(name: str) -> None:
     kind = getattr(mstype, name)
-    assert str(kind) == KINDS[name]
+    assert (str(kind), repr(kind)) == (KINDS[name], f"mpiparallel.{KINDS[name].lower()}")
     with pytest.raises(ConfigurationError, match=f"{KINDS[name]} is no type of an element") as caught:
         np.zeros(2, kind)
     # The members that it has, else what is wrong with it.

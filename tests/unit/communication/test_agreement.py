@@ -5,7 +5,7 @@ import pytest
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import CheckpointError, ReshardError, origins_of
+from mpiparallel.errors import CheckpointError, RankFailureError, ReshardError, origins_of
 
 
 def messages(size: int, failing: set[int], error: Exception) -> list[str | None]:
@@ -86,3 +86,16 @@ def test_all_members_name_the_ranks_whose_problem_it_is() -> None:
         return ()
 
     assert run_world(4, origins) == [(1, 3)] * 4
+
+
+def test_the_death_of_a_rank_is_told_as_it_is_and_asks_nobody() -> None:
+    death = RankFailureError("rank 1 has died")
+
+    def fail(communicator: Communicator) -> None:
+        # The others are not in the block, and are not waited for.
+        if communicator.rank == 0:
+            with pytest.raises(RankFailureError) as caught, failing_together(communicator, CheckpointError):
+                raise death
+            assert caught.value is death
+
+    run_world(3, fail)

@@ -139,6 +139,10 @@ MISMATCHES: dict[str, tuple[Call, Call]] = {
         lambda c: c.all_to_all_v(np.zeros(3, np.uint8), [1, 1, 1], np.zeros(3, np.uint8), [1, 1, 1]),
         lambda c: c.all_to_all_v(np.zeros(4, np.uint8), [1, 1, 2], np.zeros(3, np.uint8), [1, 1, 1]),
     ),
+    "nothing sent": (
+        lambda c: c.exchange({}, {1: np.zeros(4, np.uint8)} if c.rank == 0 else {}),
+        lambda c: c.exchange({}, {}),
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 
 import pytest
 
@@ -86,3 +87,12 @@ def test_a_tensor_names_the_nearest_of_its_methods(name: str, message: str) -> N
     assert not hasattr(ms.Tensor([1.0]), name)
     with pytest.raises(AttributeError, match=message):
         getattr(ms.Tensor([1.0]), name)
+
+
+def test_the_error_keeps_its_words_where_another_process_reads_it() -> None:
+    with pytest.raises(AttributeError) as caught:
+        ms.nn.Dens  # noqa: B018
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, AttributeError)
+    assert "Dense" in str(again)
+    assert str(again) == str(caught.value)

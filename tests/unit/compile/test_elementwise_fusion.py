@@ -17,6 +17,8 @@ from mpiparallel.compile.elementwise_fusion import FusedElementwise, fuse_elemen
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import loop_kernel
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.term import call, operand
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
@@ -283,3 +285,17 @@ def test_a_parameter_that_is_overwritten_is_read_before() -> None:
     fuse_elementwise(made.graph)
     (found,) = Program(made.graph, Runtime()).run([np.full((40, 40), 5.0, np.float32)])
     assert found[0, 0] == 7.0
+
+
+@pytest.mark.usefixtures("not_compiling")
+def test_a_choice_among_small_tensors_is_made_once_and_spread_over_a_large_one() -> None:
+    random = np.random.default_rng(7)
+    arrays = [random.normal(size=(4, 1)) > 0, *(random.normal(size=(4, extent)) for extent in (1, 1, 300))]
+    mask, rows, more, large = arrays
+    terms = [operand(place, array.shape, array.dtype) for place, array in enumerate(arrays)]
+    found = np.empty((4, 300))
+    run = expression_kernel(Runtime(), [call("where", *terms[:3]) * terms[3] + call("exp", terms[1])], arrays, [found])
+    for _ in range(2):
+        run()
+        np.testing.assert_allclose(found, np.where(mask, rows, more) * large + np.exp(rows), rtol=1e-12)
+        mask[...] = ~mask

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor, nn, ops
+from mpiparallel import Tensor, nn, ops, set_auto_parallel_context
 from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.bind import bind
 from mpiparallel.compile.localise import localise
@@ -15,6 +15,7 @@ from mpiparallel.compile.place import place
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.strategies import Strategies
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
@@ -160,3 +161,12 @@ def test_a_network_that_has_been_changed_is_traced_again(change) -> None:
     after = network.sharded_graph(Tensor(X), configuration=SEMI_AUTO)
     assert after.graph is not before.graph
     assert after.graph.parameters["weight"].parameter is network.weight
+
+
+def test_a_number_of_a_rank_that_no_rank_has_is_refused() -> None:
+    def job(_communicator) -> None:
+        set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True, global_rank=5)
+        Network()(Tensor(X))
+
+    with pytest.raises(ConfigurationError, match="global_rank 5 is not among ranks 0 to 1; leave global_rank to the"):
+        run_world(2, job)

@@ -54,6 +54,7 @@ def _reset():
         ({"dump_local_norm": True}, "dump_local_norm True is not implemented yet; use False"),
         ({"strategy_ckpt_config": {"safe_file": "x"}}, "did you mean 'save_file'"),
         ({"strategy_ckpt_config": {"save_file": 3}}, "strategy_ckpt_save_file 3 must be a path as text"),
+        ({"strategy_ckpt_config": "strategy.ckpt"}, "strategy_ckpt_config .strategy.ckpt. must be a dict of"),
         ({"search_mode": "propagation"}, "did you mean 'sharding_propagation'"),
     ],
 )
@@ -69,6 +70,8 @@ def test_wrong_settings_are_refused() -> None:
         context.set_context(device_target="TPU")
     with pytest.raises(ConfigurationError, match="device_id 'zero' must be an integer"):
         context.set_context(device_id="zero")
+    with pytest.raises(ConfigurationError, match="save_graphs_path 3 must be a folder"):
+        context.set_context(save_graphs_path=3)
     with pytest.raises(ConfigurationError, match="save_graphs 4 is not one of 0, 1, 2, 3, True"):
         context.set_context(save_graphs=4)
     with pytest.raises(ConfigurationError, match="must be an integer"):

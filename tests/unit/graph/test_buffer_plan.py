@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,3 +71,17 @@ def test_a_chain_runs_in_one_buffer() -> None:
             y = ops.tanh(-y)
     trace.graph.outputs = [y.value]
     assert plan_buffers(trace.graph).byte_count == 8000
+
+
+@pytest.mark.parametrize("closely", [1, 4096])
+def test_of_a_chain_of_products_no_more_lie_in_memory_than_are_needed_at_a_time(closely: int) -> None:
+    trace = Trace()
+    x = Tensor.of_value(trace.graph.add_input("x", TensorSpec((100, 100), np.dtype(np.float64))))
+    with recording(trace):
+        y = ops.matmul(x, x)
+        for _ in range(7):
+            y = ops.matmul(y, x)
+    trace.graph.outputs = [y.value]
+    # One is read while the next is written; where only one is packed closely, it has a place of its own.
+    with patch.object(buffer_plan, "_MOST_PACKED_CLOSELY", closely):
+        assert plan_buffers(trace.graph).byte_count <= (2 if closely > 1 else 3) * (80_000 + 4096)

@@ -35,3 +35,7 @@ def test_what_mindspores_planner_is_told_has_no_effect_and_is_said_once(remarks:
         ConfigurationError, match="an operator is in the stage of its cell; set its pipeline_stage to 1"
     ):
         operator.set_stage(1)
+
+
+def test_an_operator_prints_how_it_was_made_without_its_strategy() -> None:
+    assert repr(ops.ReduceSum(keep_dims=True).shard(((2, 1),))) == "ReduceSum(keep_dims=True)"

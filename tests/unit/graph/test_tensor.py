@@ -52,3 +52,15 @@ def test_numpy_is_given_a_tensor_as_it_is_or_in_the_dtype_that_it_asks_for(dtype
     assert (np.asarray(tensor).dtype, tensor.__array__().dtype) == (dtype, dtype)
     assert (np.asarray(tensor, np.float64).dtype, tensor.__array__(np.float64).dtype) == (np.float64, np.float64)
     np.testing.assert_array_equal(tensor, np.array([0, 1, 1], dtype))
+
+
+def test_an_integer_tensor_is_an_index_and_a_count() -> None:
+    two = Tensor(np.array(2))
+    assert ["a", "b", "c"][two] == "c"
+    assert list(range(two)) == [0, 1]
+
+
+def test_a_tensor_whose_values_come_later_says_so_and_makes_none() -> None:
+    later = initializer("ones", (2, 3), np.float32)
+    assert repr(later) == "Tensor(shape=[2, 3], dtype=Float32, no values yet)"
+    assert (later.is_init, Tensor(1.0).is_init) == (False, True)

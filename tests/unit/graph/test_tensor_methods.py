@@ -155,6 +155,11 @@ OWN: list[tuple[Both, Any]] = [
     (lambda x: x.int().float().double().bool(), X.astype(int) != 0),
     (lambda x: x.half().type_as(x), X.astype(np.float16)),
     (lambda x: x.clone().contiguous().long(), X.astype(np.int64)),
+    (lambda x: (10 * x).byte(), (10 * X).astype(np.uint8)),
+    (lambda x: (100 * x).short(), (100 * X).astype(np.int16)),
+    (lambda x: x.to(np.int64), X.astype(np.int64)),
+    (lambda x: x.set_dtype(np.int32), X.astype(np.int32)),
+    (lambda x: sum((k + 1) * row for k, row in enumerate(x)), X[0] + 2 * X[1]),
 ]
 
 
@@ -247,3 +252,8 @@ def test_pieces_add_up() -> None:
 def test_clip_needs_a_bound() -> None:
     with pytest.raises(ConfigurationError, match="give xmin, xmax, or both"):
         ms.Tensor(X).clip()
+
+
+def test_a_norm_of_another_order_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"Tensor\.norm: ord 3 is not one of None, 1, 2, 'fro', infinity, -i"):
+        ms.Tensor(X).norm(3)

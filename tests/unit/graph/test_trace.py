@@ -10,6 +10,7 @@ from mpiparallel import context, nn
 from mpiparallel.errors import ConfigurationError, GradientError, ShapeError, TraceError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import Trace, recording
 
 
 class Branching(nn.Cell):
@@ -24,6 +25,11 @@ class Floating(nn.Cell):
         return x * float(x.sum())
 
 
+class Rounding(nn.Cell):
+    def construct(self, x):
+        return x * int(x.sum())
+
+
 class Peeking(nn.Cell):
     def construct(self, x):
         return Tensor(x.asnumpy())
@@ -31,7 +37,12 @@ class Peeking(nn.Cell):
 
 @pytest.mark.parametrize(
     ("cell", "use"),
-    [(Branching, "branches on the values"), (Floating, r"takes float\(\)"), (Peeking, "takes the values")],
+    [
+        (Branching, "branches on the values"),
+        (Floating, r"takes float\(\)"),
+        (Rounding, r"takes int\(\)"),
+        (Peeking, "takes the values"),
+    ],
 )
 def test_data_dependent_python_is_refused_with_file_line_and_mend(cell, use) -> None:
     with pytest.raises(TraceError, match=rf"test_trace.py:\d+: construct {use}.*ops.select.*PYNATIVE_MODE"):
@@ -123,3 +134,17 @@ def test_setting_an_attribute_before_init_is_refused() -> None:
 def test_gradient_of_an_integer_output_is_refused() -> None:
     with pytest.raises(GradientError, match="int64 has no gradient"):
         ops.grad(lambda x: x.sum())(Tensor(np.arange(3)))
+
+
+def test_a_graph_prints_what_each_node_makes_of_what() -> None:
+    trace = Trace()
+    x = trace.graph.add_input("x", Tensor(np.ones((2, 3), np.float32)).spec)
+    with recording(trace):
+        trace.graph.outputs = [ops.exp(Tensor.of_value(x) + Tensor.of_value(x)).value]
+    given, total, power, made = str(trace.graph).splitlines()
+    assert given.startswith("inputs [x[2, 3]")
+    assert total.endswith(" = Add(x, x)")
+    # The second takes what the first has made.
+    name = total.partition("[")[2].partition("[")[0]
+    assert power.endswith(f" = Exp({name})")
+    assert made.startswith("outputs [")

@@ -25,6 +25,7 @@ from mpiparallel.graph.written_kernels import (
     tensor_attention_text,
     tensor_core_text,
     word_sums,
+    written_text,
 )
 from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedBackend, EmulatedKernels, compiler
 from tests.conformance.cuda_emulator.written_cases import CASES, Case, adam
@@ -334,3 +335,23 @@ def test_boxes_are_copied_by_16_bytes_where_runs_and_addresses_allow(
         # Without it the compiler makes two loads of each.
         found.append({"typedef struct alignas(16) " in text for text in kernels.texts.values()})
     assert found == [{True}, {False}]
+
+
+@pytest.mark.parametrize(("count", "width", "rows"), [(0, 3, 2), (4, 0, 2), (4, 3, 0)])
+def test_sums_of_nothing_are_zeros_and_need_no_kernel(count: int, width: int, rows: int) -> None:
+    target = np.full((rows, width), 7.0)
+    row_sums.row_sums(Runtime(), np.zeros(count, np.int64), np.ones((count, width)), target)()
+    np.testing.assert_array_equal(target, np.zeros((rows, width)))
+
+
+def test_boxes_without_elements_are_packed_by_doing_nothing() -> None:
+    packed = np.full(3, 7.0)
+    packing = box_packing.BoxPacking(Runtime(), [np.empty((0, 4)), np.empty((2, 0))], packed)
+    packing.pack()
+    packing.unpack()
+    assert packed.tolist() == [7.0] * 3
+
+
+def test_a_device_that_compiles_no_texts_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigurationError, match="device 'cpu' compiles no CUDA texts; ask has_written_kernels first"):
+        written_text.written_kernel(Runtime(), "void KERNEL() {}", {}, 1, 32)

@@ -6,6 +6,7 @@ import os
 import pty
 import shlex
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch import docs
 from mpiparallel.launch.cli import command_line, main
+from mpiparallel.launch.command_line.argument_types import seconds
 from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.version import VERSION
 from tests.conformance import patience
@@ -313,3 +316,66 @@ def test_lists_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     seen = on_terminal(lambda: main(["examples", "list"]))
     assert max(map(len, seen.splitlines())) <= 80
     assert "accumulated gradients" in " ".join(seen.split())
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_what_is_no_time_is_refused_with_what_to_give(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f'"{text}" is not a time; give seconds above 0'):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (LaunchError("no such thing"), 2),
+        (FileNotFoundError(2, "No such file or directory", "gone.txt"), 2),
+    ],
+)
+def test_an_error_ends_in_its_exit_code_and_after_debug_in_its_traceback(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_arguments: object) -> int:
+        raise error
+
+    monkeypatch.setattr(docs, "execute", fail)
+    assert main(["docs"]) == code
+    with pytest.raises(type(error)):
+        main(["--debug", "docs"])
+
+
+def test_an_error_of_the_system_that_names_no_file_is_no_mistake_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_arguments: object) -> int:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(docs, "execute", fail)
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        main(["docs"])
+
+
+@pytest.mark.parametrize(("mpi", "is_said"), [("mpich", True), ("openmpi", False)])
+def test_where_ranks_cannot_go_on_without_the_dead_the_job_is_restarted_instead(
+    mpi: str, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--dry-run", "--mpi", mpi, "-n", "2", "--on-failure", "shrink", "train.py"]) == 0
+    told = capsys.readouterr()
+    assert ("mpich ends the job with its first rank; a failure restarts the job instead" in told.err) == is_said
+    assert ("ulfm" in told.out) != is_said
+
+
+def test_msrun_on_another_host_starts_nothing_here(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "--worker_num",
+        "4",
+        "--local_worker_num",
+        "2",
+        "--node_rank",
+        "1",
+        "--master_addr",
+        "10.0.0.1",
+        "train.py",
+    ]
+    assert main(["run", *words]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "--node_rank 1: nothing is started here" in told.err

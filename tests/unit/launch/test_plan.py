@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,8 @@ from mpiparallel.checkpoint.manifest_entries import ShardEntry, TensorEntry
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.plan import command
+from mpiparallel.launch.plan.report import amount
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.planning.plan import plan_reshard
@@ -124,6 +127,17 @@ def test_relabeling_saves_what_it_says(capsys: pytest.CaptureFixture[str]) -> No
     assert told(capsys, "src.json", "src.json", "--relabel")["relabeled"]["ranks"] == []
 
 
+def test_the_text_says_what_other_ranks_save_and_which_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("scipy.optimize")
+    before = told(capsys, "src.json", "swap.json")["moved"]
+    for target, words in (
+        ("swap.json", rf"relabel +{amount(before)}  100 % saved, in all of the above, by ranks 0 4 1 5 2 6 3 7"),
+        ("src.json", r"relabel +no: other ranks for the target's places would save at most \d+%"),
+    ):
+        assert main(["plan", "src.json", target, "--relabel"]) == 0
+        assert re.search(f"^{words}$", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_hosts_and_bandwidth_are_those_that_are_given(capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, "src.json", "12", "--ranks-per-host", "4", "--bandwidth", "2")
     assert (found["hosts"], found["within_hosts"]) == (3, 0)
@@ -190,6 +204,10 @@ def test_the_picture_is_drawn(name: str, start: bytes, capsys: pytest.CaptureFix
             'larger.json: parameter "dense.weight": it has shape (48, 12) in the file, not',
         ),
         (["empty.json", "dst.json"], "empty.json: it has no tensors"),
+        (
+            ["larger.json", "saved"],
+            '"dense.weight" has shape (24, 12), in larger.json (48, 12); give two files of one network',
+        ),
         (["src.json", "6"], 'src.json: "dense.bias" is cut [24/4] on (2, 4), which 6 ranks cannot hold'),
         (["adam.json", "12", "--moments", "2"], "--moments 2: the state of the optimizer is in the file already"),
         (["src.json", "dst.json", "--picture", "map.jpg"], "--picture map.jpg: give a name that ends in .png or .svg"),
@@ -217,7 +235,9 @@ def test_what_cannot_be_planned_is_refused_in_one_line(
     assert ended.out == ""
 
 
-@pytest.mark.parametrize("words", [["--bandwidth", "0"], ["--bandwidth", "nan"], ["--ranks-per-host", "0"]])
+@pytest.mark.parametrize(
+    "words", [["--bandwidth", "0"], ["--bandwidth", "nan"], ["--bandwidth", "fast"], ["--ranks-per-host", "0"]]
+)
 def test_numbers_that_are_none_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["plan", "src.json", "dst.json", *words])
@@ -229,3 +249,12 @@ def test_a_reader_that_has_seen_enough_ends_it_in_silence() -> None:
     command = f"{sys.executable} -m mpiparallel plan src.json dst.json --json | head -n 1"
     ended = patience.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("{\n", "")
+
+
+def test_a_picture_without_matplotlib_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    assert main(["plan", "src.json", "dst.json", "--picture", "map.png"]) == 2
+    assert "matplotlib is not installed; pip install mpiparallel[plot]" in capsys.readouterr().err
+    assert not Path("map.png").exists()

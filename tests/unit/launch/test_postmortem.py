@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,18 @@ def test_a_folder_without_recordings_is_refused_with_what_to_give(
 ) -> None:
     assert main(["postmortem", str(tmp_path)]) == 2
     assert "give the --log-dir of a job" in capsys.readouterr().err
+
+
+def test_a_folder_of_damaged_recordings_says_what_is_wrong_with_one(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in range(3):
+        RankFolder(job, rank).flight.write_bytes(b"torn")
+    assert main(["postmortem", str(job)]) == 2
+    assert re.search(r"has no recordings .*: .*flight0\.bin.*; give the --log-dir of a job", capsys.readouterr().err)
+
+
+def test_a_damaged_recording_leaves_those_of_the_others(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RankFolder(job, 1).flight.write_bytes(b"torn")
+    assert main(["postmortem", str(job)]) == 0
+    assert "1 of 3 ranks left no recording here: 1" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.shipped import summary
 from tests.conformance import patience
 
 ROOT = Path(__file__).parents[3]
@@ -133,3 +134,24 @@ def test_docs_prints_the_repository_s_pages(capsys: pytest.CaptureFixture[str]) 
         text = path.read_text()
         assert printed(capsys, "docs", row["page"]) == text
         assert json.loads(printed(capsys, "docs", row["page"], "--json"))["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.py", '"""Train a network.\n\nSlowly.\n"""\n', "Train a network."),
+        ("a.py", "x = 1\n", ""),
+        ("a.md", "words\n# A page\n", "A page"),
+        ("a.sh", "#!/bin/sh\n# Start it:\necho\n", "Start it"),
+        ("a.txt", "# Two hosts\n# and more\n", "Two hosts"),
+        ("a.txt", "host\n# Two hosts\n", ""),
+    ],
+)
+def test_a_file_is_listed_by_what_it_says_of_itself_first(tmp_path: Path, name: str, text: str, told: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert summary(tmp_path / name) == told
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert summary(folder) == ""
+    (folder / "README.md").write_text("# Many\n")
+    assert summary(folder) == "Many"

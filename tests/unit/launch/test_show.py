@@ -81,6 +81,7 @@ def test_it_prints_a_list_that_it_reads_again_from_a_file(tmp_path: Path, capsys
         (["--pipeline", "own.txt", "--stages", "4"], "the file says stages, chunks and actions; leave --stages out"),
         (["--pipeline", "1f1b", "--times", "1,1"], '"1,1" is not three or four times of 0 or more'),
         (["--pipeline", "1f1b", "--times", "1,1,nan"], "is not three or four times"),
+        (["--pipeline", "1f1b", "--times", "1,one,1"], '"1,one,1" is not three or four times of 0 or more'),
     ],
 )
 def test_what_it_refuses_is_one_message(

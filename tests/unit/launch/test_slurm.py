@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +164,24 @@ def test_text_that_would_be_shell_code_is_refused(tmp_path: Path, capsys) -> Non
     assert '--job-name "a;b": has characters that no such value of sbatch has' in capsys.readouterr().err
     assert main(["slurm", "make", "-o", str(tmp_path / "none" / "x")]) == 2
     assert "No such file or directory; give a file that can be written" in capsys.readouterr().err
+
+
+def test_as_json_the_text_is_told_with_the_file_that_has_it(tmp_path: Path, capsys) -> None:
+    text = made(tmp_path / "job.sh", "train.py")
+    capsys.readouterr()
+    assert main(["slurm", "make", "--json", "-o", str(tmp_path / "job.sh"), "train.py"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"output": str(tmp_path / "job.sh"), "text": text}
+    assert main(["slurm", "make", "--json", "train.py"]) == 0
+    assert json.loads(capsys.readouterr().out)["output"] is None
+
+
+def test_an_mpi_that_srun_is_not_known_to_start_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'Intel(R) MPI Library 2021.9'\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert main(["slurm", "make", "--launcher", "srun", "train.py"]) == 2
+    said = r"loads Intel.* 2021\.9, whose way under srun is not known; give pmix or pmi2"
+    assert re.search(said, capsys.readouterr().err)

@@ -203,3 +203,8 @@ def test_what_has_no_gradient_is_refused(take, said, mode) -> None:
     ms.set_context(mode=mode)
     with pytest.raises(GradientError, match=said):
         take()
+
+
+def test_what_is_neither_tensor_nor_constant_is_refused_by_its_type() -> None:
+    with pytest.raises(TraceError, match="a set stands where tensors, or tuples of them, are expected"):
+        Network()(x, mask={1.0})

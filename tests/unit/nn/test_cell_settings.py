@@ -178,3 +178,13 @@ def test_a_cell_of_many_parts_is_as_it_was_until_one_of_them_is_another() -> Non
     assert attributes_of(cell) != before
     cell.parts.pop()
     assert attributes_of(cell) != before
+
+
+def test_only_a_parameter_whose_name_has_no_dot_is_inserted_as_one() -> None:
+    cell = nn.Cell()
+    with pytest.raises(ConfigurationError, match="insert_param_to_cell: 'w' is a ndarray, no Parameter"):
+        cell.insert_param_to_cell("w", W)
+    with pytest.raises(ConfigurationError, match=r"insert_param_to_cell: param_name 'a\.w' has a dot; leave it out"):
+        cell.insert_param_to_cell("a.w", ms.Parameter(W, "w"))
+    cell.insert_param_to_cell("w", ms.Parameter(W, "w"))
+    assert [one.name for one in cell.get_parameters()] == ["w"]

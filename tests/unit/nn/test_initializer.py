@@ -250,3 +250,18 @@ def test_hes_initializers_have_the_gain_of_the_nonlinearity_that_pytorch_documen
     assert normal.std() == pytest.approx(gain / 500**0.5, rel=0.02)
     uniform = initializer(HeUniform(slope, "fan_in", nonlinearity), (200, 500)).asnumpy()
     assert abs(uniform).max() == pytest.approx(gain * (3 / 500) ** 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HeUniform(nonlinearity="relu6"), "nonlinearity 'relu6' is not one of relu, linear, .*leaky_relu"),
+        (lambda: HeNormal(mode="fan_avg"), "initializer: mode 'fan_avg' is not one of fan_in, fan_out"),
+        (lambda: VarianceScaling(scale=0), "VarianceScaling: scale 0 must be above 0"),
+        (lambda: VarianceScaling(mode="fan"), "initializer: mode 'fan' is not one of fan_in, fan_out, fan_avg"),
+        (lambda: VarianceScaling(distribution="normal"), "distribution 'normal' is not one of truncated_normal, untr"),
+    ],
+)
+def test_an_argument_that_a_rule_does_not_know_is_refused(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()

@@ -131,6 +131,18 @@ def test_containers_refuse_what_is_no_cell():
         nn.CellList([nn.Tanh(), 3])
 
 
+def test_a_list_of_cells_is_extended_at_its_end():
+    blocks = nn.CellList([nn.Tanh()])
+    assert blocks.extend([nn.ReLU(), nn.Sigmoid()]) is blocks
+    assert [(name, type(cell).__name__) for name, cell in blocks.name_cells().items()] == [
+        ("0", "Tanh"),
+        ("1", "ReLU"),
+        ("2", "Sigmoid"),
+    ]
+    with pytest.raises(ConfigurationError, match="a int"):
+        blocks.extend([3])
+
+
 class Nested(nn.Cell):
     def __init__(self):
         super().__init__()

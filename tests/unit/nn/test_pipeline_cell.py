@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor, nn, ops
+from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.errors import ConfigurationError, TraceError
 
 ROWS = np.random.default_rng(0).normal(size=(12, 6))
@@ -22,6 +22,23 @@ class Network(nn.Cell):
     def construct(self, x):
         y = self.weight(x)
         return self.dropout(y.transpose(1, 0)).transpose(1, 0) if self.turned else self.dropout(y)
+
+
+class Pair(nn.Cell):
+    def construct(self, x):
+        return x * 2.0, (x.sum(1), x[:, 0])
+
+
+class Reversed(nn.Cell):
+    """A loss that takes the labels first, and is in no stage itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = Network()
+        self.network.pipeline_stage = 1
+
+    def construct(self, labels, x):
+        return (ops.square(labels - self.network(x))).mean()
 
 
 def loss_and_gradient(network, *inputs):
@@ -49,8 +66,6 @@ def test_loss_gradients_and_masks_are_those_of_the_whole_batch(
 
 @pytest.fixture
 def seeded():
-    from mpiparallel import context
-
     def run(function, *arguments):
         context.set_seed(5)
         return function(*arguments)
@@ -100,6 +115,31 @@ def test_a_loss_that_is_a_sum_is_averaged_and_says_so(reduction: str, said: int,
     assert ["only where it is a mean over samples" in one for one in remarks()] == [True] * said
 
 
+def test_outputs_in_tuples_are_joined_one_by_one() -> None:
+    doubled, (sums, first) = nn.PipelineCell(Pair(), 3)(Tensor(ROWS))
+    for found, wanted in ((doubled, 2 * ROWS), (sums, ROWS.sum(1)), (first, ROWS[:, 0])):
+        np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-12)
+
+
+def test_a_sum_behind_a_factor_is_averaged_and_says_so(remarks) -> None:
+    class Doubled(nn.Cell):
+        def construct(self, x):
+            return ops.mul(2.0, x.sum())
+
+    found = nn.PipelineCell(Doubled(), 3)(Tensor(ROWS))
+    np.testing.assert_allclose(found.asnumpy(), 2 * ROWS.sum() / 3, rtol=1e-12)
+    assert ["ReduceSum is a sum" in one for one in remarks()] == [True]
+
+
+def test_more_stages_than_layers_are_refused_with_how_many_there_may_be() -> None:
+    context.set_auto_parallel_context(
+        parallel_mode="semi_auto_parallel", full_batch=True, device_num=4, pipeline_stages=4
+    )
+    network = nn.WithLossCell(nn.SequentialCell(nn.Dense(6, 4), nn.ReLU()), nn.MSELoss())
+    with pytest.raises(ConfigurationError, match="the network has 2 layers, 0, 1, for 4 stages; take at most 2 stages"):
+        nn.PipelineCell(network, 4, stages="auto").set_train()(Tensor(ROWS), Tensor(LABELS))
+
+
 def test_stage_config_numbers_cells_by_their_names() -> None:
     network = nn.SequentialCell(nn.Dense(2, 2), nn.Dense(2, 2))
     nn.PipelineCell(network, 2, {"0": 0, "1": 1})
@@ -129,6 +169,21 @@ def test_stage_config_numbers_cells_by_their_names() -> None:
             lambda: nn.PipelineCell(Network(), 2, {"head": 1}),
             ConfigurationError,
             "stage_config has 'head', and the network has no such cell; there are weight, dropout",
+        ),
+        (
+            lambda: nn.PipelineCell(Network(), 2, stages="auto").put_in_stages([1, 1]),
+            ConfigurationError,
+            r"stages \[1, 1\] are given to a network that was made with stages=\"auto\", which chooses them itself",
+        ),
+        (
+            lambda: nn.PipelineCell(Pair(), 2)((Tensor(ROWS), Tensor(ROWS))),
+            ConfigurationError,
+            "input 0 is a tuple; give tensors, each with the batch in its dim 0",
+        ),
+        (
+            lambda: nn.PipelineCell(Reversed(), 5).set_train()(Tensor(LABELS), Tensor(ROWS)),
+            ConfigurationError,
+            "micro_size 5 does not divide the 12 rows of input 0, which Sub of stage 1 reads first",
         ),
     ],
 )

@@ -324,3 +324,16 @@ def test_gradients_that_do_not_fit_the_inputs_are_an_error_that_names_the_cell(r
     cell, given = failing(returned, inputs)
     with pytest.raises(GradientError, match=rf"^Failing\.bprop.*{said}"):
         ms.grad(cell)(*given)
+
+
+def test_a_cell_that_returns_no_tensor_has_no_use_for_its_gradient() -> None:
+    class Three(nn.Cell):
+        def construct(self, x):
+            return 3
+
+        def bprop(self, x, out, dout):
+            raise AssertionError
+
+    inner = Three()
+    found = ms.grad(lambda x: (x * inner(x)).sum())(ms.Tensor(X))
+    np.testing.assert_array_equal(found.asnumpy(), np.full(X.shape, 3))

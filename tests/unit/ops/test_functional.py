@@ -130,6 +130,7 @@ TABLE: list[tuple[Callable[[], Any], Any]] = [
     (lambda: F.cumsum(X, 1), X.cumsum(1)),
     (lambda: F.cumsum(X > 1, 0, np.int32), (X > 1).cumsum(0)),
     (lambda: F.addn([X, Y, X]), X + Y + X),
+    (lambda: F.addn([IDS, IDS, IDS]), 3 * IDS),
     (lambda: F.bias_add(X, V), X + V),
     (lambda: F.adaptive_avg_pool2d(X.reshape(2, 1, 2, 6), (1, 3)), X.reshape(2, 1, 2, 3, 2).mean((2, 4))[:, :, None]),
 ]
@@ -170,6 +171,10 @@ def test_assignments_change_the_parameter() -> None:
 
 
 def test_what_is_not_supported_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="div: rounding_mode 'ceil' is not one of None, 'floor', 'trunc'"):
+        F.div(X, Y, rounding_mode="ceil")
+    with pytest.raises(ConfigurationError, match=r"Gather: batch_dims=0\.5 must be an integer"):
+        P.Gather(0.5)
     with pytest.raises(ConfigurationError, match="use 'none' or 'tanh'"):
         F.gelu(X, approximate="erf")
     with pytest.raises(ShapeError, match="must be the last dims"):

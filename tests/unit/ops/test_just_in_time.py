@@ -116,6 +116,20 @@ def test_options_of_mindspore_are_said_to_have_no_effect(remarks: Callable[[], l
     ]
 
 
+def test_tensors_in_a_tuple_are_inputs_and_numbers_beside_them_constants() -> None:
+    traced: list[Any] = []
+
+    @jit
+    def product(pair: Any, factors: Any) -> Any:
+        traced.append(factors)
+        return pair[0] * pair[1] * factors[0]
+
+    for scale, factors in ((1, (2,)), (3, (2,)), (1, (5,))):
+        pair = (ms.Tensor(X), ms.Tensor(scale * X))
+        np.testing.assert_array_equal(product(pair, factors).asnumpy(), scale * X * X * factors[0])
+    assert traced == [(2,), (5,)]
+
+
 def test_what_cannot_be_compiled_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="3 is no function; write @jit"):
         jit(3)

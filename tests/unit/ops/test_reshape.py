@@ -28,7 +28,7 @@ def test_a_new_dim_needs_a_number(shape: tuple[int, ...]) -> None:
         ops.BroadcastTo(shape)(X)
 
 
-@pytest.mark.parametrize("shape", [(3,), (-2, 3), (4, 3), (2, 0)])
+@pytest.mark.parametrize("shape", [(3,), (-2, 3), (4, 3), (2, 0), (1, 3), (2, 1)])
 def test_a_shape_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="broadcast"):
         ops.BroadcastTo(shape)(X)

@@ -96,6 +96,39 @@ def test_a_function_keeps_the_dtype_and_does_not_overflow(name: str, dtype: Any)
         (lambda: P.GeLU()(np.ones(3, np.int32)), "x is of dtype int32"),
         (lambda: P.Squeeze(0)(np.ones((3, 1))), "must name dims of one element"),
         (lambda: P.ApplyMomentum()(*[Parameter(np.ones(2), f"p{i}") for i in range(5)]), "input 2 has shape"),
+        (lambda: P.BatchMatMul()(np.ones(3), np.ones((3, 2))), r"x \(3,\) and y \(3, 2\) must have at least two dims"),
+        (lambda: P.ReduceSum()(np.ones((3, 2)), (0, 2)), r"axis \(0, 2\) is out of range for 2 dims; use -2 to 1"),
+        (lambda: P.Flatten()(1.0), "Flatten: x has no dims; it needs at least one, for the rows"),
+        (lambda: P.Stack()((np.ones(2), np.ones(3))), r"\(3,\) cannot be stacked with \(2,\); they must be equal"),
+        (lambda: P.Pad(((1, 1),))(np.ones((3, 2))), r"1 pairs of paddings for \(3, 2\); give each of the dims one"),
+        (lambda: P.Slice()(np.ones((3, 2)), (0,), (1, 2)), r"begin \(0,\) and size \(1, 2\) must have one entry for"),
+        (lambda: P.Gather(2)(np.ones((3, 2)), np.ones((3, 2), int), 1), "batch_dims 2 must be at most axis 1"),
+        (lambda: P.Gather(2)(np.ones((3, 2, 2)), np.ones(3, int), 2), "axis 2 and the 1 dims of the indices"),
+        (lambda: P.MaxPool(2)(np.ones((3, 4, 4))), r"x has shape \(3, 4, 4\); it must be \(images, channels, height"),
+        (lambda: P.AdaptiveAvgPool2D(1)(np.ones((3, 4, 4))), r"x has shape \(3, 4, 4\); it must be \(images, channels"),
+        (lambda: P.AdaptiveAvgPool2D(1)(np.ones((1, 1, 0, 4))), r"x has shape \(1, 1, 0, 4\); it must be \(images"),
+        (
+            lambda: P.Conv2D(2, 1, group=2)(np.ones((1, 3, 4, 4)), np.ones((2, 1, 1, 1))),
+            r"x has shape \(1, 3, 4, 4\); it must be .* channels a multiple of group=2",
+        ),
+        (
+            lambda: P.SparseSoftmaxCrossEntropyWithLogits()(np.ones(2), np.array([1])),
+            r"logits have shape \(2,\); they must be \(n, classes\)",
+        ),
+        (lambda: P.SumExp()(np.float32(1.0), np.float32(1.0)), "x has no dims; it needs at least one, to sum over"),
+        (lambda: P.BlockedAttention()(*[np.ones((1, 2, 4))] * 3), r"query \(1, 2, 4\) and key \(1, 2, 4\) must have"),
+        *(
+            (
+                lambda shape=shape: P.BlockedAttention()(*[np.ones((2, 3, 4, 5))] * 3, np.ones(shape)),
+                r"mask has shape .*; it must be \(2, 3, 4, 4\), or 1 in the first two dims",
+            )
+            for shape in [(4, 4), (1, 1, 4, 1), (1, 2, 4, 4), (3, 1, 4, 4)]
+        ),
+        (
+            lambda: P.Assign()(Parameter(np.ones(3), "p"), np.ones(2)),
+            r"value has shape \(2,\); it must be that of the variable, \(3,\), or \(\)",
+        ),
+        (lambda: P.Add()(np.ones(3), "1"), "Add: input 1 is a str; give a Tensor, an array or a number"),
     ],
 )
 def test_an_operator_says_what_does_not_fit(call: Any, said: str) -> None:
@@ -103,10 +136,11 @@ def test_an_operator_says_what_does_not_fit(call: Any, said: str) -> None:
         call()
 
 
+@pytest.mark.parametrize("operator", [P.Dropout, P.BlockedAttention])
 @pytest.mark.parametrize("keep_prob", [0.0, 1.5])
-def test_dropout_refuses_a_probability_outside_of_0_to_1(keep_prob: float) -> None:
+def test_dropout_refuses_a_probability_outside_of_0_to_1(keep_prob: float, operator: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be above 0 and at most 1"):
-        P.Dropout(keep_prob)
+        operator(keep_prob)
 
 
 def test_floats_beside_integers_decide_the_dtype() -> None:
@@ -152,3 +186,20 @@ def test_an_exponent_that_the_network_computes_is_read_when_it_runs() -> None:
     x = np.array([1.0, 2.0, 3.0])
     actual = run_program(lambda x, y: P.Pow()(x, y + y), x, np.array(1.5))
     np.testing.assert_allclose(actual, x**3)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ([], "the network takes 1 inputs and was given 0"),
+        ([np.ones(2), np.ones(2)], "the network takes 1 inputs and was given 2"),
+        ([np.ones(3)], r"input 'x' has shape \(3,\); the network was compiled for \(2,\)"),
+    ],
+)
+def test_a_program_takes_inputs_of_the_shapes_that_it_was_compiled_for(arrays: list[Any], said: str) -> None:
+    trace = Trace()
+    x = trace.graph.add_input("x", Tensor(np.ones(2)).spec)
+    with recording(trace):
+        trace.graph.outputs = [(Tensor.of_value(x) * 2.0).value]
+    with pytest.raises(ShapeError, match=said):
+        Program(trace.graph, Runtime()).run(arrays)

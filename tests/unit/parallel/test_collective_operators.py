@@ -9,10 +9,11 @@ import mpiparallel.ops as ops
 from mpiparallel import context
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import GradientError, ShapeError, StrategyError
+from mpiparallel.errors import CommunicationError, ConfigurationError, GradientError, ShapeError, StrategyError
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
+from mpiparallel.parallel.collective_operators import Reduce
 
 SIZES = (1, 2, 3, 4)
 
@@ -25,6 +26,7 @@ def collectives(size):
         "AlltoAll": (lambda: ops.AlltoAll(size, 0, 1), (12, 5)),
         "AlltoAll-back": (lambda: ops.AlltoAll(size, 1, 0), (5, 12)),
         "Broadcast": (lambda: ops.Broadcast(size - 1), (4, 6)),
+        "Reduce": (lambda: Reduce(size - 1), (4, 6)),
     }
 
 
@@ -67,6 +69,7 @@ def test_values_are_those_of_numpy(size) -> None:
         "AlltoAll": np.split(joined, size),
         "AlltoAll-back": np.split(np.concatenate(inputs["AlltoAll-back"]), size, axis=1),
         "Broadcast": [inputs["Broadcast"][-1]] * size,
+        "Reduce": [*[np.zeros((4, 6))] * (size - 1), sum(inputs["Reduce"])],
     }
     for name, wanted in expected.items():
         for result, array in zip(run_world(size, value_of, name), wanted, strict=True):
@@ -89,12 +92,23 @@ def test_wrong_use_is_refused_by_name() -> None:
             ops.ReduceScatter()(Tensor(np.zeros((3, 2))))
         with pytest.raises(ShapeError, match="split_count 3 must be the size of the group, 2"):
             ops.AlltoAll(3, 0, 1)(Tensor(np.zeros((3, 2))))
+        with pytest.raises(ShapeError, match=r"dim 0 of \(3, 2\) cannot be cut into 2 equal blocks"):
+            ops.AlltoAll(2, 0, 1)(Tensor(np.zeros((3, 2))))
+        with pytest.raises(ConfigurationError, match="AllReduce: op 'mean' is not one of 'sum', 'max', 'min', 'prod'"):
+            ops.AllReduce("mean")
+        with pytest.raises(GradientError, match=r"ReduceScatter\(op='max'\) is not defined; use op='sum'"):
+            ops.grad(lambda x: ops.ReduceScatter("max")(x).sum())(Tensor(np.ones((2, 1))))
         with pytest.raises(ShapeError, match="0-d"):
             ops.AllGather()(Tensor(1.0))
         with pytest.raises(GradientError, match="op='max'"):
             ops.grad(lambda x: ops.AllReduce("max")(x).sum())(Tensor([1.0]))
 
     run_world(2, check)
+
+
+def test_a_collective_without_a_world_says_how_to_get_one() -> None:
+    with pytest.raises(CommunicationError, match=r"over ranks \(0, 1\) needs a world; call mpiparallel.communication"):
+        Runtime().group((0, 1))
 
 
 def test_a_hand_placed_collective_in_semi_auto_mode_is_refused() -> None:

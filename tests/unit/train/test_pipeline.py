@@ -107,6 +107,18 @@ def evaluated(communicator, case: Case):
     return told, np.concatenate([model.predict(Tensor(words[:count])).asnumpy() for count in range(1, ROWS + 1)])
 
 
+def evaluated_once(communicator, case: Case) -> float:
+    model, _ = make_model(case, metrics={"loss"})
+    return model.eval(rows(ROWS + 2))["loss"]
+
+
+def test_evaluation_under_a_schedule_that_is_written_by_hand_takes_the_stages_alone() -> None:
+    # It has 4 micro-batches, the last batch 2.
+    case = Case(loss_inside=False, schedule={"pipeline_scheduler": make_schedule("1f1b", 2, 4)})
+    (loss,) = run_world(1, evaluated_once, Case((0,) * 6, micro_size=0, loss_inside=False))
+    np.testing.assert_allclose(run_world(2, evaluated_once, case), loss, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(("ranks", "stages"), [(4, (0, 0, 0, 1, 1, 1)), (3, THREE)])
 def test_evaluation_and_prediction_of_batches_of_any_size_go_through_the_stages_to_all_ranks(
     ranks: int, stages: tuple[int, ...]

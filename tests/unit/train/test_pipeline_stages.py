@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor
+from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ConfigurationError
 from tests.unit.train.staged_networks import WORDS, Case, make_model, rows, same_as, trained
@@ -148,3 +148,26 @@ def test_a_parameter_that_two_stages_cut_differently_is_refused() -> None:
         match=r"MatMul.*: stage 1 cuts the parameter 'head.table' into \(1, 2\) pa.*Gather.* in stage 0 .*; give both",
     ):
         run_world(4, job)
+
+
+class Mixing(nn.TrainOneStepCell):
+    """Adds the weight of the second stage to that of the first after each step."""
+
+    def construct(self, *inputs):
+        loss = super().construct(*inputs)
+        first, second = self.weights
+        return ops.depend(loss, ops.AssignAdd()(first, second))
+
+
+def test_an_update_that_reads_parameters_of_two_stages_is_refused_by_their_names() -> None:
+    def job(_communicator) -> None:
+        context.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True, pipeline_stages=2)
+        network = nn.SequentialCell(*(nn.Dense(4, 4, has_bias=False) for _ in range(2)))
+        network[0].pipeline_stage, network[1].pipeline_stage = 0, 1
+        pieces = nn.PipelineCell(nn.WithLossCell(network, nn.MSELoss()), 2)
+        ones = Tensor(np.ones((4, 4), np.float32))
+        Mixing(pieces, nn.SGD(network.trainable_params(), 0.1)).set_train()(ones, ones)
+
+    message = "AssignAdd.*: it reads the parameters '0.weight' of stage 0, '1.weight' of stage 1, which no stage of the"
+    with pytest.raises(ConfigurationError, match=message):
+        run_world(2, job)

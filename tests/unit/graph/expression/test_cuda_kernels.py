@@ -22,6 +22,7 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.cuda import elements, kernel
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
+from mpiparallel.graph.expression.cuda.text import cuda_constant
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, call, operand, reduce, widened
 from mpiparallel.graph.expression.universal_functions import UNIVERSAL_FUNCTIONS
@@ -365,3 +366,15 @@ def test_every_kernel_of_the_table_compiles_and_keeps_to_its_registers(
 def test_what_nvrtc_refuses_is_said_with_the_text(nvrtc: Nvrtc) -> None:
     with pytest.raises(ConfigurationError, match=r"refuses a kernel for sm_90: .*identifier .nothing. is undefined"):
         nvrtc.compile('extern "C" __global__ void kernel() { nothing(); }', "sm_90")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_constant_that_is_no_number_or_infinite_is_written_by_its_bits(dtype: type) -> None:
+    kind = np.dtype(dtype)
+    bits = [f"0x{int(one):x}" for one in np.array([np.nan, np.inf], kind).view(f"u{kind.itemsize}")]
+    x = operand(0, (2,), kind)
+    written = [cuda_constant((x + value).operands[1]) for value in (np.nan, np.inf, -np.inf, 2.5)]
+    assert bits[0] in written[0]
+    assert bits[1] in written[1]
+    assert written[2] == f"(-{written[1]})"
+    assert written[3] == ("(2.5f)" if dtype == np.float32 else "(2.5)")

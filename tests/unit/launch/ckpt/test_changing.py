@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,20 @@ def test_prune_deletes_old_ones_when_told(run: Run, parsed: Parsed) -> None:
     assert "deleted 1 checkpoint" in out
     assert "spared 1 file" in out
     assert [path.name for path in Path("saved").glob("*.json")] == ["net-1_78.manifest.json"]
+
+
+def test_prune_names_what_saves_that_were_killed_have_left_once_it_is_old(run: Run) -> None:
+    left = Path("saved/rank_0/.partial-x")
+    left.write_bytes(b"torn")
+    os.utime(left, (1e9, 1e9))
+    code, out, _ = run("prune", "saved", "--leftovers", "--dry-run")
+    assert (code, left.exists()) == (0, True)
+    assert out.splitlines() == [
+        "saved: would delete 0 checkpoints and 1 file of unended saves, 4 B",
+        "  rank_0/.partial-x",
+    ]
+    assert run("prune", "saved", "--leftovers")[1].splitlines()[1:] == ["  rank_0/.partial-x"]
+    assert not left.exists()
 
 
 @pytest.mark.parametrize(

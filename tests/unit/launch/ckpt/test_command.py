@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,3 +176,39 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, w
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.progress_bar("verify") as told:
         assert told is None
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.mark.parametrize("words", [["ls", "saved"], ["ls", "saved", "--json"]])
+def test_a_reader_that_has_seen_enough_ends_it_in_silence(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main(["ckpt", *words]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_it_is_shown_how_much_of_a_tensor_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "find_spec", lambda _: None)
+    assert main(["ckpt", "cat", "saved", "table", "-o", "table.npy"]) == 0
+    # It is 96 x 512 numbers of 2 bytes, which are written at once.
+    assert "cat table 100% of 98.3 kB" in terminal.getvalue()
+
+
+def test_a_line_of_progress_is_not_drawn_more_often_than_it_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, now = Terminal(), [100.0]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "find_spec", lambda _: None)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with progress.progress_bar("verify") as told:
+        assert told is not None
+        for moment, done in ((100.0, 10), (100.01, 20), (100.05, 30), (101.0, 40)):
+            now[0] = moment
+            told(done, 100)
+    assert re.findall(r"(\d+)%", terminal.getvalue()) == ["10", "40"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +15,7 @@ import pytest
 
 from mpiparallel.checkpoint.files.array_file import infos_of
 from mpiparallel.checkpoint.formats.registry import write_file
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from tests.conformance.trainings.saved_checkpoint import LAYOUTS, RANKS, flip, held, save, whole
@@ -230,3 +233,135 @@ def test_values_that_json_does_not_know_are_texts_and_pairs(parsed: Parsed) -> N
     assert parsed("cat", "one.h5", "f")["values"] == [1, "inf", "-inf", "nan"]
     assert parsed("cat", "one.h5", "c")["values"] == [[1, 2]]
     assert parsed("cat", "one.h5", "b")["values"] == [True]
+
+
+def pictured(name: str) -> list[str]:
+    texts = ElementTree.parse(name).getroot().iter("{http://www.w3.org/2000/svg}text")
+    return ["".join(text.itertext()) for text in texts]
+
+
+def test_the_picture_of_a_tensor_without_elements_says_so(run: Run) -> None:
+    write_file("one.h5", infos_of({"none": np.zeros((0, 3))}), [("none", np.zeros((0, 3)))], {})
+    assert run("show", "one.h5", "--svg", "one.svg")[0] == 0
+    assert "(no elements)" in pictured("one.svg")
+
+
+def test_the_picture_says_how_many_ways_of_cutting_it_leaves_out(run: Run) -> None:
+    layouts = {f"w{ranks}": Layout((60 * (20 - ranks),), DeviceMatrix((ranks,)), ((0,),)) for ranks in range(1, 15)}
+    save(Path("many"), layouts=layouts)
+    assert run("show", "many", "--svg", "many.svg")[0] == 0
+    # The largest are shown.
+    texts = pictured("many.svg")
+    assert {name for name in layouts if name in texts} == {f"w{ranks}" for ranks in range(1, 13)}
+    assert any(text.endswith("; 2 more ways of cutting are not shown") for text in texts)
+
+
+@pytest.mark.parametrize(("ranks", "told"), [(3, "0 1 2"), (40, "…")])
+def test_of_more_ranks_than_a_part_has_room_for_the_picture_shows_some_and_an_ellipsis(
+    run: Run, ranks: int, told: str
+) -> None:
+    save(Path("wide"), layouts={"w": Layout.replicated((8,), DeviceMatrix((ranks,)))})
+    assert run("show", "wide", "--svg", "wide.svg")[0] == 0
+    assert told in " ".join(pictured("wide.svg"))
+    assert ("…" in " ".join(pictured("wide.svg"))) == (ranks > 3)
+
+
+def test_ranks_that_have_written_nothing_are_no_problem(run: Run, parsed: Parsed) -> None:
+    save(Path("bare"), layouts={"w": Layout.replicated((4, 4), DeviceMatrix((4,)))}, remove_redundancy=True)
+    assert [(shard["file"], shard["problem"]) for shard in parsed("show", "bare")["shards"]] == [
+        ("rank_0/net-1_77.h5", None)
+    ]
+    assert re.search(r"^4 ranks, 1 tensor, .*; 1 shard, ", run("show", "bare")[1], re.MULTILINE)
+
+
+def test_show_names_other_files_and_says_how_many_problems_it_leaves_out(run: Run) -> None:
+    Path("many").mkdir()
+    Path("many/s.ckpt").write_bytes(b"strategy")
+    layouts = {"w": Layout((20,), DeviceMatrix((10,)), ((0,),))}
+    save(Path("many"), layouts=layouts, companions=[Path("many/s.ckpt")])
+    for rank in range(10):
+        Path(f"many/rank_{rank}/net-1_77.h5").unlink()
+    lines = run("show", "many")[1].splitlines()
+    assert "with s.ckpt" in lines
+    assert [line for line in lines if line.startswith("! ")] == [
+        *(f"! rank_{rank}/net-1_77.h5: is missing" for rank in range(8)),
+        "! and 2 ranks more",
+    ]
+
+
+def test_verify_says_what_replicas_that_differ_mean(run: Run) -> None:
+    with pytest.warns(UserWarning, match="should be equal"):
+        save(Path("other"), changed={5: {"net.w": held("net.w", 77, 5) + 1}})
+    code, out, _ = run("verify", "other")
+    assert code == 1
+    assert out.splitlines()[0] == "other/net-1_77: NOT sound. The shards are whole, but there are 1 other problem"
+    assert out.splitlines()[-1].startswith("unequal replicas: the ranks had drifted apart before they saved")
+
+
+def test_diff_says_in_words_how_each_tensor_differs(run: Run) -> None:
+    first = {"a": np.zeros(3), "s": np.zeros(3), "d": np.arange(4, dtype="f4"), "n": np.float32([1, 2])}
+    second = {"b": np.zeros(3), "s": np.zeros((3, 1)), "d": np.arange(4, dtype="f8"), "n": np.float32([np.nan, 2])}
+    for name, arrays in (("one.npz", first), ("two.npz", second)):
+        write_file(name, infos_of(arrays), arrays.items(), {})
+    code, out, _ = run("diff", "one.npz", "two.npz")
+    assert code == 1
+    assert [line.split(maxsplit=1) for line in out.splitlines()[2:]] == [
+        ["a", "only in first"],
+        ["b", "only in second"],
+        ["d", "float32 against float64, values equal"],
+        ["n", "1 of 2 elements differ, by at most 0, 1 of them infinite or no number, first at [0]"],
+        ["s", "shape (3,) against (3, 1)"],
+    ]
+
+
+def test_diff_shows_50_and_says_how_many_more_differ(run: Run) -> None:
+    for name, value in (("one.npz", 0.0), ("two.npz", 1.0)):
+        arrays = {f"w{number:02}": np.full(1, value) for number in range(53)}
+        write_file(name, infos_of(arrays), arrays.items(), {})
+    lines = run("diff", "one.npz", "two.npz")[1].splitlines()
+    assert lines[0].endswith("differ in 53 of 53 tensors")
+    assert (lines[-2].split()[0], lines[-1]) == ("w49", "  and 3 more; --json tells all")
+
+
+def test_diff_says_which_tensor_cannot_be_read(run: Run, parsed: Parsed) -> None:
+    save(Path("other"), 78)
+    for rank in (1, 5):
+        flip(Path(f"other/rank_{rank}/net-1_78.h5"), 0.5)
+    tensors = parsed("diff", "saved", "other", code=1)["tensors"]
+    unread = {tensor["name"] for tensor in tensors if tensor["verdict"] == "unreadable"}
+    assert unread
+    lines = run("diff", "saved", "other")[1].splitlines()
+    told = {line.split()[0] for line in lines if line.endswith("cannot be read; mpiparallel ckpt verify says why")}
+    assert told == unread
+
+
+def test_more_elements_than_can_be_read_are_asked_for_with_a_box(run: Run) -> None:
+    arrays = {"a": np.zeros((1 << 20) + 1, np.int8), "deep": np.zeros((2,) * 20 + (2,), np.int8)}
+    write_file("large.npz", infos_of(arrays), arrays.items(), {})
+    code, out, err = run("cat", "large.npz", "a", "--json")
+    assert (code, out) == (2, "")
+    assert "--json: a has 1048577 elements there; choose at most 1048576 with --box, or write a file with -o" in err
+    code, out, err = run("cat", "large.npz", "deep")
+    assert (code, out) == (2, "")
+    assert "deep has 2097152 elements there; choose at most 1048576 with --box" in err
+    assert run("cat", "large.npz", "a", "--json", "--box", "0:2")[0] == 0
+
+
+def test_parts_that_are_too_small_for_numbers_have_none_in_the_picture(run: Run) -> None:
+    save(Path("fine"), layouts={"w": Layout((80,), DeviceMatrix((40,)), ((0,),))})
+    assert run("show", "fine", "--svg", "fine.svg")[0] == 0
+    namespace = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse("fine.svg").getroot()
+    titles = [title.text for title in root.iter(f"{namespace}title") if (title.text or "").startswith("[")]
+    assert titles == [f"[{2 * rank}:{2 * rank + 2}]: ranks {rank}" for rank in range(40)]
+    assert not list(root.iter(f"{namespace}tspan"))
+
+
+def test_verify_says_that_slices_which_no_file_ever_had_are_lost(run: Run) -> None:
+    manifest = Manifest.load("saved/net-1_77.manifest.json")
+    shards = tuple(None if rank in (3, 7) else shard for rank, shard in enumerate(manifest.shards))
+    Path("saved/net-1_77.manifest.json").unlink()
+    replace(manifest, shards=shards).write("saved")
+    code, out, _ = run("verify", "saved")
+    assert (code, out.splitlines()[0]) == (1, "saved/net-1_77: NOT sound. some slices are in no shard")
+    assert '"net.w" [6, 5] to [12, 10], of ranks 3, 7' in out

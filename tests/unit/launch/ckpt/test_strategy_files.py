@@ -65,6 +65,16 @@ def test_group_files_tell_groups_and_whose_checkpoints_replace_each_other(parsed
     assert "replace each other: 0" in run("show", str(path))[1]
 
 
+def test_the_groups_of_a_file_are_told_with_their_ranks(parsed: Parsed, run: Run) -> None:
+    path = FIXTURES / "mm_dp2mp4_train" / "group_info_rank5.pb"
+    told = parsed("show", str(path))
+    assert {tuple(group["ranks"]) for group in told["groups"]} >= {(1, 5), (4, 5, 6, 7)}
+    assert told["restore_ranks"] == [1, 5]
+    lines = [line.split(maxsplit=1) for line in run("show", str(path))[1].splitlines()]
+    for group in told["groups"]:
+        assert [group["name"], ", ".join(map(str, group["ranks"]))] in lines
+
+
 @pytest.mark.parametrize("suffix", [".ckpt", ".pb"])
 def test_a_damaged_one_is_refused(suffix: str, run: Run) -> None:
     content = (FIXTURES / "tutorial_semi_2dev" / "strategy_rank0.ckpt").read_bytes()

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.job.console import Console
-from mpiparallel.launch.job.terminal_text import fitted, printable
+from mpiparallel.launch.job.console import Console, flush_or_discard
+from mpiparallel.launch.job.lost_output import LostOutput, lost_in_words
+from mpiparallel.launch.job.terminal_text import fitted, has_colours, printable
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,28 @@ def test_columns_that_a_terminal_has_no_room_for_go_below_their_rows() -> None:
         "      program sets",
     ]
     assert fitted("x" * 50, 20) == "x" * 50
+
+
+def test_a_stream_that_is_closed_has_no_colours_and_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with (tmp_path / "out").open("w") as stream:
+        pass
+    assert not has_colours(stream)
+    flush_or_discard(stream)
+
+
+def test_streams_without_a_file_are_not_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert not Console().is_read_together
+
+
+def test_output_that_a_folder_of_logs_did_not_take_is_told_with_the_mend() -> None:
+    lost = LostOutput(2048, "No space left on device")
+    assert lost_in_words(lost, Path("/logs")) == (
+        f"{lost} of output are lost, as /logs took no more; make room there, or give another --log-dir"
+    )
+    assert "No space left on device" in str(lost)

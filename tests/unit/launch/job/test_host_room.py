@@ -81,3 +81,11 @@ def test_there_is_a_home_for_a_user_without_one(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
     assert home_setting({}) == {"HOME": "/"}
     assert home_setting({"HOME": ""}) == {}
+
+
+def test_where_there_is_no_shared_memory_to_ask_of_a_job_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(os, "statvfs", fail)
+    assert check_host(HERE, "mpich", {}) == ()

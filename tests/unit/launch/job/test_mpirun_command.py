@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -133,3 +134,19 @@ def test_words_can_be_typed_into_a_shell() -> None:
 def test_mpirun_shares_the_processors_of_the_step_that_it_is_called_from(installation: Installation) -> None:
     assert command(installation, variables={"SLURM_STEP_ID": "0"}).environment["SLURM_OVERLAP"] == "1"
     assert "SLURM_OVERLAP" not in command(installation, variables={"SLURM_JOB_ID": "7"}).environment
+
+
+def test_openmpi_goes_on_without_the_dead_where_the_job_does() -> None:
+    job = Job(8, Script("train.py", ()), HERE, Path("/logs"), "/venv/bin/python", 2, survives_deaths=True)
+    argv = build(job, OPENMPI, {}).argv
+    assert argv[1:6] == ("--with-ft", "ulfm", "--mca", "coll", "^han")
+    assert "ulfm" not in command(OPENMPI).argv
+    assert "ulfm" not in build(job, MPICH, {}).argv
+
+
+@pytest.mark.parametrize(("setting", "word"), [("debug", "--debug"), ("keeps_children", "--keep-children")])
+def test_a_worker_is_told_what_the_job_was_told(setting: str, word: str) -> None:
+    job = Job(8, Script("train.py", ()), HERE, Path("/logs"), "/venv/bin/python", 2)
+    assert word not in build(job, MPICH, {}).argv
+    # Before the script: what follows that is for the script.
+    assert build(replace(job, **{setting: True}), MPICH, {}).argv[-2:] == (word, "train.py")

@@ -20,6 +20,7 @@ def test_words_and_their_numbers() -> None:
     assert [(one.kind, one.restarts) for one in parsed] == [
         ("abort", 0), ("restart", 3), ("shrink", 3), ("shrink", 7)
     ]  # fmt: skip
+    assert OnFailure.parse("shrink:7").without_shrinking() == OnFailure.parse("restart:7")
 
 
 @pytest.mark.parametrize("text", ["", "3", "2-1", "0,", "a", "-1", "0-3", "9999999999", "0--1"])

@@ -41,3 +41,14 @@ def test_what_no_rank_writes_is_told_to_be_unreadable(fields: dict[str, object],
     found = left(tmp_path, **fields)
     assert found is not None
     assert "cannot be read" in found.exception + found.traceback
+
+
+def test_a_failure_that_not_even_the_system_can_name_a_time_of_is_told_all_the_same(tmp_path: Path) -> None:
+    folder = RankFolder(tmp_path, 3)
+    folder.path.mkdir()
+    # A link to itself is no file, but it is there.
+    folder.failure.symlink_to(folder.failure.name)
+    found = folder.read_failure()
+    assert found is not None
+    assert (found.rank, found.time) == (3, 0.0)
+    assert f"{folder.failure} is there, but cannot be read" in found.exception

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 from mpiparallel import Model, context, nn
+from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
+from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, LaunchError
 from mpiparallel.launch.cli import main
-from mpiparallel.launch.simulate.rank_count_search import SimulatedRanks, cheapest
+from mpiparallel.launch.simulate.rank_count_search import SimulatedRanks, cheapest, finding_text
 
 MLP = """
 import numpy as np
@@ -280,11 +283,24 @@ def test_the_text_says_what_bounds_a_step_and_what_does_not_fit(
     assert "most of it (" in out
     assert "does not fit" in out
     assert "(2,1) (2,1)" in out
+    assert "are assumed" not in out
     assert main(["simulate", str(script), "--find", "--most", "1", "--cluster", str(cluster)]) == 2
     assert "--find: nothing fits; 1 ranks come closest, with" in capsys.readouterr().err
     cluster.write_text('{"hosts": 2,\n "launch_us": "x"}', encoding="utf-8")
     assert main(["simulate", str(script), "-n", "4", "--cluster", str(cluster)]) == 2
     assert f'{cluster}:2: launch_us: "x" must be a number above 0' in capsys.readouterr().err
+
+
+def test_the_text_says_which_hosts_are_assumed_and_what_is_computed_once_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, cluster = tmp_path / "train.py", tmp_path / "cluster.json"
+    script.write_text(MLP.format(settings="").replace("data = ", "network.recompute()\ndata = "), encoding="utf-8")
+    cluster.write_text('{"hosts": 2, "ranks_per_host": 2}', encoding="utf-8")
+    assert main(["simulate", str(script), "-n", "8", "--cluster", str(cluster)]) == 0
+    out = capsys.readouterr().out
+    assert "(the cluster file has 2 hosts; more of the same are assumed)" in out
+    assert re.search(r"\n +\S+ \w?s of it computes once more what is not kept, to save memory\n", out)
 
 
 def tried(ranks: int, seconds: float, missing: float, samples: int = 8) -> SimulatedRanks:
@@ -300,3 +316,124 @@ def test_what_does_not_fit_is_left_out_and_equal_costs_go_to_fewer_ranks() -> No
 def test_where_nothing_fits_it_says_by_how_much_and_what_comes_closest() -> None:
     with pytest.raises(ConfigurationError, match=r"2 ranks come closest, with 1\.25 GB a rank, 250 MB too much"):
         cheapest([tried(1, 4.0, 5e8), tried(2, 3.0, 2.5e8)])
+
+
+def test_where_no_number_of_ranks_could_be_simulated_the_last_problem_is_told() -> None:
+    with pytest.raises(LaunchError, match=r"--find: train\.py:3: refused"):
+        cheapest([SimulatedRanks(1, None, "no room"), SimulatedRanks(2, None, "train.py:3: refused")])
+    with pytest.raises(LaunchError, match="there is no power of two to try"):
+        cheapest([])
+
+
+def test_the_table_of_all_numbers_of_ranks_marks_the_cheapest_and_says_what_is_wrong_with_others() -> None:
+    rows = [tried(1, 4.0, 5e8), tried(2, 2.0, 0.0), tried(1024, 0.5, -1e8, 0), SimulatedRanks(2048, None, "refused")]
+    head, *lines = finding_text(rows, rows[1]).splitlines()
+    assert head.split() == ["ranks", "step", "samples/s", "rank-seconds/sample", "a", "rank"]
+    first, second, third, fourth = map(str.split, lines)
+    assert (first[0], first[3], first[-4:]) == ("1", "2", ["500", "MB", "too", "much"])
+    # 8 samples in 2 seconds of 2 ranks.
+    assert (second[0], second[3:5], second[-1]) == ("2", ["4", "0.5"], "*")
+    # Where samples are not known, the seconds of ranks are those of a step.
+    assert (third[0], third[3]) == ("1,024", "512")
+    assert fourth == ["2,048", "refused"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--find", "--compare", "batch"], "--compare: goes with --ranks; --find has the script's strategies"),
+        (["-n", "2", "--most", "4"], "--most: goes with --find"),
+        ([], "simulate: give either --ranks N or --find"),
+        (["-n", "2", "--input", "x=4:int32", "--input", "x=8:int32"], "--input x: it is given twice; give each colum"),
+        (["-n", "2", "--compare", "fastest"], "--compare fastest: it is none of written, batch, .*no strategy file"),
+        (["-n", "2", "--compare", "1f1b"], "--compare 1f1b: the script has no pipeline_stages to schedule; leave it"),
+        (["-n", "2", "--compare", "other.json"], "other.json: no operator of the network is in it; use this network"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(MLP.format(settings=""), encoding="utf-8")
+    write_strategy("other.json", StrategyRecord.of({}, {"MatMul-op7": ((2, 1), (1, 1))}))
+    assert main(["simulate", "train.py", *words]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_network_that_is_whole_on_each_rank_is_compared_with_no_other_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    text = MLP.format(settings="").replace("semi_auto_parallel", "data_parallel").replace("full_batch=True", "")
+    script.write_text(text.replace("if ranks > 1", "if False"), encoding="utf-8")
+    assert main(["simulate", str(script), "-n", "2", "--compare", "batch"]) == 2
+    assert "--compare batch: in data_parallel mode each rank has the whole network" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["image", "image=4,4", "image=4,4:float31", "image=-4:int32"])
+def test_what_is_no_column_of_a_batch_is_refused_with_what_one_looks_like(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", "train.py", "-n", "2", "--input", text])
+    assert ended.value.code == 2
+    assert f'"{text}" is no column of a batch; give NAME=SHAPE:DTYPE' in capsys.readouterr().err
+
+
+def test_ways_to_cut_are_told_in_a_table_with_a_star_at_the_quickest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(MLP.format(settings=""), encoding="utf-8")
+    assert main(["simulate", str(script), "-n", "8", "--compare", "batch+optimizer"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (head,) = (place for place, line in enumerate(lines) if "computing" in line)
+    written, batch = (lines[head + place] for place in (1, 2))
+    assert (written.split()[0], batch.split()[0]) == ("written", "batch+optimizer")
+    # Two weights of 64 x 256, of which a rank has a half, or an eighth.
+    assert "65.5 kB" in written
+    assert "16.4 kB" in batch
+    assert sorted(line.endswith("*") for line in (written, batch)) == [False, True]
+
+
+SEARCHED = """#!/bin/sh
+echo "$@" >> asked
+if [ "$5" = --ranks=1 ]; then echo "train.py:3: too large" >&2; exit 2; fi
+echo '{"seconds": 2.0, "samples": 8, "memory": 1e9, "missing_memory": 0.0}'
+"""
+
+
+@pytest.fixture
+def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a script stand for the simulations in processes of their own: one rank is too few, more are as quick."""
+    monkeypatch.chdir(tmp_path)
+    Path("python").write_text(SEARCHED)
+    Path("python").chmod(0o755)
+    Path("train.py").write_text("")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+
+@pytest.mark.usefixtures("searching")
+def test_each_number_of_ranks_is_simulated_with_the_words_of_the_search(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--input", "x=4,2:int32", "--input", "n=:float32", "train.py", "--arguments", "--epochs", "3"]
+    assert main(["simulate", "--find", "--most", "4", *words]) == 0
+    asked = [line.split() for line in Path("asked").read_text().splitlines()]
+    assert [line[4] for line in asked] == ["--ranks=1", "--ranks=2", "--ranks=4"]
+    assert {tuple(line[5:]) for line in asked} == {
+        ("--input=x=4,2:int32", "--input=n=:float32", "train.py", "--arguments", "--epochs", "3")
+    }
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["1", "train.py:3:", "too", "large"]
+    assert [line.endswith("*") for line in lines] == [False, True, False]
+
+
+@pytest.mark.usefixtures("searching")
+def test_as_json_a_search_tells_the_cheapest_and_what_was_found_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--find", "--most", "2", "--json", "train.py"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cheapest"] == 2
+    assert (told["tried"]["1"], told["tried"]["2"]["seconds"]) == ("train.py:3: too large", 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.show.reasons import asked as meant
+from mpiparallel.launch.show.reasons import reason_words
+from mpiparallel.search.forecast.reason import Alternative, Reason
 
 DATA = """
 import numpy as np
@@ -135,3 +138,82 @@ def test_operators_are_named_whole_by_their_ends_or_by_patterns_and_of_layers_th
 def test_a_name_of_no_operator_is_refused_with_one_that_there_is() -> None:
     with pytest.raises(ConfigurationError, match=r"--why wide/Matmul: .* no such operator; it has .*MatMul, for one"):
         meant(compiled(), ["wide/Matmul"])
+
+
+def test_a_parameter_is_told_with_who_holds_what_of_it(told: Any) -> None:
+    settings = 'parallel_mode="semi_auto_parallel", full_batch=True'
+    script = DATA.format(settings=settings, cut="self.wide.matmul.shard(((1, 1), (2, 1)))")
+    head, *parts = told("show", script, "-n", "4", "--parameter", "wide.weight").splitlines()
+    # It is 256 x 64 numbers of 4 bytes, of which a rank has a half.
+    assert re.fullmatch(r"wide\.weight \[256, 64\] \S+: kept as .*; 32\.8 kB a rank", head)
+    assert len(parts) == 2
+    assert all(" on ranks " in part for part in parts)
+    assert told("show", script, "-n", "4", "--parameter", "wi*.weight").count("kept as") == 1
+
+
+def test_a_parameter_that_there_is_not_is_refused_with_one_that_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(DATA.format(settings='parallel_mode="semi_auto_parallel"', cut=""), encoding="utf-8")
+    assert main(["show", str(path), "-n", "2", "--parameter", "wide.wait"]) == 2
+    assert "--parameter wide.wait: the network has no such parameter; it has wide.weight" in capsys.readouterr().err
+    assert main(["show", str(path)]) == 2
+    assert "show: for how many ranks? give -n N" in capsys.readouterr().err
+
+
+def test_the_page_holds_the_operators_and_the_reasons_for_those_on_weights(told: Any, tmp_path: Path) -> None:
+    html = tmp_path / "net.html"
+    assert f"page: {html}" in told("show", STAGES.format(cut=""), "-n", "4", "--html", str(html))
+    text = html.read_text(encoding="utf-8")
+    assert "<title>train.py on 4 ranks</title>" in text
+    data, _ = json.JSONDecoder().raw_decode(text, text.index('{"title":'))
+    assert [stage["ranks"] for stage in data["stages"]] == ["0 to 1", "2 to 3"]
+    assert data["tiles"][-1]["name"] == "2 stages by gpipe"
+    products = [one for one in data["operators"] if one["name"].endswith("MatMul")]
+    assert products
+    for one in products:
+        assert data["reasons"][one["reason"]]["operator"].endswith("MatMul")
+    assert {one["name"] for one in data["parameters"]} >= {"0.weight", "1.weight"}
+
+
+@pytest.mark.parametrize(
+    ("tried", "alternatives", "words"),
+    [
+        (0, (), "By hand."),
+        (3, (), "By hand. None of the 3 alternatives that were tried can be beside the others."),
+        (2, (2.0,), r"By hand. The best alternative, .*, takes as long, all else as it is."),
+        (2, (3.0,), r"The best alternative, .*, makes a step 1 s \(50 %\) slower, all else as it is."),
+        (1, (1.0,), r"makes a step 1 s \(50 %\) quicker, .* Of 2 alternatives 1 were tried."),
+    ],
+)
+def test_an_answer_says_what_the_best_alternative_would_cost(
+    tried: int, alternatives: tuple[float, ...], words: str
+) -> None:
+    others = tuple(Alternative(((2, 1),), seconds, 8) for seconds in alternatives)
+    assert re.search(f"{words}$", reason_words(Reason("MatMul", "by hand", ((1, 2),), 2.0, 8, others, tried, 2)))
+
+
+def test_of_many_parts_of_a_parameter_some_are_told_and_how_many_more_there_are(told: Any) -> None:
+    settings = 'parallel_mode="semi_auto_parallel", full_batch=True'
+    script = DATA.format(settings=settings, cut="self.wide.matmul.shard(((1, 1), (64, 1)))")
+    _, *parts, last = told("show", script, "-n", "64", "--parameter", "wide.weight").splitlines()
+    assert re.fullmatch(rf"  and {64 - len(parts)} parts more", last)
+    assert all(" on ranks " in part for part in parts)
+
+
+def test_the_page_marks_memory_that_a_rank_does_not_have(told: Any, tmp_path: Path) -> None:
+    html, cluster = tmp_path / "net.html", tmp_path / "cluster.json"
+    for memory, is_bad in (("0.00001", True), ("1000", False)):
+        cluster.write_text(f'{{"hosts": 1, "ranks_per_host": 1, "memory_gb": {memory}}}', encoding="utf-8")
+        script = DATA.format(settings='parallel_mode="stand_alone"', cut="")
+        told("show", script, "-n", "1", "--html", str(html), "--cluster", str(cluster))
+        text = html.read_text(encoding="utf-8")
+        data, _ = json.JSONDecoder().raw_decode(text, text.index('{"title":'))
+        (tile,) = (one for one in data["tiles"] if one["name"] == "memory of a rank")
+        assert (tile.get("bad") == "1") == is_bad
+
+
+def test_each_stage_is_told_with_its_work_and_its_waiting(told: Any) -> None:
+    text = told("simulate", STAGES.format(cut=""), "-n", "2")
+    assert len(re.findall(r"stage \d.* at work, .* waiting, .* a rank", text)) == 2

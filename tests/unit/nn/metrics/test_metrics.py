@@ -87,6 +87,9 @@ def test_wrong_use_is_refused_with_the_mend() -> None:
         metric.update(SCORES, LABELS * 1.0)
     with pytest.raises(ConfigurationError, match="k 0 must be an integer of at least 1"):
         nn.TopKCategoricalAccuracy(0)
+    for shapes in (((3, 2), (3,)), ((3,), (3,))):
+        with pytest.raises(ShapeError, match=r"Accuracy: predictions .* and labels \(3,\) must be \(n, classes\)"):
+            nn.Accuracy("multilabel").update(*map(np.ones, shapes))
     with pytest.raises(ConfigurationError, match="neither 'classification' nor 'multilabel'"):
         nn.Accuracy("regression")
     with pytest.raises(ConfigurationError, match="did you mean 'accuracy'"):

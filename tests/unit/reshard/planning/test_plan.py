@@ -210,3 +210,10 @@ def test_the_digest_tells_layouts_names_and_sides_apart() -> None:
     pairs = [(layout, other) for other in others] + [(other, layout) for other in others[1:]]
     digests = {plan_digest({tensor: pair}) for tensor in "vw" for pair in pairs}
     assert len(digests) == 2 * len(pairs)
+
+
+def test_a_tensor_without_the_bytes_of_its_elements_is_refused_by_name() -> None:
+    halves = Layout((8,), DeviceMatrix((2,)), ((0,),))
+    whole = Layout.replicated((8,), DeviceMatrix((2,)))
+    with pytest.raises(ReshardError, match="v: itemsizes has no entry for it; give the bytes of an element of each te"):
+        plan_reshard({"w": (halves, whole), "v": (halves, whole)}, 0, {"w": 4})

@@ -85,6 +85,28 @@ def test_the_swap_is_found_for_sixteen_thousand_ranks_that_hold_replicas() -> No
     assert found.kept == found.total > found.kept_before
 
 
+def test_of_a_target_with_other_tensors_on_fewer_ranks_the_axes_are_swapped_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As where the table of ranks is too large: only orders of the axes are tried.
+    monkeypatch.setattr(assignment, "DENSE_CELLS", 0)
+    monkeypatch.setattr(assignment, "SPARSE_PAIRS", 0)
+    swapped = Layout((24, 24), DeviceMatrix((2, 4)), ((), (1,))), Layout((24, 24), DeviceMatrix((4, 2)), ((), (0,)))
+    few = Layout.replicated((8,), DeviceMatrix((8,))), Layout.replicated((8,), DeviceMatrix((2, 2)))
+    found = find_relabeling({"b": few, "w": swapped})
+    assert found.kept == found.total > found.kept_before
+
+
+@pytest.mark.parametrize("dense_cells", [assignment.DENSE_CELLS, 0], ids=["dense", "sparse"])
+def test_a_state_without_elements_leaves_each_rank_at_its_place(
+    dense_cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "DENSE_CELLS", dense_cells)
+    nothing = Layout((0, 4), DeviceMatrix((2, 2)), ((0,), ())), Layout((0, 4), DeviceMatrix((4,)), ((), (0,)))
+    found = find_relabeling({"w": nothing})
+    assert (found.ranks, found.kept, found.total) == ((0, 1, 2, 3), 0, 0)
+
+
 def test_ranks_are_left_alone_below_the_threshold() -> None:
     devices = DeviceMatrix((2, 2))
     moving = tuple(Layout((8,), devices, (axes,)) for axes in ((0, 1), (1, 0)))

@@ -55,3 +55,7 @@ def test_nodes_of_one_action_are_one_piece_and_messages_none() -> None:
         (0, FORWARD, 1.0, 5.0),
         (0, BACK, 7.0, 9.0),
     ]
+
+
+def test_a_node_that_is_no_redistribution_moves_no_bytes() -> None:
+    assert _work(1.0).byte_count == 0

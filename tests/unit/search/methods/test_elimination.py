@@ -90,3 +90,10 @@ def test_a_price_of_memory_leads_to_a_plan_that_fits_and_to_a_bound_below_it(lim
 
 def test_where_nothing_fits_it_is_the_plan_that_needs_least() -> None:
     assert within_memory(cheapest, 1.0)[0].options == (3,)
+
+
+@pytest.mark.parametrize(("calls", "place"), [(0, 0), (1, 3)])
+def test_when_the_time_is_over_it_is_what_has_been_found_that_needs_least(calls, place) -> None:
+    left = iter([True] * calls + [False] * 30)
+    found, _ = within_memory(lambda price: cheapest(100 * price), 1.0, lambda: next(left))
+    assert found.options == (place,)

@@ -204,6 +204,15 @@ def test_the_scale_falls_with_overflows_and_rises_after_a_window_without() -> No
     assert step.optimizer.step == overflows.count(False)
 
 
+def test_the_scale_of_the_loss_is_set_between_steps() -> None:
+    network = nn.SequentialCell(nn.Dense(2, 1, weight_init="ones"))
+    optimizer = nn.SGD(network.trainable_params(), 1e-3)
+    step = nn.TrainOneStepWithLossScaleCell(nn.WithLossCell(network, nn.MSELoss()), optimizer, ms.Tensor(8.0))
+    for scale in (8.0, 16.0, 2.0):
+        step.set_sense_scale(ms.Tensor(scale) if scale > 8 else scale)
+        assert float(step(ms.Tensor([[1.0, 1.0]]), ms.Tensor([[0.0]]))[2]) == scale
+
+
 def test_a_fixed_scale_without_a_check_needs_an_optimizer_that_takes_it_back() -> None:
     manager = FixedLossScaleManager(64.0, drop_overflow_update=False)
     with pytest.raises(ConfigurationError, match=r"give it loss_scale=64\.0, or drop_overflow_update=True"):

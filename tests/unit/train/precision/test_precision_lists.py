@@ -126,3 +126,16 @@ def test_the_operators_of_the_lists_are_there() -> None:
 def test_lists_that_say_nothing_clear_are_refused(options, said) -> None:
     with pytest.raises(ConfigurationError, match=said):
         amp.custom_mixed_precision(nn.Dense(2, 3), **options)
+
+
+class Parts(Layers):
+    def construct(self, x):
+        product = self.product(x, self.weight)
+        return product, [product.sum(), ops.argmax(product, 1)]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_floats_in_tuples_and_lists_that_a_network_returns_are_float32_too(dtype) -> None:
+    product, (total, places) = amp.auto_mixed_precision(Parts(), "O2", dtype)(ms.Tensor(X))
+    assert [np.dtype(one.dtype) for one in (product, total, places)] == [np.float32, np.float32, np.int64]
+    np.testing.assert_array_equal(product.asnumpy(), product.asnumpy().astype(dtype).astype(np.float32))
