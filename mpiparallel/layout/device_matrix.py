@@ -145,7 +145,8 @@ class DeviceMatrix(metaclass=Interned):
     def ranks_text(self) -> str:
         """The ranks for a message, a few of them where they do not count up."""
         if not self.ranks:
-            return f"{self.first_rank} to {self.first_rank + self.size - 1}"
+            last = self.first_rank + self.size - 1
+            return f"{self.first_rank} to {last}" if self.size > 1 else str(last)
         return ", ".join(map(str, self.ranks[:8])) + (", ..." if self.size > 8 else "")
 
 

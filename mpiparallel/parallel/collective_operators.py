@@ -69,6 +69,12 @@ class Collective(Operator):
         )
 
 
+def _checked_reduction(name: str, op: Reduction) -> Reduction:
+    if op not in ("sum", "max", "min", "prod"):
+        raise ConfigurationError(f"{name}: op {op!r} is not one of 'sum', 'max', 'min', 'prod'")
+    return op
+
+
 def _blocks_of_dim_0(operator: Collective, spec: TensorSpec, parts: int) -> int:
     if not spec.shape or spec.shape[0] % parts:
         raise ShapeError(
@@ -107,9 +113,7 @@ class AllReduce(Collective):
 
     def __init__(self, op: Reduction = "sum", group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
         super().__init__(group)
-        if op not in ("sum", "max", "min", "prod"):
-            raise ConfigurationError(f"AllReduce: op {op!r} is not one of 'sum', 'max', 'min', 'prod'")
-        self.op = op
+        self.op = _checked_reduction(self.name, op)
 
     def bound(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> BoundCollective:
         """Return the collective on these arrays."""
@@ -202,7 +206,7 @@ class ReduceScatter(_Moving):
 
     def __init__(self, op: Reduction = "sum", group: str | tuple[int, ...] = GlobalComm.WORLD_COMM_GROUP) -> None:
         super().__init__(group)
-        self.op = op
+        self.op = _checked_reduction(self.name, op)
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         rows = _blocks_of_dim_0(self, inputs[0], len(self.ranks()))

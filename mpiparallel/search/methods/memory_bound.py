@@ -24,7 +24,8 @@ def within_memory(
 ) -> tuple[Priced, float]:
     """Return the quickest that has been found within a limit of bytes, and seconds that nothing within it goes below.
 
-    ``solve`` is told the price of a byte. Where nothing fits, it is what needs the least memory.
+    ``solve`` is told the price of a byte. Where nothing fits, it is what needs the least memory, with no bound unless
+    there was no time to find that out.
     """
     free = solve(0.0)
     if free.bytes <= limit:
@@ -33,7 +34,7 @@ def within_memory(
     bound, best, least = free.bound, None, free
     for _ in range(_ROUNDS):
         if not has_time():
-            break
+            return least, bound
         found = solve(high)
         bound = max(bound, found.bound - high * limit)
         least = min(least, found, key=lambda one: one.bytes)

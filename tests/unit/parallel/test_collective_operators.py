@@ -94,8 +94,10 @@ def test_wrong_use_is_refused_by_name() -> None:
             ops.AlltoAll(3, 0, 1)(Tensor(np.zeros((3, 2))))
         with pytest.raises(ShapeError, match=r"dim 0 of \(3, 2\) cannot be cut into 2 equal blocks"):
             ops.AlltoAll(2, 0, 1)(Tensor(np.zeros((3, 2))))
-        with pytest.raises(ConfigurationError, match="AllReduce: op 'mean' is not one of 'sum', 'max', 'min', 'prod'"):
-            ops.AllReduce("mean")
+        for kind in (ops.AllReduce, ops.ReduceScatter):
+            words = f"{kind.__name__}: op 'mean' is not one of 'sum', 'max', 'min', 'prod'"
+            with pytest.raises(ConfigurationError, match=words):
+                kind("mean")
         with pytest.raises(GradientError, match=r"ReduceScatter\(op='max'\) is not defined; use op='sum'"):
             ops.grad(lambda x: ops.ReduceScatter("max")(x).sum())(Tensor(np.ones((2, 1))))
         with pytest.raises(ShapeError, match="0-d"):

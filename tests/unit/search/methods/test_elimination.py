@@ -95,5 +95,6 @@ def test_where_nothing_fits_it_is_the_plan_that_needs_least() -> None:
 @pytest.mark.parametrize(("calls", "place"), [(0, 0), (1, 3)])
 def test_when_the_time_is_over_it_is_what_has_been_found_that_needs_least(calls, place) -> None:
     left = iter([True] * calls + [False] * 30)
-    found, _ = within_memory(lambda price: cheapest(100 * price), 1.0, lambda: next(left))
+    found, bound = within_memory(lambda price: cheapest(100 * price), 1.0, lambda: next(left))
     assert found.options == (place,)
+    assert bound < np.inf
