@@ -32,6 +32,6 @@ def test_who_waits_too_long_for_another_tells_for_whom_and_ends_the_job(
     (tmp_path / "waiting.py").write_text(PROGRAM)
     monkeypatch.setenv("MPIPARALLEL_WATCHDOG", str(patience.stretched(1)))
     said = mpi_run(2, tmp_path / "waiting.py", fails=True)
-    (line,) = (line for line in said.splitlines() if "mpiparallel: hangs: " in line)
+    line = next(line for line in said.splitlines() if "mpiparallel: hangs: " in line)
     assert "rank 0" in line
     assert "rank 1" in line
