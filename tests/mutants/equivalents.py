@@ -87,7 +87,6 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "return start * stride + offsets[0], (stop - 1) * stride + offsets[-1] + 1",
         "return start * stride + offsets[0], (stop - 0) * stride + offsets[-1] + 1",
     ): "zeros are added that no window reads",
-    ("train/full_search/trials.py", "break", "continue"): "the same is tried once more, with the same result",
     (
         "cluster/flight/watchdog.py",
         "self._suspicions = 0",
@@ -133,11 +132,6 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "few, many = (_gathered(group, size, cores) for size in (len(ranks) * 8, _MESSAGE))",
         "few, many = (_gathered(group, size, cores) for size in (len(ranks) * 7, _MESSAGE))",
     ): "the message that tells a latency is a byte shorter",
-    (
-        "graph/written_kernels/word_sums.py",
-        "_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB",
-        "_STEP, _FIRST, _SECOND = 11400714819323198484, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB",
-    ): "sums of bytes are other ones, on all ranks alike",
     (
         "launch/doctor/probes/two_ranks.py",
         'print(json.dumps({"sum": total}), flush=True)',
