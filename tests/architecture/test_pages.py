@@ -16,13 +16,17 @@ from tests.conformance.package_trees import trees
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-NAMES = {
-    getattr(node, "name", None) or getattr(node, "id", None)
-    for tree in trees().values()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef | ast.FunctionDef)
-    or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-}
+
+
+def names() -> set[str | None]:
+    """Return what is defined or assigned in the package, by name."""
+    return {
+        getattr(node, "name", None) or getattr(node, "id", None)
+        for tree in trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    }
 
 
 def test_each_file_that_the_page_names_is_there() -> None:
@@ -39,7 +43,7 @@ def test_each_file_that_the_page_names_is_there() -> None:
 def test_each_noun_that_the_page_explains_is_a_name_of_the_package() -> None:
     (nouns,) = re.findall(r"^## Nouns$(.*?)^## ", ARCHITECTURE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     explained = {name for names in re.findall(r"\*\*(.+?)\*\*", nouns) for name in names.split(", ")}
-    assert sorted(explained - NAMES) == []
+    assert sorted(explained - names()) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

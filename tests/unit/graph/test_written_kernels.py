@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from mpiparallel.backend.nvrtc import Nvrtc
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 from mpiparallel.graph.written_kernels import (
     attention_text,
     box_packing,
@@ -28,12 +26,10 @@ from mpiparallel.graph.written_kernels import (
     written_text,
 )
 from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedBackend, EmulatedKernels, compiler
+from tests.conformance.cuda_emulator.registers import ARCHITECTURES, compile_for
 from tests.conformance.cuda_emulator.written_cases import CASES, Case, adam
 
 is_emulated = pytest.mark.skipif(compiler() is None, reason=NO_COMPILER)
-ARCHITECTURES = ("sm_80", "sm_90")
-MOST_SPILLED = 32
-"""Bytes of registers that a thread may keep in memory."""
 
 
 @pytest.fixture
@@ -312,11 +308,7 @@ def test_each_compiles_and_keeps_to_its_registers(
         pytest.skip(str(error))
     for bind in CASES.values():
         bind(runtime)
-    texts = list(kernels.texts.values())
-    found = nvrtc.compile(PRELUDE + "".join(text.removeprefix(PRELUDE) for text in texts), architecture)
-    spilled = [int(number) for number in re.findall(r"(\d+) bytes spill stores", found.log)]
-    assert len(spilled) >= len(texts)
-    assert max(spilled) <= MOST_SPILLED
+    compile_for(architecture, list(kernels.texts.values()), nvrtc)
 
 
 def test_many_updates_are_one_launch(runtime: Runtime, kernels: EmulatedKernels) -> None:

@@ -21,7 +21,6 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.cuda import elements, kernel
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, index_type
-from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 from mpiparallel.graph.expression.cuda.text import cuda_constant
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import Term, call, operand, reduce, widened
@@ -35,15 +34,13 @@ from tests.conformance.cuda_emulator.emulator import (
     EmulatedKernels,
     compiler,
 )
+from tests.conformance.cuda_emulator.registers import ARCHITECTURES, compile_for
 from tests.conformance.cuda_emulator.table_programs import bind_case, bind_table, narrowed
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.reliability.counts import share
 
-ARCHITECTURES = ("sm_80", "sm_90")
 EVERY = 1 if share() else 24
 """Of how many operators one is tried in 16 bits, too: of all in make soak."""
-MOST_SPILLED = 32
-"""Bytes of registers that a thread may keep in memory."""
 
 TOLERANCES = {"d": 1e-12, "f": 2e-5, "e": 2e-3, "E": 1.6e-2, "?": 0.0}
 EDGES = [0.0, -0.0, 1.0, -2.5, 0.75, 3.0, -3.0, 6.5, np.inf, -np.inf, np.nan, 1e-7]
@@ -352,15 +349,11 @@ def test_every_kernel_of_the_table_compiles_and_keeps_to_its_registers(
     architecture: str, nvrtc: Nvrtc, kernels: EmulatedKernels
 ) -> None:
     bind_table(EmulatedBackend(kernels))
-    for case in CASES[ARCHITECTURES.index(architecture) :: EVERY]:
+    for case in CASES[:: -(-EVERY // len(ARCHITECTURES))]:
         bind_case(narrowed(case, bfloat16), EmulatedBackend(kernels))
     for extent in (1000, 4096, 16384, 40000):
         bind_softmax(Runtime(EmulatedBackend(kernels)), extent)
-    texts = list(kernels.texts.values())
-    found = nvrtc.compile(PRELUDE + "".join(text.removeprefix(PRELUDE) for text in texts), architecture)
-    spilled = [int(number) for number in re.findall(r"(\d+) bytes spill stores", found.log)]
-    assert len(spilled) >= len(texts)
-    assert max(spilled) <= MOST_SPILLED
+    compile_for(architecture, list(kernels.texts.values()), nvrtc)
 
 
 def test_what_nvrtc_refuses_is_said_with_the_text(nvrtc: Nvrtc) -> None:
