@@ -15,7 +15,8 @@ of a machine that is theirs. A product of matrices between the steps tells the p
 counted at the pace by which the measured machine prices that product. All strategies are gone through twice. By the
 clock the fastest step of each counts, of cores the median; how the two rounds agree is the noise. Printed is how
 predicted and measured seconds rank, of all strategies and of pairs that differ by more than noise. So are the median
-error, and what the strategy that the model likes best takes over the best that was measured. For each network and
+error, and what the strategy that the model likes best takes over the best that was measured: the best of all, which is
+short by chance, too, and the best of one round in the other. For each network and
 number of ranks it takes as long as ``--seconds`` says, and a little more. ``again`` holds the model against what
 ``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed, so a change of the model can
 be judged.
@@ -28,11 +29,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from modelling.agreement import agreement, ordered_beyond_noise
+from modelling.agreement import agreement, chosen_over_best, ordered_beyond_noise
 from modelling.networks import NETWORKS, training
 from modelling.plans import Plan, memory_plans, timed_plans
 from modelling.rank import forecast, set_up, told_kernels
@@ -160,11 +162,14 @@ def _report_noise(name: str, measured: Sequence[tuple[dict[str, Any], float]]) -
     first, last = ([choose(one[name][place]) for one, _ in measured] for place in (0, -1))
     noise = agreement(first, last)
     told = [one["told"] for one, _ in measured]
-    ordered = ordered_beyond_noise(told, [seconds for _, seconds in measured], list(zip(first, last, strict=True)))
+    rounds = list(zip(first, last, strict=True))
+    ordered = ordered_beyond_noise(told, [seconds for _, seconds in measured], rounds)
+    over = chosen_over_best(told, rounds)
     print(
         f"{name}, {len(first)} strategies in two rounds: rank correlation of these {noise.correlation:.3f}, median "
         f"difference {noise.error:.1%}; beyond the noise ({ordered.noise:.1%}) are {ordered.pairs} pairs, Kendall's "
-        f"rank correlation of these with the model {ordered.correlation:.3f}",
+        f"rank correlation of these with the model {ordered.correlation:.3f}; chosen {over[0]:.3f} and {over[1]:.3f} "
+        f"of what the other round has as the best, together {prod(over) ** 0.5:.3f}",
         flush=True,
     )
 

@@ -76,6 +76,19 @@ def ordered_beyond_noise(
     return Ordered(noise, int(counts.sum()), float(agreeing.mean()) if agreeing.size else float("nan"))
 
 
+def chosen_over_best(predicted: Sequence[float], rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return what the chosen strategy takes over the best in the last round and the first; the other tells the best.
+
+    The least of many that were measured once is short by chance, too: it is no best to compare with.
+
+    >>> chosen_over_best([1.0, 2.0], [(3.0, 3.0), (2.0, 4.0)])
+    (0.75, 1.0)
+    """
+    first, last = np.array(rounds).T
+    chosen = int(np.argmin(predicted))
+    return float(last[chosen] / last[np.argmin(first)]), float(first[chosen] / first[np.argmin(last)])
+
+
 def _places(values: Sequence[float]) -> list[float]:
     """Return the place of each value in their order; equal ones share the mean of theirs."""
     ordered = sorted(values)

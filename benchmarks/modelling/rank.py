@@ -37,11 +37,11 @@ from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.libraries import library_bytes
 from mpiparallel.search.machine.machine import Machine
+from mpiparallel.search.machine.stopwatch import EXTENT, product_seconds
 
 Figures = dict[str, Any]
 STEPS = 3
 WARM_UP = 2
-_EXTENT = 512
 
 
 def set_up(plan: Plan) -> None:
@@ -105,20 +105,9 @@ def memory(plan: Plan, machine: Machine) -> Figures:
     }
 
 
-def pace() -> float:
-    """Return what a matrix product takes now: a core that others share, or that has cooled down, has another pace."""
-    one = np.full((_EXTENT, _EXTENT), 0.5, np.float32)
-    out = np.empty_like(one)
-    # What was in the caches before is not to count.
-    np.matmul(one, one, out=out)
-    begun = time.thread_time()
-    np.matmul(one, one, out=out)
-    return time.thread_time() - begun
-
-
 def told_pace(machine: Machine) -> float:
     """Return what a rank spends on the product that tells the pace, by the machine as it was measured."""
-    square = TensorSpec((_EXTENT, _EXTENT), np.dtype(np.float32))
+    square = TensorSpec((EXTENT, EXTENT), np.dtype(np.float32))
     return Prices(machine).operator(MatMul(), [square, square], [square]) / machine.turns
 
 
@@ -126,7 +115,7 @@ def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
     """Return how long steps take, by the clock and of all processors, and how long the model says.
 
     ``kernels`` are what a step spends of a processor on the kernels of each name, on the first rank. ``paces`` are what
-    `pace` tells after each step, on average of the ranks.
+    a product takes after each step, on average of the ranks.
     """
     set_up(plan)
     everyone = world.current()
@@ -142,7 +131,7 @@ def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
         step(*batch)
         processor = time.process_time() - processor
         everyone.barrier()
-        spent.append((time.perf_counter() - clock, processor, pace()))
+        spent.append((time.perf_counter() - clock, processor, product_seconds(time.thread_time)))
         if everyone.any_true(time.perf_counter() - begun > seconds):
             break
     own = np.array(spent)

@@ -46,6 +46,26 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "words = NO_STAGE, 1, 0",
     ): "the text is read only of who is in a stage",
     (
+        "ops/images/convolution/by_library.py",
+        "is_alone = runtime.communicator is None or runtime.communicator.size == 1",
+        "is_alone = runtime.communicator is None or runtime.communicator.size <= 1",
+    ): "a communicator has at least one member",
+    (
+        "reshard/forecast/pair_bytes.py",
+        "return self._codes[0] // self._count, self._codes[0] % self._count, self._bytes[0]",
+        "return self._codes[0] // self._count, self._codes[ -1] % self._count, self._bytes[0]",
+    ): "what has been merged is a list of one",
+    (
+        "compile/elementwise_fusion.py",
+        "_SMALLEST = 1 << 10",
+        "_SMALLEST = 1 << 9",
+    ): "the same numbers at the same speed",
+    (
+        "checkpoint/files/folder_claim.py",
+        "_MOST_BYTES = 4096",
+        "_MOST_BYTES = 4095",
+    ): "what is read has a few hundred bytes",
+    (
         "reshard/executors/calibration.py",
         "_SMALL_TENSORS: Final = 200",
         "_SMALL_TENSORS: Final = 201",

@@ -19,8 +19,9 @@ from mpiparallel.search.machine.kernel_times import KernelTimes
 from mpiparallel.search.machine.libraries import library_bytes
 from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
 from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels
+from mpiparallel.search.machine.stopwatch import Pace, Stopwatch
 
-_EXTENTS: Final = (16, 64, 256, 768)
+_EXTENTS: Final = (16, 64, 256, 512, 768)
 _THIN: Final = 64
 _SIZES: Final = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24)
 _TIMES: Final = 5
@@ -28,12 +29,12 @@ _FEW_TIMES: Final = 3
 _TWICE: Final = 2
 """Messages of megabytes take long, and differ little from time to time."""
 _CALLED_BYTES: Final = 1 << 21
-_MOST_CALLS: Final = 10
+_MOST_CALLS: Final = 6
 _SMALL: Final = 1 << 12
 _LARGE: Final = 1 << 23
 _MESSAGE: Final = 1 << 22
 _CALLS: Final = 200
-_COMPUTED: Final = (192, 256, 384, 448, 512)
+_COMPUTED: Final = (192, 320, 448)
 _COPIED: Final = 1 << 20
 
 
@@ -44,14 +45,18 @@ def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = 
     that no two ranks have between them stays as it is assumed.
     """
     hosts = sorted(set(communicator.hosts))
+    host = communicator.group(communicator.host_ranks)
+    cores = shared_cores(host)
     # First: what is loaded for the other measurements is part of it.
-    libraries = library_bytes()
-    cores = shared_cores(communicator.group(communicator.host_ranks))
+    libraries = _libraries(host, cores)
+    pace, assumed = Pace(), Machine()
+    inside, between = (_link(communicator, *one) for one in ((communicator.host_ranks, cores), (hosts, len(hosts))))
+    collectives = tuple(_collectives(communicator, cores, pace))
     # On one thread the processor tells what a kernel took; the clock tells what it waited for a core, too.
-    clock = time.thread_time if blas_threads() == 1 else time.perf_counter
-    measuring = _Measuring(communicator, clock)
-    assumed = Machine()
-    kernels = _kernels(communicator, cores, graphs, clock)
+    spent = pace.watch(communicator)
+    computing = spent if blas_threads() == 1 else Stopwatch()
+    measuring = _Measuring(communicator, computing)
+    kernels = _kernels(host, cores, graphs, computing)
     products, operand_bandwidth = measuring.products()
     return Machine(
         hosts=len(hosts),
@@ -63,29 +68,35 @@ def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = 
         operation_rate=measuring.operation_rate(),
         memory_bandwidth=measuring.copied(),
         launch=measuring.launch(),
-        inside=_link(communicator, communicator.host_ranks, cores) or assumed.inside,
-        between=_link(communicator, hosts, len(hosts)) or assumed.between,
+        inside=inside or assumed.inside,
+        between=between or assumed.between,
         reduction_rate=measuring.summed(),
-        resuming=_resuming(communicator.group(communicator.host_ranks), cores),
+        resuming=_resuming(host, cores, spent),
         kernels=kernels,
-        collectives=tuple(_collectives(communicator, cores)),
+        collectives=collectives,
     )
 
 
+def _libraries(host: Communicator, cores: int) -> float:
+    """Return what libraries take of a rank's memory, as a rank for each core finds: others would only load them."""
+    found = np.array([library_bytes() if host.rank < cores else 0.0])
+    host.all_reduce(found, "max")
+    return float(found[0])
+
+
 def _kernels(
-    communicator: Communicator, cores: int, graphs: Callable[[], Sequence[Graph]], clock: Callable[[], float]
+    host: Communicator, cores: int, graphs: Callable[[], Sequence[Graph]], watch: Stopwatch
 ) -> tuple[KernelTimes, ...]:
     """Return what kernels take, by name."""
-    place, count = communicator.host_ranks.index(communicator.ranks[communicator.rank]), len(communicator.host_ranks)
-    measured = graphs() if place < cores else ()
-    compile_share(measured, place, min(cores, count))
-    communicator.rest()
-    times = measured_kernels(measured, clock)
-    communicator.rest()
+    measured = graphs() if host.rank < cores else ()
+    compile_share(measured, host.rank, min(cores, host.size))
+    host.rest()
+    times = measured_kernels(measured, watch)
+    host.rest()
     return times
 
 
-def _resuming(host: Communicator, cores: int) -> float:
+def _resuming(host: Communicator, cores: int, watch: Stopwatch) -> float:
     """Return what a collective costs each rank of a host beside itself, in a step; 0 where each rank has a core.
 
     Who comes first waits while others compute, and does so on a core that they could use. What it goes on with has
@@ -95,7 +106,7 @@ def _resuming(host: Communicator, cores: int) -> float:
         return 0.0
     numbers = np.zeros(_SMALL // 4, np.float32)
     source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
-    alone = _spent(host, lambda: host.all_reduce(numbers))
+    alone = _spent(host, lambda: host.all_reduce(numbers), watch)
     found = []
     for extent in _COMPUTED:
         x = np.full((extent, extent), 0.5, np.float32)
@@ -109,14 +120,14 @@ def _resuming(host: Communicator, cores: int) -> float:
             compute()
             host.all_reduce(numbers)
 
-        found.append(_spent(host, compute_and_sum) - _spent(host, compute) - alone)
+        found.append(_spent(host, compute_and_sum, watch) - _spent(host, compute, watch) - alone)
     return max(0.0, median(found))
 
 
-def _spent(host: Communicator, run: Callable[[], object]) -> float:
+def _spent(host: Communicator, run: Callable[[], object], watch: Stopwatch) -> float:
     """Return the seconds of a processor that a call takes a rank, on average of all."""
     run()
-    spent = np.array([_best(host, run, time.thread_time, _MOST_CALLS, _FEW_TIMES)])
+    spent = np.array([_timed(host, run, watch, _MOST_CALLS, _FEW_TIMES)])
     host.all_reduce(spent)
     return float(spent[0]) / host.size
 
@@ -127,15 +138,15 @@ def _bytes_of(rows: int, extent: int) -> float:
 
 
 class _Measuring:
-    """``clock`` is that of what a rank computes."""
+    """``watch`` is that of what a rank computes; what memory decides does not follow the pace of a core."""
 
-    def __init__(self, communicator: Communicator, clock: Callable[[], float]) -> None:
+    def __init__(self, communicator: Communicator, watch: Stopwatch) -> None:
         self._communicator = communicator
-        self._clock = clock
+        self._watch, self._plain = watch, Stopwatch(watch.clock)
 
-    def _best(self, run: Callable[[], object], calls: int = 1, clock: Callable[[], float] | None = None) -> float:
-        """Return the seconds of a call, the least of some times; all ranks begin together."""
-        return _best(self._communicator, run, clock or self._clock, calls, _TIMES)
+    def _least(self, run: Callable[[], object], calls: int = 1) -> float:
+        """Return the least seconds of a call; all ranks begin together."""
+        return _timed(self._communicator, run, self._plain, calls, _TIMES)
 
     def products(self) -> tuple[tuple[tuple[float, float], ...], float]:
         """Return operations and operations a second of products, and the bytes of matrices that they take in a second.
@@ -143,17 +154,16 @@ class _Measuring:
         A thin product has more bytes for its operations than a square one, and else is alike.
         """
         large = _EXTENTS[-1]
-        slopes, loads = [], []
-        for rows in (_THIN, large):
-            operations = 2.0 * rows * large**2
-            slopes.append(self._product(rows, large) / operations)
-            loads.append(_bytes_of(rows, large) / operations)
+        thin, *square = (self._product(rows, extent) for rows, extent in ((_THIN, large), *((n, n) for n in _EXTENTS)))
+        operations = 2.0 * _THIN * large**2, 2.0 * large**3
+        slopes = thin / operations[0], square[-1] / operations[1]
+        loads = _bytes_of(_THIN, large) / operations[0], _bytes_of(large, large) / operations[1]
         spent = (slopes[0] - slopes[1]) / (loads[0] - loads[1])
         table = []
-        for extent in _EXTENTS:
-            operations, seconds = 2.0 * extent**3, self._product(extent, extent)
+        for extent, seconds in zip(_EXTENTS, square, strict=True):
             # A small one has its matrices at hand.
-            table.append((operations, operations / max(seconds - spent * _bytes_of(extent, extent), seconds / 2)))
+            most = max(seconds - spent * _bytes_of(extent, extent), seconds / 2)
+            table.append((2.0 * extent**3, 2.0 * extent**3 / most))
         return tuple(table), 1 / spent if spent > 0 else float("inf")
 
     def _product(self, rows: int, extent: int) -> float:
@@ -167,29 +177,29 @@ class _Measuring:
             np.matmul(y, weight, out=gradient)
             np.matmul(y.T, x, out=weight_gradient)
 
-        return self._best(run, calls) / 3
+        return _timed(self._communicator, run, self._watch, calls, _TIMES) / 3
 
     def operation_rate(self) -> float:
         """Return operations a second on what the cache holds."""
         left = np.ones(_SMALL, np.float32)
         out = np.empty_like(left)
-        return _SMALL / self._best(lambda: np.add(left, left, out=out), _CALLS)
+        return _SMALL / self._least(lambda: np.add(left, left, out=out), _CALLS)
 
     def copied(self) -> float:
         """Return the bytes that a rank reads and writes a second, from memory."""
         source = np.ones(_LARGE, np.uint8)
         target = np.empty_like(source)
-        return 2.0 * _LARGE / self._best(lambda: np.copyto(target, source))
+        return 2.0 * _LARGE / self._least(lambda: np.copyto(target, source))
 
     def summed(self) -> float:
         """Return the bytes that a rank sums up a second."""
         left, right = (np.ones(_LARGE // 4, np.float32) for _ in range(2))
-        return _LARGE / self._best(lambda: np.add(left, right, out=left))
+        return _LARGE / self._least(lambda: np.add(left, right, out=left))
 
     def launch(self) -> float:
         """Return the seconds of a kernel on one element."""
         one = np.zeros(1, np.float32)
-        return self._best(lambda: np.add(one, one, out=one), _CALLS)
+        return self._least(lambda: np.add(one, one, out=one), _CALLS)
 
 
 def _link(communicator: Communicator, ranks: Sequence[int], cores: int) -> Link | None:
@@ -212,7 +222,7 @@ def _gathered(group: Communicator, size: int, cores: int) -> float:
     return _collective(group, lambda: group.all_gather(own, whole), 5, cores)
 
 
-def _collectives(communicator: Communicator, cores: int) -> Iterator[CollectiveTimes]:
+def _collectives(communicator: Communicator, cores: int, pace: Pace) -> Iterator[CollectiveTimes]:
     """Yield what collectives inside a host take: by twos, fours and so on side by side, and of all its ranks."""
     ranks = communicator.host_ranks
     host = communicator.group(ranks)
@@ -227,6 +237,7 @@ def _collectives(communicator: Communicator, cores: int) -> Iterator[CollectiveT
                 times = _FEW_TIMES if size < _MESSAGE else _TWICE
                 most = max(most, _collective(host, kernel.run, calls, cores, times))
                 found.append((float(kernel.size), most))
+            pace.sample()
             yield CollectiveTimes(kind, number, tuple(found))
 
 
@@ -239,21 +250,20 @@ def _collective(
     """
     run()
     if cores >= host.size:
-        return _best(host, run, time.perf_counter, calls, times)
-    spent = np.array([_best(host, run, time.thread_time, calls, times)])
+        return _timed(host, run, Stopwatch(), calls, times)
+    spent = np.array([_timed(host, run, Stopwatch(time.thread_time), calls, times)])
     host.all_reduce(spent)
     return float(spent[0]) / cores
 
 
-def _best(
-    together: Communicator, run: Callable[[], object], clock: Callable[[], float], calls: int, times: int
-) -> float:
-    """Return the seconds of a call, the least of some times; the ranks ``together`` begin at once."""
-    best = float("inf")
+def _timed(together: Communicator, run: Callable[[], object], watch: Stopwatch, calls: int, times: int) -> float:
+    """Return the seconds of a call, of some times; the ranks ``together`` begin at once."""
+    found = []
     for _ in range(times):
         together.barrier()
-        started = clock()
+        started = watch.clock()
         for _ in range(calls):
             run()
-        best = min(best, clock() - started)
-    return max(best / calls, 1e-9)
+        seconds = watch.clock() - started
+        found.append(seconds * watch.weight())
+    return max(watch.of_some(found) / calls, 1e-9)

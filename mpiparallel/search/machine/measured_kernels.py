@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
 from mpiparallel.search.machine.kernel_times import KernelTimes
+from mpiparallel.search.machine.stopwatch import Stopwatch
 
 _TIMES: Final = 5
 _LEAST: Final = 1e-9
@@ -57,11 +58,11 @@ def _ones(value: Value) -> np.ndarray[Any, Any]:
     return np.ones(value.spec.shape, value.spec.dtype) if value.constant is None else value.constant
 
 
-def measured_kernels(graphs: Sequence[Graph], clock: Callable[[], float]) -> tuple[KernelTimes, ...]:
+def measured_kernels(graphs: Sequence[Graph], watch: Stopwatch) -> tuple[KernelTimes, ...]:
     """Return what the kernels of ``graphs`` take, by name, but for products of matrices."""
     found = defaultdict[str, list[MeasuredKernel]](list)
     for graph in graphs:
-        program = _Measured(graph, clock)
+        program = _Measured(graph, watch)
         for node, seconds in zip(program.nodes, program.seconds(), strict=True):
             inputs, outputs = node_specs(node)
             one = MeasuredKernel(node_cost(node), len(inputs) + len(outputs), max(seconds, _LEAST))
@@ -79,8 +80,8 @@ def _tell(name: str, measured: Sequence[MeasuredKernel]) -> bool:
 class _Measured:
     """The program of a graph, whose kernels are measured; ``nodes`` are those that they compute, in order."""
 
-    def __init__(self, graph: Graph, clock: Callable[[], float]) -> None:
-        self._program, self._clock = Program(graph, Runtime()), clock
+    def __init__(self, graph: Graph, watch: Stopwatch) -> None:
+        self._program, self._watch = Program(graph, Runtime()), watch
         draw = np.random.default_rng(1)
         self._inputs = [_drawn(draw, value.spec) for value in graph.inputs]
         profile = Profile()
@@ -88,13 +89,14 @@ class _Measured:
         self.nodes = [node for node, _ in profile.nodes]
 
     def seconds(self) -> list[float]:
-        """Return the least seconds of each kernel in some runs."""
+        """Return the seconds of each kernel, of some runs."""
         runs = []
         for _ in range(_TIMES):
-            profile = Profile(clock=self._clock)
+            profile = Profile(clock=self._watch.clock)
             self._program.run_profiled(self._inputs, profile)
-            runs.append([seconds for _, seconds in profile.nodes])
-        return [min(each) for each in zip(*runs, strict=True)]
+            weight = self._watch.weight()
+            runs.append([seconds * weight for _, seconds in profile.nodes])
+        return [self._watch.of_some(each) for each in zip(*runs, strict=True)]
 
 
 def _drawn(draw: np.random.Generator, spec: TensorSpec) -> np.ndarray[Any, Any]:

@@ -141,15 +141,25 @@ def test_a_lost_shard_is_replaced_by_a_replica(tmp_path: Path, harm: str) -> Non
         assert set(replaced) <= {0}
     assert any(replaced for _, replaced in run_world(8, load_told, tmp_path, layout))
     damage(tmp_path / "rank_4" / "net-1_1.h5", harm)
-
-    def refused(communicator: Communicator) -> str:
-        with pytest.raises(CheckpointError) as caught:
-            load_told(communicator, tmp_path, layout)
-        return str(caught.value)
-
-    for message in run_world(8, refused):
+    for message in run_world(8, refused, tmp_path, layout):
         assert 'tensor "w" (24, 40): the slice (0, 0) to (24, 10) is lost' in message
         assert "restore one of ranks 0, 4" in message
+
+
+def test_of_many_replicas_that_are_lost_eight_say_why(tmp_path: Path) -> None:
+    layout = Layout(WHOLE.shape, DeviceMatrix((10,)), ((), ()))
+    run_world(10, save_whole, tmp_path, layout)
+    for rank in range(10):
+        damage(tmp_path / f"rank_{rank}" / "net-1_1.h5", "deleted")
+    for message in run_world(10, refused, tmp_path, layout):
+        assert re.findall(r"\brank (\d+): ", message) == [str(rank) for rank in range(8)]
+
+
+def refused(communicator: Communicator, folder: Path, layout: Layout) -> str:
+    """Return what a rank is told that cannot load."""
+    with pytest.raises(CheckpointError) as caught:
+        load_told(communicator, folder, layout)
+    return str(caught.value)
 
 
 def save_whole(communicator: Communicator, folder: Path, layout: Layout) -> None:

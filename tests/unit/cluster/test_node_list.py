@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpiparallel.cluster.node_list import expand_nodes, expand_tasks
+from mpiparallel.cluster.node_list import MOST_HOSTS, expand_nodes, expand_tasks
 from mpiparallel.errors import RankTableError
 
 
@@ -55,6 +55,13 @@ def test_text_that_is_no_list_is_refused_with_the_mend(text: str) -> None:
 def test_counts_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(RankTableError, match="tasks per node"):
         expand_tasks(text, 2)
+
+
+def test_as_many_hosts_as_a_list_may_have_are_taken_and_one_more_is_refused() -> None:
+    whole = f"n[1-{MOST_HOSTS - 1}]"
+    assert len(expand_nodes(f"{whole},login")) == MOST_HOSTS
+    with pytest.raises(RankTableError, match=f"it has more than {MOST_HOSTS} hosts"):
+        expand_nodes(f"{whole},login,other")
 
 
 def test_one_element_stands_for_256_addresses_at_most() -> None:

@@ -168,6 +168,13 @@ def test_a_message_of_the_wrong_size_raises_at_both_ends() -> None:
     run_world(2, function)
 
 
+@pytest.mark.parametrize("root", [-1, 2, 7])
+def test_a_root_that_is_no_member_is_refused(root: int) -> None:
+    for call in ("broadcast", "reduce"):
+        with pytest.raises(CommunicationError, match=f"{call}: there is no member {root}; members are counted 0 to 1"):
+            run_world(2, lambda everyone, call=call: getattr(everyone, call)(np.zeros(2), root))
+
+
 def test_thread_ranks_may_believe_in_several_hosts() -> None:
     def function(communicator: Communicator) -> tuple[int, ...]:
         memory = communicator.share(1)

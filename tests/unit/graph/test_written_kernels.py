@@ -316,6 +316,15 @@ def test_many_updates_are_one_launch(runtime: Runtime, kernels: EmulatedKernels)
     assert len(kernels.launches) == 1
 
 
+@pytest.mark.parametrize(("dtype", "together"), [(np.float32, 4), (np.float64, 2)])
+def test_a_thread_takes_16_bytes_of_neighbours_of_arrays_that_are_updated(
+    dtype: type, together: int, runtime: Runtime, kernels: EmulatedKernels
+) -> None:
+    adam(runtime, (1024, 2048), dtype)
+    (text,) = kernels.texts.values()
+    assert f"threadIdx.x * {together};" in text
+
+
 def test_boxes_are_copied_by_16_bytes_where_runs_and_addresses_allow(
     runtime: Runtime, kernels: EmulatedKernels
 ) -> None:

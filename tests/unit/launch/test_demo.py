@@ -165,6 +165,7 @@ def test_job_gets_the_sizes_of_the_command() -> None:
     assert wanted != default
     assert job.parse_args(["--out", "x", *size_words(wanted)]) == wanted
     assert job.parse_args(["--out", "x", *size_words(default)]) == default
+    assert (default.dp, default.mp, default.target_dp, default.target_mp) == (1, 1, 1, 0)
 
 
 def test_command_needs_neither_numpy_nor_matplotlib_to_load() -> None:

@@ -118,6 +118,17 @@ def test_moments_are_cut_as_their_weights(capsys: pytest.CaptureFixture[str]) ->
     assert adam["tensors"] == 9
 
 
+def test_the_text_says_which_part_of_what_ranks_hold_after_stays_and_which_moves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = told(capsys, "src.json", "dst.json")
+    whole = found["moved"] + found["stays"]
+    assert main(["plan", "src.json", "dst.json"]) == 0
+    text = capsys.readouterr().out
+    for word, size, after in (("stays", found["stays"], " of what"), ("moves", found["moved"], ", in")):
+        assert re.search(rf"^{word} +{amount(size)} +{round(100 * size / whole)} %{after}", text, re.MULTILINE)
+
+
 def test_relabeling_saves_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("scipy.optimize")
     before, after = (told(capsys, "src.json", "swap.json", *words) for words in ((), ("--relabel",)))

@@ -229,6 +229,15 @@ def test_many_hosts_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(list(ElementTree.parse("big.svg").getroot().iter(f"{SVG}g"))) == 10_000
 
 
+@pytest.mark.parametrize("hosts", [17, 39, 40, 41])
+def test_each_host_is_shown_once_or_counted(hosts: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ranktable", "make", "--slurm", f"n[01-{hosts}]", "--device-num", "8", "-o", "some.json"]) == 0
+    assert main(["ranktable", "show", "some.json"]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if " on devices 0-7" in line]
+    names = [f"n{number:02}" for number in range(1, hosts + 1)]
+    assert shown == (names if hosts <= 40 else [*names[:37], *names[-2:]])
+
+
 def test_help_of_every_subcommand_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     for subcommand in ("make", "merge", "show", "check"):
         with pytest.raises(SystemExit) as ended:

@@ -44,6 +44,23 @@ else:
 """
 
 
+@pytest.mark.parametrize("length", [1, 39, 40, 400])
+def test_a_process_is_listed_by_its_title_as_far_as_there_is_room(length: int) -> None:
+    program = (
+        "import pathlib, sys\n"
+        "from mpiparallel.launch.rank.subreaper import change_title\n"
+        "before = pathlib.Path('/proc/self/cmdline').read_bytes()\n"
+        "room = len(before) - 1\n"
+        "length = {'39': room - 1, '40': room}.get(sys.argv[1], int(sys.argv[1]))\n"
+        "change_title('t' * length)\n"
+        "print(length, room, pathlib.Path('/proc/self/cmdline').read_bytes().rstrip(bytes(1)).decode())"
+    )
+    words = [sys.executable, "-c", program, str(length), "x" * 40]
+    said = patience.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
+    wanted, room, title = said.stdout.split()
+    assert title == "t" * min(int(wanted), int(room))
+
+
 def start(folder: Path, end: str) -> subprocess.Popen[str]:
     RankFolder(folder, 0).path.mkdir()
     return subprocess.Popen(

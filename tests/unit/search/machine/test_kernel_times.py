@@ -20,6 +20,7 @@ from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
 from mpiparallel.search.machine.kernel_times import PARTS, KernelTimes
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels, node_specs
+from mpiparallel.search.machine.stopwatch import Stopwatch
 
 DRAW = np.random.default_rng(3)
 FLOAT32 = np.dtype(np.float32)
@@ -93,10 +94,10 @@ def test_kernels_of_graphs_are_measured_by_name_and_tell_what_those_graphs_take(
     sharded = laid_out(1)
     graph = local_graph(sharded, 0)
     ticks = iter(range(10**6))
-    found = measured_kernels([graph], lambda: next(ticks) * 1e-3)
+    found = measured_kernels([graph], Stopwatch(lambda: next(ticks) * 1e-3))
     assert {"Conv2D", "MaxPool", ELEMENTWISE} <= {one.name for one in found}
     few = local_graph(laid_out(1, side=4), 0)
-    assert measured_kernels([few], lambda: next(ticks) * 1e-3) == ()
+    assert measured_kernels([few], Stopwatch(lambda: next(ticks) * 1e-3)) == ()
     timed = scheduled_nodes(rank_graph(sharded, 0), Prices(Machine(cores=8, kernels=found)))
     kernels = [node for node in graph.nodes if not node.operator.is_view]
     # By this clock each kernel takes a millisecond.
