@@ -40,7 +40,7 @@ def main() -> None:
         """Turns one number of a weight into none, on one rank, before a step."""
 
         def step_begin(self, run_context: Any) -> None:
-            if what == "weight" and (rank, run_context.original_args().cur_step_num) == (victim, step - 1):
+            if what == "weight" and (rank, run_context.original_args().cur_step_num) == (victim, step):
                 network[0].weight.asnumpy()[2, 3] = np.nan
 
     network = nn.SequentialCell(nn.Dense(8, 16), nn.Tanh(), nn.Dense(16, 3))

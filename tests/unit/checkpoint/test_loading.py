@@ -146,15 +146,6 @@ def test_a_lost_shard_is_replaced_by_a_replica(tmp_path: Path, harm: str) -> Non
         assert "restore one of ranks 0, 4" in message
 
 
-def test_of_many_replicas_that_are_lost_eight_say_why(tmp_path: Path) -> None:
-    layout = Layout(WHOLE.shape, DeviceMatrix((10,)), ((), ()))
-    run_world(10, save_whole, tmp_path, layout)
-    for rank in range(10):
-        damage(tmp_path / f"rank_{rank}" / "net-1_1.h5", "deleted")
-    for message in run_world(10, refused, tmp_path, layout):
-        assert re.findall(r"\brank (\d+): ", message) == [str(rank) for rank in range(8)]
-
-
 def refused(communicator: Communicator, folder: Path, layout: Layout) -> str:
     """Return what a rank is told that cannot load."""
     with pytest.raises(CheckpointError) as caught:

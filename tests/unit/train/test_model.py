@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -142,6 +143,29 @@ def test_progress_counts_the_samples_of_all_ranks(mode, full_batch, times) -> No
         return noted.a_step
 
     assert run_world(2, samples) == [times * line_dataset().get_batch_size()] * 2
+
+
+class Counted(Callback):
+    """Notes the number of the step at its moments."""
+
+    def __init__(self):
+        self.seen = []
+
+    def begin(self, run_context):
+        self.seen.append(run_context.original_args().cur_step_num)
+
+    step_begin = step_end = begin
+
+
+# As the training loops of MindSpore 2 count: before a step that is not sunk, and after those that are.
+@pytest.mark.parametrize(("sinks", "size"), [(False, -1), (True, 2), (True, -1)])
+def test_a_callback_is_told_the_number_of_the_step_that_begins_or_the_last_of_those_that_are_sunk(sinks, size) -> None:
+    counted, steps = Counted(), line_dataset().get_dataset_size()
+    line_model().train(1, line_dataset(), counted, dataset_sink_mode=sinks, sink_size=size)
+    one_by_one = [0, *(step for step in range(1, steps + 1) for _ in range(2))]
+    ends = [*range(0, steps, steps if size == -1 else size), steps]
+    together = [0, *(step for pair in pairwise(ends) for step in pair)]
+    assert counted.seen == (together if sinks else one_by_one)
 
 
 class StopAt(Callback):
