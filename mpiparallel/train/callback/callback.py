@@ -14,12 +14,13 @@ from mpiparallel.train.callback.moment import Moment
 class CallbackParameters:
     """What a callback may look at: MindSpore's names.
 
-    ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch. It is the number of the step that begins
-    or has ended. Where steps are sunk, and begin together, it is that of the last one that has ended. ``net_outputs`` is the loss tensor of
-    the step that ended, or the mean of those of its batches. ``cur_batches`` is what this rank was fed in it. The
-    batch of all ranks is ``pieces`` times ``batch_size``. ``joins`` says that this rank enters a training that the
-    others are in already. ``resumed`` is what ``Model.resume`` has returned, if the training goes on from there.
-    ``unsettled`` are checks of results that had not come from a device yet: ``settle`` makes them.
+    ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch. It is the number of the step that
+    begins or has ended. Where steps are sunk, and begin together, it is that of the last one that has ended.
+    ``net_outputs`` is the loss tensor of the step that ended, or the mean of those of its batches. ``cur_batches`` is
+    what this rank was fed in it. The batch of all ranks is ``pieces`` times ``batch_size``. ``joins`` says that this
+    rank enters a training that the others are in already. ``resumed`` is what ``Model.resume`` has returned, if the
+    training goes on from there. ``unsettled`` are checks of results that had not come from a device yet: ``settle``
+    makes them.
     """
 
     network: Any = None
