@@ -307,6 +307,7 @@ class TrainingRun:
             self._has_begun = True
         for index in range(self._told, len(self._callbacks.callbacks)):
             self._told = index + 1
+            # As in MindSpore: a step that begins alone is told by its own number, not by that of the one before.
             if self._moment == Moment.STEP_BEGIN and self._sunk == 1:
                 self._parameters.cur_step_num = self._session.step + 1
             self._callbacks.one_at(index, self._moment, self._context)

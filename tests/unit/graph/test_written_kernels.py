@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.backend.nvrtc import Nvrtc
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.written_kernels import (
@@ -302,13 +301,9 @@ def _fails(case: Case) -> bool:
 def test_each_compiles_and_keeps_to_its_registers(
     architecture: str, runtime: Runtime, kernels: EmulatedKernels
 ) -> None:
-    try:
-        nvrtc = Nvrtc()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
     for bind in CASES.values():
         bind(runtime)
-    compile_for(architecture, list(kernels.texts.values()), nvrtc)
+    compile_for(architecture, list(kernels.texts.values()))
 
 
 def test_many_updates_are_one_launch(runtime: Runtime, kernels: EmulatedKernels) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from mpiparallel import ops
 from mpiparallel.backend.numpy_backend import NumpyBackend
-from mpiparallel.backend.nvrtc import Nvrtc
 from mpiparallel.communication.threads import alone
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import ConfigurationError
@@ -34,7 +33,7 @@ from tests.conformance.cuda_emulator.emulator import (
     EmulatedKernels,
     compiler,
 )
-from tests.conformance.cuda_emulator.registers import ARCHITECTURES, compile_for
+from tests.conformance.cuda_emulator.registers import ARCHITECTURES, compile_for, nvidia_compiler
 from tests.conformance.cuda_emulator.table_programs import bind_case, bind_table, narrowed
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.reliability.counts import share
@@ -336,27 +335,20 @@ def compare(kernel: Callable[[], object], found: Any, truth: Any) -> None:
     np.testing.assert_allclose(found, truth, 1e-4, 1e-4)
 
 
-@pytest.fixture
-def nvrtc() -> Nvrtc:
-    try:
-        return Nvrtc()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_kernel_of_the_table_compiles_and_keeps_to_its_registers(
-    architecture: str, nvrtc: Nvrtc, kernels: EmulatedKernels
+    architecture: str, kernels: EmulatedKernels
 ) -> None:
     bind_table(EmulatedBackend(kernels))
-    for case in CASES[:: -(-EVERY // len(ARCHITECTURES))]:
+    for case in CASES[ARCHITECTURES.index(architecture) :: EVERY]:
         bind_case(narrowed(case, bfloat16), EmulatedBackend(kernels))
     for extent in (1000, 4096, 16384, 40000):
         bind_softmax(Runtime(EmulatedBackend(kernels)), extent)
-    compile_for(architecture, list(kernels.texts.values()), nvrtc)
+    compile_for(architecture, list(kernels.texts.values()))
 
 
-def test_what_nvrtc_refuses_is_said_with_the_text(nvrtc: Nvrtc) -> None:
+def test_what_nvrtc_refuses_is_said_with_the_text() -> None:
+    nvrtc = nvidia_compiler()
     with pytest.raises(ConfigurationError, match=r"refuses a kernel for sm_90: .*identifier .nothing. is undefined"):
         nvrtc.compile('extern "C" __global__ void kernel() { nothing(); }', "sm_90")
 
