@@ -5,9 +5,9 @@
     python benchmarks/cost_model.py steps --ranks 4 8 --count 24 --seconds 600 --keep measured.jsonl
     python benchmarks/cost_model.py again measured.jsonl
 
-``memory`` trains three steps in twelve ways, each on fresh ranks, and compares the rise of resident memory from before
-binding with the forecast, on the rank that has grown most. It does so twice and takes the second, so that loops are
-compiled before; what libraries take is measured first, as ``mpiparallel calibrate`` does.
+``memory`` trains three steps in twelve ways, each on fresh ranks. It compares the rise of resident memory, from before
+binding to its peak in the third step, with the forecast, on the rank that has grown most. It does so twice and takes
+the second, so that loops are compiled before; what libraries take is measured first, as ``mpiparallel calibrate`` does.
 
 ``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what each
 core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
@@ -62,8 +62,8 @@ def memory(flags: argparse.Namespace) -> None:
         job = {"what": "memory", "plans": [plan.told], "seconds": _LONGEST, "libraries": libraries[plan.ranks]}
         # Twice: the first compiles loops and keeps them, which needs more memory than to load them.
         _, ranks = (_asked(library, plan.ranks, job)["plans"][0] for _ in range(2))
-        most = max(ranks, key=lambda one: one["grown"]["all"])
-        told, grown = sum(most["told"].values()), most["grown"]["all"]
+        most = max(ranks, key=lambda one: one["most"])
+        told, grown = sum(most["told"].values()), most["most"]
         errors.append(abs(told / grown - 1))
         kinds = ", ".join(f"{kind} {size / _MEGA:.0f}" for kind, size in most["told"].items() if size >= _MEGA / 2)
         row = f"{plan.network:<13}{plan.name:<20}{plan.ranks:>6}{told / _MEGA:>9.1f}{grown / _MEGA:>10.1f}"

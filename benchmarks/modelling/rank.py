@@ -18,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from compiling.resident import peak, restart_peak
 from modelling.mapped_memory import given_back, resident
 from modelling.networks import training
 from modelling.plans import Plan
@@ -77,7 +78,11 @@ def told_kernels(step: Any, batch: list[Tensor], prices: Prices) -> dict[str, fl
 
 
 def memory(plan: Plan, machine: Machine) -> Figures:
-    """Return by how much resident memory grows from before binding to the third step, in all and by its kinds."""
+    """Return by how much resident memory grows from before binding to the third step.
+
+    ``most`` is what is resident in the third step at most: what an MPI library takes to sum up is given back at once.
+    ``grown`` is what is there after it, in all and by where it is mapped from.
+    """
     set_up(plan)
     everyone = world.current()
     step, arrays = training(plan)
@@ -86,8 +91,11 @@ def memory(plan: Plan, machine: Machine) -> Figures:
     gc.collect()
     given_back()
     before = resident()
-    for _ in range(STEPS):
+    for _ in range(STEPS - 1):
         step(*batch)
+    restart_peak()
+    step(*batch)
+    most = peak() - before["all"]
     grown = {kind: size - before[kind] for kind, size in resident().items()}
     (compiled,) = step.program.programs
     held = sum(one.parameter.array.nbytes for one in compiled.local.parameters.values() if one.parameter is not None)
@@ -97,6 +105,7 @@ def memory(plan: Plan, machine: Machine) -> Figures:
     stage = forecast(step, batch, Prices(machine)).stages[everyone.rank * plan.stages // plan.ranks]
     return {
         "told": dict(stage.memory.kinds),
+        "most": most,
         "grown": grown,
         "held": held,
         "arena": compiled.program.arena_bytes,
