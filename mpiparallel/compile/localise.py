@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
+from mpiparallel.compile.conversions import Conversions
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
-from mpiparallel.graph.operator_settings import Segment
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts
@@ -39,10 +39,9 @@ class _Localizer:
         self._rank = rank
         self._graph = Graph()
         self._local: dict[Value, Value] = {}
-        self._converted: dict[Value, dict[tuple[Layout, tuple[Value, ...], Segment | None], Value]] = {}
+        self._conversions = Conversions[Value]()
         self._guards: tuple[Value, ...] = ()
         self._action: Action | None = None
-        self._again: Segment | None = None
         self._steps: dict[Node, Redistribution] = {}
         self._parts: dict[Layout, Part] = {}
 
@@ -51,7 +50,8 @@ class _Localizer:
             self._local[value] = self._graph.add_input(value.name, self._spec(value))
         for node in self._sharded.graph.nodes:
             self._add(node)
-        self._guards, self._again = (), None
+        self._guards = ()
+        self._conversions.at(None)
         for value in self._sharded.graph.outputs:
             self._graph.outputs.append(self._in_layout(value, self._sharded.output_layout(value)))
         self._graph.remove_dead_nodes()
@@ -83,18 +83,14 @@ class _Localizer:
         own = self._sharded.layouts[value]
         if wanted is own and value.constant is None:
             return self._value(value)
-        again = self._again if value.parameter is not None else None
-        converted = self._converted.setdefault(value, {})
-        # What was converted under a guard is there only where the same guards hold.
-        for count in range(len(self._guards) + 1):
-            known = converted.get((wanted.canonical, self._guards[:count], again))
-            if known is not None:
-                return known
+        known = self._conversions.known(value, wanted)
+        if known is not None:
+            return known
         if value.constant is not None and not wanted.partial:
             local = self._graph.add_constant(value.constant[wanted.box(self._rank).within(Box.whole(value.spec.shape))])
         else:
             local = self._moved(value, self._value(value), own, wanted)
-        converted[wanted.canonical, self._guards, again] = local
+        self._conversions.keep(value, wanted, local)
         return local
 
     def _moved(self, value: Value, local: Value, source: Layout, target: Layout) -> Value:
@@ -113,8 +109,7 @@ class _Localizer:
     def _add(self, node: Node) -> None:
         notes = node.notes
         self._guards = tuple(self._value(flag) for flag in notes.guards)
-        segment = notes.segment if notes.origin is None else notes.origin.notes.segment
-        self._again = segment if segment is not None and segment.recomputed and segment.regathers else None
+        self._conversions.at(node)
         self._action = self._sharded.graph.actions.get(node)
         placement = self._sharded.placements[node]
         read = read_layouts(node.operator, placement)
@@ -131,4 +126,4 @@ class _Localizer:
             own = self._sharded.layouts[value]
             self._local[value] = made if own is layout else self._moved(value, made, layout, own)
         for index in operator.updates:
-            self._converted.pop(node.inputs[index], None)
+            self._conversions.forget(node.inputs[index])

@@ -12,7 +12,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.search.cost.floor import least_seconds
-from mpiparallel.search.cost.memory import bytes_kept, live_nodes
+from mpiparallel.search.cost.memory import bytes_kept
 from mpiparallel.search.cost.step import step_cost
 from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.methods.elimination import eliminate
@@ -44,9 +44,10 @@ class _Search:
 
     def answer(self, strategies: dict[Node, Strategy], bound: float) -> Answer:
         """Return the answer that these strategies are, priced as it would run."""
-        sharded = self.task.placed(strategies)
-        cost = step_cost(sharded, self.task.prices)
-        return Answer(strategies, cost.seconds, min(bound, cost.seconds), bytes_kept(sharded))
+        task = self.task
+        sharded = task.placed(strategies)
+        seconds = step_cost(sharded, task.prices, task.live).seconds
+        return Answer(strategies, seconds, min(bound, seconds), bytes_kept(sharded, task.kept))
 
 
 @collector_paused()
@@ -101,7 +102,7 @@ def _recursive(search: _Search, floor: float) -> Answer:
 
     task, known = search.task, dict[tuple[int, tuple[Strategy, ...]], Problem]()
     alike = likeness(task.graph, task.given, task.held)
-    folding = folding_of(live_nodes(task.graph), alike)
+    folding = folding_of(task.live, alike)
     all_choices = tied(search.choices, folding)
     outline = outline_of(task, all_choices, alike, folding)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mpiparallel.compile.rank_graph import local_graph
@@ -49,17 +50,22 @@ def live_nodes(graph: Graph) -> list[Node]:
     return kept.nodes
 
 
-def kept_for_gradient(graph: Graph) -> list[Value]:
-    """Return what the network computes and its gradient, or an update, reads, but for what is computed once more."""
-    live = live_nodes(graph)
+def kept_for_gradient(live: Sequence[Node]) -> list[Value]:
+    """Return what the network computes and its gradient, or an update, reads, but for what is computed once more.
+
+    ``live`` are the nodes that anything needs.
+    """
     again = {node for node in live if node.notes.segment is not None and node.notes.segment.recomputed}
     read = {value for node in live if node in again or not node.is_forward for value in node.inputs}
     made = [node for node in live if node.is_forward and node not in again and not node.operator.is_view]
     return [value for node in made for value in node.outputs if value in read]
 
 
-def bytes_kept(sharded: ShardedGraph) -> int:
-    """Return the bytes of parameters, states and what the gradient reads: the part of memory that strategies decide."""
-    layouts = {**{value: sharded.layouts[value] for value in kept_for_gradient(sharded.graph)}}
+def bytes_kept(sharded: ShardedGraph, kept: Iterable[Value]) -> int:
+    """Return the bytes of parameters, states and what the gradient reads: the part of memory that strategies decide.
+
+    ``kept`` is what the gradient reads.
+    """
+    layouts = {value: sharded.layouts[value] for value in kept}
     layouts.update((value, sharded.stored[name]) for name, value in sharded.graph.parameters.items())
     return sum(bytes_held(layout, value.spec.dtype.itemsize) for value, layout in layouts.items())

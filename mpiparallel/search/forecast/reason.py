@@ -11,7 +11,7 @@ from mpiparallel.errors import MpiParallelError
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from mpiparallel.search.cost.memory import bytes_kept
+from mpiparallel.search.cost.memory import bytes_kept, kept_for_gradient, live_nodes
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.forecast.forecast import make_forecast
 from mpiparallel.search.forecast.operators import Rules
@@ -89,7 +89,7 @@ class Reasons:
                 found.append(other)
         found.sort(key=lambda one: one.seconds)
         rule, chosen = self._rule(node, place, sharded), sharded.strategies.get(node, ())
-        return Reason(node.name, rule, chosen, self._seconds, bytes_kept(sharded), tuple(found), tried, len(cuts))
+        return Reason(node.name, rule, chosen, self._seconds, _kept(sharded), tuple(found), tried, len(cuts))
 
     def _rule(self, node: Node, place: int, sharded: ShardedGraph) -> str:
         rule = Rules(sharded, self._configuration).of(node)
@@ -102,7 +102,11 @@ class Reasons:
             staged = cut.laid_out()
         except MpiParallelError:
             return None
-        return Alternative(cut.strategy, self._step(staged), bytes_kept(staged.stages[place]), cut.how)
+        return Alternative(cut.strategy, self._step(staged), _kept(staged.stages[place]), cut.how)
 
     def _step(self, staged: StagedGraph) -> float:
         return make_forecast(staged, self._configuration, self._prices).seconds
+
+
+def _kept(sharded: ShardedGraph) -> int:
+    return bytes_kept(sharded, kept_for_gradient(live_nodes(sharded.graph)))

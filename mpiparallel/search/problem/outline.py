@@ -9,7 +9,6 @@ from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategy_policy import StrategyPolicy, takers_of_gradients
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
-from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
 from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters
 from mpiparallel.search.problem.folding import Folding
 from mpiparallel.search.problem.likeness import Likeness, likeness
@@ -49,9 +48,8 @@ def outline_of(
 ) -> Outline:
     """Return the outline of a graph; where there is a ``folding`` the problems are no more exact."""
     alike, folding = alike or likeness(task.graph, task.given, task.held), folding or Folding()
-    live = live_nodes(task.graph)
     homes: dict[Value, Node] = {}
-    for node in live:
+    for node in task.live:
         homes.update((value, node) for value in node.outputs)
         for value in node.inputs:
             homes.setdefault(value, node)
@@ -66,10 +64,10 @@ def outline_of(
         alike,
         folding,
         tuple(group for group in groups if not folding.stands_for.keys() >= set(group.chosen)),
-        tuple(node for node in live if counts(node)),
+        tuple(node for node in task.live if counts(node)),
         homes,
         weights,
-        tuple(value for value in kept_for_gradient(task.graph) if weights.get(value, 1)),
+        tuple(value for value in task.kept if weights.get(value, 1)),
         _landed(task.graph),
         {node: place for place, node in enumerate(task.graph.nodes)},
         takers_of_gradients(task.graph),

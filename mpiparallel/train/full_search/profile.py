@@ -11,7 +11,7 @@ import numpy as np
 from mpiparallel.compile.recomputation import RECOMPUTED
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.graph import Graph, Value
-from mpiparallel.search.cost.memory import kept_for_gradient
+from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
 from mpiparallel.search.cost.prices import Prices, bytes_held
 from mpiparallel.search.cost.timed_nodes import TimedNode, timed_nodes
 from mpiparallel.search.forecast.move import Owners
@@ -80,7 +80,7 @@ def profiled(sharded: ShardedGraph, prices: Prices, layers: LayerNumbers) -> Lay
         for value in node.inputs:
             if node.is_forward:
                 readers.setdefault(value, set()).add(layers.of(node.name))
-    for value in kept_for_gradient(sharded.graph):
+    for value in kept_for_gradient(live_nodes(sharded.graph)):
         layer = -1 if value.node is None else layers.of(value.node.name)
         size = bytes_held(sharded.layouts[value], value.spec.dtype.itemsize)
         found["kept"][layer] += size

@@ -84,6 +84,7 @@ class Trials:
         self._prices, self._clock = prices, clock
         self._pieces: dict[tuple[int, tuple[int, ...]], Graph] = {}
         self._found: dict[int, _Found] = {}
+        self._searches: dict[tuple[Plan, str, float], _Found] = {}
         self._profiles: dict[tuple[int, int, bool], LayerProfile] = {}
         self._counts: dict[int, set[int]] = {}
         for plan in plans:
@@ -221,19 +222,27 @@ class Trials:
 
     def _searched(self, plan: Plan, mode: str, limit: float) -> _Found:
         # What is recomputed changes what is kept, and so what fits, but no strategy where there is no limit.
-        graph = self._piece(plan.micro_batches, plan.recomputes if limit < inf else ())
-        task = self._task(plan, graph)
+        plan = replace(plan, strategies={}, recomputes=plan.recomputes if limit < inf else ())
+        found = self._searches.get((plan, mode, limit))
+        if found is None:
+            found = self._searches[plan, mode, limit] = self._searched_anew(plan, mode, limit)
+        return found
+
+    def _searched_anew(self, plan: Plan, mode: str, limit: float) -> _Found:
+        task = self._task(plan, self._piece(plan.micro_batches, plan.recomputes))
         if mode == BATCH:
             return _Found({node.name: strategy for node, strategy in task.given.inputs.items()})
         if task.configuration.device_num == 1:
             return _Found({})
         if mode == HELD:
-            task, mode = replace(task, given=self._held(task)), BEST
+            task = replace(task, given=self._held(task))
         try:
-            found = search(task, mode, max(self._clock.seconds_left, 0.0), limit)
+            found = search(task, BEST if mode == HELD else mode, max(self._clock.seconds_left, 0.0), limit)
         except ConfigurationError:
+            if limit == inf:
+                raise
             # Nothing fits by the search's own count, which is not that of the compiler.
-            found = search(task, mode, max(self._clock.seconds_left, 0.0))
+            return self._searched(plan, mode, inf)
         names = {node.name: strategy for node, strategy in found.strategies.items()}
         repeated = {f"recomputed/{name}": strategy for name, strategy in names.items()}
         is_bound = plan.stages == plan.micro_batches == 1 and limit == inf

@@ -12,7 +12,6 @@ import pytest
 from mpiparallel import nn, ops
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError, StrategyError
-from mpiparallel.search.cost.memory import live_nodes
 from mpiparallel.search.machine.machine import Link, Machine
 from mpiparallel.search.problem.choices import choices_of
 from mpiparallel.search.problem.clock import Clock
@@ -240,7 +239,7 @@ def test_a_dim_is_cut_into_uneven_parts_where_that_pays(mode) -> None:
 def test_of_many_layers_a_few_are_looked_at_and_what_is_found_is_as_good() -> None:
     task = task_of(Transformer(9), 4)
     choices = choices_of(task.graph, task.given, 4)
-    folding = folding_of(live_nodes(task.graph), likeness(task.graph, task.given, task.held))
+    folding = folding_of(task.live, likeness(task.graph, task.given, task.held))
     assert len(tied(choices, folding)) < len(choices) / 3
     assert search(task, "recursive_programming").seconds <= search(task, "optimal").seconds * 1.01
 

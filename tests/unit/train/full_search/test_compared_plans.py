@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf
 
 import pytest
 
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.task import Task
+from mpiparallel.search.search import search
+from mpiparallel.train.full_search import trials
 from mpiparallel.train.full_search.plan_search import best_of
 from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.full_search.trials import BATCH
@@ -53,6 +59,20 @@ def hold_to_plans_by_hand(case: Compared, ranks: int, part: float) -> None:
 )
 def test_what_is_found_is_never_dearer_than_plans_by_hand(name: str, part: float) -> None:
     hold_to_plans_by_hand(SMALL[name], 4, part)
+
+
+def test_no_strategies_are_searched_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, ranks, asked = SMALL["recommender"], 4, list[object]()
+    limit = 0.3 * next(by_hand(case, ranks))[1].bytes
+
+    def recorded(task: Task, mode: str, timeout: float, memory: float = inf) -> Answer:
+        asked.append((id(task.graph), task.configuration, mode, memory, task.given.inputs == {}))
+        return search(task, mode, timeout, memory)
+
+    monkeypatch.setattr(trials, "search", recorded)
+    with suppress(ConfigurationError):
+        searched(case, ranks, limit)
+    assert len(set(asked)) == len(asked) > 4
 
 
 def test_as_few_layers_are_recomputed_as_it_takes_to_fit() -> None:
