@@ -26,7 +26,11 @@ _MOST_OPERANDS = 24
 
 
 class FusedElementwise(Operator):
-    """Several element-wise operators, computed in one pass; what only they read needs no memory."""
+    """Several element-wise operators, computed in one pass; what only they read needs no memory.
+
+    >>> FusedElementwise(["Mul", "Add", "Add"], (), ()).name
+    'Mul+2 Add'
+    """
 
     def __init__(self, names: Sequence[str], roots: Sequence[Term], reuses: tuple[int, ...]) -> None:
         counts = Counter(names)

@@ -8,6 +8,7 @@ from typing import Final
 from mpiparallel.backend.products.pair_products import is_at_hand
 from tests.mutants.trying import Change
 
+_SUMMED_LIKE_ALL: Final = "tuple(bound.totals[total].shape[outer:]) == bound.shape[outer:]"
 EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
     ("backend/freed_memory.py", "trim(0)", "trim( 1)"): "one byte more is kept",
     (
@@ -173,6 +174,46 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "@dataclass(frozen=True, eq=False)",
         "@dataclass(frozen=False, eq=False)",
     ): "nobody changes a row",
+    (
+        "graph/expression/cuda/row_plan.py",
+        f"return not bound.is_row(total.operands[0]) and {_SUMMED_LIKE_ALL}",
+        f"return not bound.is_row(total.operands[ -1]) and {_SUMMED_LIKE_ALL}",
+    ): "a total has one operand",
+    (
+        "compile/device_fusion/attention_match.py",
+        "of_scores = self._of_product(softmax.outputs[0], scale, nodes)",
+        "of_scores = self._of_product(softmax.outputs[ -1], scale, nodes)",
+    ): "a softmax has one output",
+    (
+        "search/problem/views.py",
+        "return bool((numbers == np.arange(numbers.size)).all())",
+        "return bool((numbers < np.arange(numbers.size)).all())",
+    ): "what is taken in its own order is equal to what it is taken of",
+    (
+        "search/problem/symbol.py",
+        "if most > max(codes.size, _FEW_CODES):",
+        "if most >= max(codes.size, _FEW_CODES):",
+    ): "both ways find the same codes",
+    (
+        "dataset/source.py",
+        "shuffled = sampler is None and shuffle is not False",
+        "shuffled = sampler is None and shuffle != False",
+    ): "it is True, False or None",
+    (
+        "launch/ckpt/picture.py",
+        "if lines[-1] and _length([*lines[-1], (word, lost)]) > width - 4:",
+        "if lines[not 1] and _length([*lines[-1], (word, lost)]) > width - 4:",
+    ): "the first line has a word whenever the last one has",
+    (
+        "search/machine/calibration.py",
+        "x = np.full((extent, extent), 0.5, np.float32)",
+        "x = np.full((extent, extent), -0.5, np.float32)",
+    ): "a product takes as long whatever its sign is",
+    (
+        "communication/mpi/process_recorder.py",
+        "if joined() or FILE_VARIABLE not in os.environ:",
+        "if joined() and FILE_VARIABLE not in os.environ:",
+    ): "without a file what is written down stays in this process, where nobody reads it before MPI has started",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

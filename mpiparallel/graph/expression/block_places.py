@@ -25,6 +25,8 @@ def block_places(shape: tuple[int, ...], leading: int, size: int) -> list[Place]
 
     >>> block_places((2, 3), 2, 4)
     [(slice(0, 1, None),), (slice(1, 2, None),)]
+    >>> block_places((1, 6), 2, 4)
+    [(slice(0, 1, None), slice(0, 4, None)), (slice(0, 1, None), slice(4, 8, None))]
     """
     if leading == 0:
         return [()]

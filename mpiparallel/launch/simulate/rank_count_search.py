@@ -7,13 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mpiparallel.errors import ConfigurationError, LaunchError
 from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.launch.simulate.report import table
-
-_MOST: Final = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,10 @@ def counts(first: int, last: int) -> tuple[int, ...]:
 
     >>> counts(4, 20)
     (4, 8, 16)
+    >>> counts(1 << 15, 1 << 16)
+    (32768, 65536)
     """
-    powers = (1 << power for power in range(_MOST.bit_length()))
+    powers = (1 << power for power in range(last.bit_length()))
     return tuple(power for power in powers if first <= power <= last)
 
 

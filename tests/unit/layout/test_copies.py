@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 
-from mpiparallel.layout.copies import joined, restricted
+from mpiparallel.layout.copies import includes, joined, restricted
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
@@ -29,6 +30,16 @@ def test_each_rank_holds_in_the_joint_layout_what_it_held(layout: Layout) -> Non
         assert {*alone.devices.members} == {*one.devices.members}
         for rank in one.devices.members:
             assert whole.box(rank) == alone.box(rank) == one.box(rank)
+
+
+def test_a_layout_that_came_from_another_process_includes_its_equal() -> None:
+    # What was worked out of it travels with it.
+    assert ROWS.canonical is not None
+    sent = pickle.loads(pickle.dumps(ROWS))
+    assert sent is not ROWS
+    assert includes(sent, ROWS)
+    assert includes(ROWS, sent)
+    assert not includes(sent, COLUMNS)
 
 
 def test_groups_of_other_sizes_are_joined_where_they_cut_alike() -> None:

@@ -26,6 +26,17 @@ def test_the_networks_have_their_published_sizes_without_the_1000_classes(networ
     assert round(sum(one.size for one in made.trainable_params()) / 1e6, 2) == millions
 
 
+def test_each_stage_but_the_first_halves_the_images_in_its_first_block() -> None:
+    """The sizes are those of the paper's table: 56, 28, 14 and 7 of 224 pixels, here of 64."""
+    network = ResNet((2, 2, 1, 2), 4, widths=(4, 4, 4, 4))
+    images = network.pool(network.stem(ms.Tensor(np.zeros((1, 3, 64, 64), np.float32))))
+    sizes = [images.shape[2:]]
+    for block in network.stages:
+        images = block(images)
+        sizes.append(images.shape[2:])
+    assert sizes == [(16, 16)] * 3 + [(8, 8)] * 2 + [(4, 4)] + [(2, 2)] * 2
+
+
 def train(_communicator, mode):
     ms.set_seed(2)
     ms.set_auto_parallel_context(parallel_mode=mode, full_batch=True)

@@ -220,7 +220,13 @@ class CompiledConvolution:
 
 
 def _blocks(count: int, windows: int, wanted: int = _WINDOWS) -> Iterator[slice]:
-    """Yield equal numbers of images that have as many windows as wanted, or all."""
+    """Yield equal numbers of images that have as many windows as wanted, or all.
+
+    >>> [*_blocks(6, 10, 20)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    >>> [*_blocks(2, 30, 20)]
+    [slice(0, 1, None), slice(1, 2, None)]
+    """
     number = max(1, count * windows // wanted) if windows < wanted else count
     step = -(-count // min(number, count))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))

@@ -136,6 +136,12 @@ def test_program_of_the_other_end_survives_its_quotes(tmp_path: Path) -> None:
     assert "exit 71" in argv[-1]
 
 
+def test_what_the_other_end_complained_of_last_is_told() -> None:
+    with Conversation(["sh", "-c", "echo first >&2; echo second >&2; echo >&2; exit 7"], {}) as there:
+        assert there.hear(10) is None
+        assert there.ending() == (7, "second")
+
+
 @pytest.mark.parametrize("said", ["timed out", "No route to host", "Name or service not known", "refused", "else"])
 def test_every_complaint_of_ssh_has_a_mend(said: str) -> None:
     assert mend_of(said, "node1")

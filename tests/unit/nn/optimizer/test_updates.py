@@ -153,6 +153,7 @@ def test_states_are_named_as_mindspore_names_them_and_are_not_trained(make, stat
         (lambda p: nn.SGD(p, momentum=0.9, dampening=0.1, nesterov=True), "needs dampening=0.0"),
         (lambda p: nn.Adam(p, beta1=1.0), "Adam: beta1 1.0 must be above 0 and below 1"),
         (lambda p: nn.Adam(p, eps=0.0), "Adam: eps 0.0 must be above 0"),
+        (lambda p: nn.AdamWeightDecay(p, beta1=0.0), "AdamWeightDecay: beta1 0.0"),
         (lambda p: nn.AdamWeightDecay(p, beta2=0.0), "AdamWeightDecay: beta2 0.0"),
         (lambda p: nn.Adam(p, loss_scale=0.0), "Adam: loss_scale 0.0 must be above 0"),
     ],
