@@ -221,8 +221,13 @@ class Trials:
         return found
 
     def _searched(self, plan: Plan, mode: str, limit: float) -> _Found:
-        # What is recomputed changes what is kept, and so what fits, but no strategy where there is no limit.
-        plan = replace(plan, strategies={}, recomputes=plan.recomputes if limit < inf else ())
+        # What is recomputed changes what is kept, and so what fits, but no strategy where there is no limit. What is
+        # the best of all is so within each limit that it keeps.
+        free = replace(plan, strategies={}, recomputes=())
+        found = self._searches.get((free, mode, inf))
+        if found is not None and found.bytes <= limit:
+            return found
+        plan = free if limit == inf else replace(plan, strategies={})
         found = self._searches.get((plan, mode, limit))
         if found is None:
             found = self._searches[plan, mode, limit] = self._searched_anew(plan, mode, limit)
