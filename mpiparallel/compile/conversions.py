@@ -24,7 +24,7 @@ class Conversions(Generic[Made]):
         self._again: Segment | None = None
 
     def at(self, node: Node | None) -> None:
-        """Let what follows be read by a node, or leave the graph."""
+        """Say which node reads what is asked for next; None is for what leaves the graph."""
         self._guards, segment = (), None
         if node is not None:
             self._guards, segment = node.notes.guards, (node.notes.origin or node).notes.segment

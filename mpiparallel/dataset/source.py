@@ -192,7 +192,7 @@ def sample_order(
         raise DatasetError(f"{owner}: shard_id is {shard}, but num_shards is {shards}; give 0 to {shards - 1}")
     if num_samples is not None:
         check_count(owner, "num_samples", num_samples, 1)
-    shuffled = sampler is None and shuffle is not False
+    shuffled = sampler is None and (shuffle is None or bool(shuffle))
     return SampleOrder(length, RandomKey(seed, 0) if shuffled else None, sampler, shards, shard, num_samples)
 
 

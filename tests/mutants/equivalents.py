@@ -195,11 +195,6 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "if most >= max(codes.size, _FEW_CODES):",
     ): "both ways find the same codes",
     (
-        "dataset/source.py",
-        "shuffled = sampler is None and shuffle is not False",
-        "shuffled = sampler is None and shuffle != False",
-    ): "it is True, False or None",
-    (
         "launch/ckpt/picture.py",
         "if lines[-1] and _length([*lines[-1], (word, lost)]) > width - 4:",
         "if lines[not 1] and _length([*lines[-1], (word, lost)]) > width - 4:",
@@ -209,11 +204,6 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "x = np.full((extent, extent), 0.5, np.float32)",
         "x = np.full((extent, extent), -0.5, np.float32)",
     ): "a product takes as long whatever its sign is",
-    (
-        "communication/mpi/process_recorder.py",
-        "if joined() or FILE_VARIABLE not in os.environ:",
-        "if joined() and FILE_VARIABLE not in os.environ:",
-    ): "without a file what is written down stays in this process, where nobody reads it before MPI has started",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

@@ -46,6 +46,12 @@ PIPELINES: dict[str, Callable[[int], ds.Dataset]] = {
 }
 
 
+@pytest.mark.parametrize("said", [False, np.False_, 0])
+def test_samples_stay_in_order_where_shuffling_is_denied(said: object) -> None:
+    assert values(numbers(40, shuffle=said)) == list(range(40))
+    assert values(numbers(40, shuffle=not said)) != list(range(40))
+
+
 @pytest.mark.parametrize("name", PIPELINES)
 @given(length=lengths, epoch=epochs, data=st.data())
 @settings(max_examples=25)
