@@ -72,11 +72,6 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "_SMALL_TENSORS: Final = 201",
     ): "the quickest of several ways is measured on one small tensor more",
     (
-        "launch/watching/abort.py",
-        "return cls(outside[0] if len(outside) == 1 else None, result.code)",
-        "return cls(outside[ -1] if len(outside) == 1 else None, result.code)",
-    ): "the list has one item",
-    (
         "reshard/forecast/pair_bytes.py",
         "_ENTRIES = 1 << 24",
         "_ENTRIES = 2 << 24",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
-from mpiparallel.cluster.flight.recording import Recording
-from mpiparallel.errors import LaunchError
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
 from mpiparallel.launch.watching.rank_outcome import RankOutcome
 from mpiparallel.launch.watching.summary import end_of_log
@@ -49,15 +47,11 @@ class Abort:
     def _untold(cls, outcomes: Sequence[RankOutcome], result: MpirunResult) -> Abort | None:
         """Return the call whose words have come to no log: MPICH's mpiexec is silent after it, and after nothing else.
 
-        All others wait for the rank that called it, so only that rank is in no collective; or nobody knows which it
-        was.
+        Nothing tells which rank it was: its call returns, so it may wait with the others when all are ended.
         """
         is_silent = 0 < result.code < SIGNALLED and result.ended_at == float("inf") and not result.output.strip()
-        if not (is_silent and all(outcome.has_died or outcome.ended_well for outcome in outcomes)):
-            return None
-        dead = [outcome for outcome in outcomes if outcome.has_died]
-        outside = [outcome for outcome in dead or outcomes if _is_in_no_call(outcome)]
-        return cls(outside[0] if len(outside) == 1 else None, result.code)
+        is_untold = is_silent and all(outcome.has_died or outcome.ended_well for outcome in outcomes)
+        return cls(None, result.code) if is_untold else None
 
     @property
     def code(self) -> int:
@@ -67,16 +61,10 @@ class Abort:
     def headline(self, size: int) -> str:
         """Say who of ``size`` ranks has ended the job."""
         if self.outcome is None:
-            return f"one of {size} ranks ended the job: it called MPI_Abort with code {self.given}"
+            called = f"it called MPI_Abort with code {self.given}; no log has the words of MPI that say which one"
+            return f"one of {size} ranks ended the job: {called}"
         return f"rank {self.outcome.rank} of {size} ended the job: it called MPI_Abort with code {self.given}"
 
 
 def _mpich_codes(outcome: RankOutcome) -> list[str]:
     return _MPICH_CODE.findall(end_of_log(outcome.folder.log))
-
-
-def _is_in_no_call(outcome: RankOutcome) -> bool:
-    try:
-        return Recording.load(outcome.folder.flight).inside is None
-    except LaunchError:
-        return False
