@@ -35,6 +35,11 @@ REAL_RANKS = ("mpi", "cluster", "tutorial", "samples")
 """The markers of tests that start mpirun."""
 
 
+def pytest_configure() -> None:
+    """Keep compiled loops and measurements in the checkout: the user's own measured machine changes no test."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "cache"))
+
+
 @pytest.fixture(autouse=True)
 def _no_left_sessions(request: pytest.FixtureRequest) -> None:
     """Tests start mpirun thousands of times and kill many; where process numbers come round, some would not start."""

@@ -91,7 +91,8 @@ def test_a_changed_command_line_ends_in_words_and_touches_nothing_else(
     for name in list(os.environ):
         if name.startswith(("SLURM_", "PMI_", "PMIX_", "OMPI_", "RANK_", "MPIPARALLEL_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cli.sys, "dont_write_bytecode", True)
     _start_nothing(monkeypatch)
