@@ -153,11 +153,12 @@ def _stage_of(record: StrategyRecord) -> int:
     if len(stages_of(record)) > 1:
         raise StrategyFileError("it is merged already; give the folder of the files that training wrote")
     stages = {item.stage for item in record.strategies.values()}
-    if not record.layouts or len(stages) != 1:
+    count = len(record.layouts)
+    if not count or len(stages) != 1:
         told = f"its operators are of stages {sorted(stages)}" if stages else "no operator is in it"
         raise StrategyFileError(
-            f"it has {len(record.layouts)} parameters and {told}; give the file of a pipeline stage, which training "
-            "writes"
+            f"it has {count} parameter{'s' * (count != 1)} and {told}; give the file of a pipeline stage, which "
+            "training writes"
         )
     return stages.pop()
 

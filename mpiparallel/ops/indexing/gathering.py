@@ -50,12 +50,13 @@ class Gather(Indexing):
     Parameters
     ----------
     batch_dims : int
-        How many leading dims both have alike: each table in them has indices of its own.
+        How many leading dims both have alike: each table in them has indices of its own. A negative number counts from
+        the dims of the indices.
 
     Raises
     ------
     ConfigurationError
-        When ``batch_dims`` is no number of at least 0.
+        When ``batch_dims`` is no integer.
     ShapeError
         When an index is negative or too large.
 
@@ -95,13 +96,18 @@ class Gather(Indexing):
         return self
 
     def __call__(self, input_params: Any, input_indices: Any, axis: Any = 0) -> Any:
-        if self.batch_dims:
-            return self.batched(np.ndim(input_params), np.ndim(input_indices), int(axis))(input_params, input_indices)
+        index_rank = np.ndim(input_indices)
+        batch = self.batch_dims + (index_rank if self.batch_dims < 0 else 0)
+        if batch < 0:
+            raise ShapeError(
+                f"batch_dims {self.batch_dims} must be at least -{index_rank}: the indices have no more dims"
+            )
+        if batch:
+            return self.batched(np.ndim(input_params), batch, int(axis))(input_params, input_indices)
         return Operator.__call__(self.configured(axis=int(axis)), input_params, input_indices)
 
-    def batched(self, rank: int, index_rank: int, axis: int) -> BatchGather:
-        """Return the operator for tables with these numbers of dims and indices."""
-        batch = self.batch_dims + (index_rank if self.batch_dims < 0 else 0)
+    def batched(self, rank: int, batch: int, axis: int) -> BatchGather:
+        """Return the operator for tables of so many dims, of which the first ``batch`` are those of the batch."""
         given = {"strategy": self.strategy, "out_strategy": self.out_strategy, "segment": self.segment}
         return BatchGather(normal_axis(axis, rank), batch).configured(**given)
 

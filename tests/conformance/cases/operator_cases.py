@@ -202,6 +202,7 @@ def _picking() -> list[OperatorCase]:
                 (1, -1, floats(4, 3, 6), integers(4, 2, 2, below=6)),
                 (2, 2, floats(3, 4, 5), integers(3, 4, below=5)),
                 (-1, 1, floats(4, 6), integers(4, 3, below=6)),
+                (-2, 0, floats(6, 4), integers(2, 3, below=6)),
             )
         ),
         *(

@@ -103,6 +103,7 @@ def test_a_function_keeps_the_dtype_and_does_not_overflow(name: str, dtype: Any)
         (lambda: P.Pad(((1, 1),))(np.ones((3, 2))), r"1 pairs of paddings for \(3, 2\); give each of the dims one"),
         (lambda: P.Slice()(np.ones((3, 2)), (0,), (1, 2)), r"begin \(0,\) and size \(1, 2\) must have one entry for"),
         (lambda: P.Gather(2)(np.ones((3, 2)), np.ones((3, 2), int), 1), "batch_dims 2 must be at most axis 1"),
+        (lambda: P.Gather(-2)(np.ones((3, 2)), np.ones(3, int), 1), "batch_dims -2 must be at least -1"),
         (lambda: P.Gather(2)(np.ones((3, 2, 2)), np.ones(3, int), 2), "axis 2 and the 1 dims of the indices"),
         (lambda: P.MaxPool(2)(np.ones((3, 4, 4))), r"x has shape \(3, 4, 4\); it must be \(images, channels, height"),
         (lambda: P.AdaptiveAvgPool2D(1)(np.ones((3, 4, 4))), r"x has shape \(3, 4, 4\); it must be \(images, channels"),

@@ -151,7 +151,7 @@ def test_files_that_contradict_each_other_are_refused(
 def test_a_file_whose_operators_are_of_two_stages_is_refused(two_stages: Path, tmp_path: Path) -> None:
     strategies = {f"MatMul_{stage}": StrategyItem(((1, 1), (2, 1)), stage) for stage in (1, 2)}
     write_strategy(two_stages / "x.ckpt", StrategyRecord({"w": ROWS}, strategies))
-    with pytest.raises(StrategyFileError, match=r"it has 1 parameters and its operators are of stages \[1, 2\]"):
+    with pytest.raises(StrategyFileError, match=r"it has 1 parameter and its operators are of stages \[1, 2\]"):
         merge_pipeline_strategys(two_stages, tmp_path / "merged.ckpt")
 
 
