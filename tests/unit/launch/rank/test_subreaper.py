@@ -104,20 +104,6 @@ def test_of_many_that_are_left_three_are_named_and_the_others_counted() -> None:
     assert "running: sleep (pid 0), sleep (pid 1), sleep (pid 2); they" in subreaper._words(left[:3])
 
 
-ORPHAN = """
-import os
-from mpiparallel.launch.rank.process_tree import die_with_parent
-parents = iter([1 << 20, 1])
-os.getppid = lambda: next(parents)
-die_with_parent()
-"""
-
-
-def test_who_is_orphaned_while_it_asks_to_die_with_its_parent_ends_at_once() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    assert patience.run([sys.executable, "-c", ORPHAN], env=environment).returncode == 128 + signal.SIGKILL
-
-
 READER = """
 import pathlib, subprocess, sys
 from mpiparallel.launch.job.rank_folder import RankFolder
