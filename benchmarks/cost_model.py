@@ -12,14 +12,13 @@ the second, so that loops are compiled before; what libraries take is measured f
 ``steps`` measures the machine with all ranks busy, then times strategies that were drawn: by the clock, and what each
 core spends, which other programs on the machine change little: where ranks share cores, that is the time by the clock
 of a machine that is theirs. A product of matrices between the steps tells the pace of the cores; what they spend is
-counted at the pace by which the measured machine prices that product. All strategies are gone through twice. By the
-clock the fastest step of each counts, of cores the median; how the two rounds agree is the noise. Printed is how
-predicted and measured seconds rank, of all strategies and of pairs that differ by more than noise. So are the median
-error, and what the strategy that the model likes best takes over the best that was measured: the best of all, which is
-short by chance, too, and the best of one round in the other. For each network and
-number of ranks it takes as long as ``--seconds`` says, and a little more. ``again`` holds the model against what
-``--keep`` has kept of such runs, on the machine as it was measured then. Nothing is timed, so a change of the model can
-be judged.
+counted at the pace that the same product told while the machine was measured. All strategies are gone through twice.
+By the clock the fastest step of each counts, of cores the median; how the two rounds agree is the noise. Printed is
+how predicted and measured seconds rank, of all strategies and of pairs that differ by more than noise. So are the
+median error, and what the strategy that the model likes best takes over the best that was measured: the best of all,
+which is short by chance, too, and the best of one round in the other. For each network and number of ranks it takes
+as long as ``--seconds`` says, and a little more. ``again`` holds the model against what ``--keep`` has kept of such
+runs, on the machine as it was measured then. Nothing is timed, so a change of the model can be judged.
 """
 
 from __future__ import annotations

@@ -24,13 +24,11 @@ from modelling.networks import training
 from modelling.plans import Plan
 
 from mpiparallel import Tensor, context
-from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication import init, world
 from mpiparallel.compile.rank_graph import rank_graph
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.models.measured_steps import measured_steps
-from mpiparallel.ops import MatMul
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.timed_nodes import scheduled_nodes
 from mpiparallel.search.forecast.forecast import Forecast, make_forecast
@@ -38,7 +36,7 @@ from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.libraries import library_bytes
 from mpiparallel.search.machine.machine import Machine
-from mpiparallel.search.machine.stopwatch import EXTENT, product_seconds
+from mpiparallel.search.machine.stopwatch import Pace, product_seconds
 
 Figures = dict[str, Any]
 STEPS = 3
@@ -114,12 +112,6 @@ def memory(plan: Plan, machine: Machine) -> Figures:
     }
 
 
-def told_pace(machine: Machine) -> float:
-    """Return what a rank spends on the product that tells the pace, by the machine as it was measured."""
-    square = TensorSpec((EXTENT, EXTENT), np.dtype(np.float32))
-    return Prices(machine).operator(MatMul(), [square, square], [square]) / machine.turns
-
-
 def steps(plan: Plan, machine: Machine, seconds: float) -> Figures:
     """Return how long steps take, by the clock and of all processors, and how long the model says.
 
@@ -169,9 +161,9 @@ def main() -> None:
     if job["what"] == "libraries":
         found["libraries"] = library_bytes()
     measures = job["what"] == "steps"
-    machine = measure(everyone, measured_steps) if measures else Machine(libraries=job.get("libraries", 0.0))
-    found.update(cores=machine.cores, machine=machine_json(machine))
-    found["pace"] = told_pace(machine)
+    pace = Pace()
+    machine = measure(everyone, measured_steps, pace) if measures else Machine(libraries=job.get("libraries", 0.0))
+    found.update(cores=machine.cores, machine=machine_json(machine), pace=pace.usual)
     for number in [*range(len(job["plans"]))] * job.get("rounds", 1):
         plan = Plan.of_json(job["plans"][number])
         if everyone.any_true(time.perf_counter() - begun > job["seconds"]):

@@ -38,18 +38,21 @@ _COMPUTED: Final = (192, 320, 448)
 _COPIED: Final = 1 << 20
 
 
-def measure(communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = tuple) -> Machine:
+def measure(
+    communicator: Communicator, graphs: Callable[[], Sequence[Graph]] = tuple, pace: Pace | None = None
+) -> Machine:
     """Return the machine that all ranks run on; they call it together, and it takes a few seconds.
 
     The kernels of ``graphs`` are measured by name, on one rank for each core; that of others is without them. A link
-    that no two ranks have between them stays as it is assumed.
+    that no two ranks have between them stays as it is assumed. A new ``pace`` tells afterwards at which pace of a core
+    all was counted.
     """
     hosts = sorted(set(communicator.hosts))
     host = communicator.group(communicator.host_ranks)
     cores = shared_cores(host)
     # First: what is loaded for the other measurements is part of it.
     libraries = _libraries(host, cores)
-    pace, assumed = Pace(), Machine()
+    pace, assumed = pace or Pace(), Machine()
     inside, between = (_link(communicator, *one) for one in ((communicator.host_ranks, cores), (hosts, len(hosts))))
     collectives = tuple(_collectives(communicator, cores, pace))
     # On one thread the processor tells what a kernel took; the clock tells what it waited for a core, too.

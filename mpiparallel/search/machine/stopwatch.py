@@ -43,10 +43,11 @@ class Stopwatch:
 
 
 class Pace:
-    """What a product of matrices takes on a rank's processor from time to time."""
+    """What a product of matrices takes on a rank's processor from time to time; ``usual`` are seconds, of all ranks."""
 
     def __init__(self) -> None:
         self._samples: list[float] = []
+        self.usual: float | None = None
 
     def sample(self) -> None:
         """See what it takes now."""
@@ -59,7 +60,8 @@ class Pace:
             self.sample()
         own = np.array([median(self._samples)])
         communicator.all_reduce(own)
-        return Stopwatch(time.thread_time, float(own[0]) / communicator.size)
+        self.usual = float(own[0]) / communicator.size
+        return Stopwatch(time.thread_time, self.usual)
 
 
 def product_seconds(clock: Callable[[], float]) -> float:
