@@ -19,7 +19,7 @@ from mpiparallel.search.cost.timed_nodes import scheduled_nodes
 from mpiparallel.search.machine.fitted_times import MeasuredKernel, fitted_times
 from mpiparallel.search.machine.kernel_times import PARTS, KernelTimes
 from mpiparallel.search.machine.machine import Machine
-from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels, node_specs
+from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels, node_cost, node_specs
 from mpiparallel.search.machine.stopwatch import Stopwatch
 
 DRAW = np.random.default_rng(3)
@@ -136,10 +136,16 @@ def test_no_strategy_goes_below_the_bound_by_measured_kernels() -> None:
         assert least_seconds(graph, doubled, ranks) > least_seconds(graph, machine, ranks)
 
 
-def test_the_steps_that_calibration_measures_have_convolutions_and_their_gradients() -> None:
-    names = [node.operator.name for graph in measured_steps() for node in graph.nodes]
+def test_the_steps_that_calibration_measures_have_convolutions_and_what_a_transformer_does_beside_attention() -> None:
+    nodes = [node for graph in measured_steps() for node in graph.nodes]
+    names = [node.operator.name for node in nodes]
     for name in ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"):
         assert names.count(name) > len(PARTS), name
+    for name in ("GeLU", "GeluGrad", "LayerNorm", "LayerNormGrad", "Adam", "ApplyMomentum"):
+        assert sum(name in one.split("+") for one in names) >= 2, name
+    # A core's own cache has a megabyte or two.
+    adam = [node_cost(node) for node in nodes if node.operator.name == "Adam"]
+    assert max(one.bytes_read + one.bytes_written for one in adam) > 4 << 20
 
 
 @pytest.mark.parametrize("call", [1e-2, 1e-4, 1e-6])
