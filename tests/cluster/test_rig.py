@@ -79,8 +79,12 @@ def test_nothing_is_left_of_a_cluster_whose_tests_were_killed(
     # Those of other clusters, which other tests hold meanwhile, come and go.
     patience.wait_until(lambda: not any(pid in name for name in _namespaces()) and not (tmp_path / "hosts").exists())
     assert not [path.name for path in Path("/etc/netns").iterdir() if pid in path.name]
+    patience.wait_until(lambda: not _processes_of(tmp_path), lambda: "\n".join(_processes_of(tmp_path)))
+
+
+def _processes_of(folder: Path) -> list[str]:
     listed = subprocess.run(["ps", "-eo", "args"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert [line for line in listed.splitlines() if str(tmp_path) in line] == []
+    return [line for line in listed.splitlines() if str(folder) in line]
 
 
 def test_the_nodes_of_slurm_run_what_is_asked_of_them(slurm_cluster: Hosts) -> None:

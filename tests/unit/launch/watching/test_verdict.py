@@ -277,24 +277,23 @@ def test_rank_that_has_called_abort_is_named_with_its_code(
 
 
 @pytest.mark.parametrize(
-    ("story", "waiting", "who"),
+    ("story", "waiting"),
     [
-        ("0d3 1d3 2d3 3d3", (0, 1, 3), "rank 2 of 4"),
-        ("0c3 1c3 2d3 3c3", (), "rank 2 of 4"),
-        ("0d3 1d3 2d3 3d3", (0, 1), "one of 4 ranks"),
-        ("0d3 1d3 2d3 3d3", (), "one of 4 ranks"),
-        # The call has returned, and the rank has gone on to its end meanwhile.
-        ("0c3 1c3 2c3 3c3", (), "one of 4 ranks"),
+        # Rank 2 may only be slow: the call has returned in another one, which waits with the others by now.
+        ("0d3 1d3 2d3 3d3", (0, 1, 3)),
+        ("0d3 1d3 2d3 3d3", ()),
+        # It has gone on to its end meanwhile.
+        ("0c3 1c3 2d3 3c3", ()),
+        ("0c3 1c3 2c3 3c3", ()),
     ],
 )
-def test_abort_of_which_only_the_code_of_mpirun_tells_is_that_of_the_rank_for_which_all_others_wait(
-    folders: list[RankFolder], story: str, waiting: tuple[int, ...], who: str
+def test_nobody_is_named_for_an_abort_of_which_only_the_code_of_mpirun_tells(
+    folders: list[RankFolder], story: str, waiting: tuple[int, ...]
 ) -> None:
     for folder in folders:
         recorder = FlightRecorder(folder.flight, folder.rank, len(folders))
         if folder.rank in waiting:
             recorder.enter(recorder.group(range(len(folders))), recorder.text("Barrier"), 0, 0)
     outcome = verdict(folders, story, MpirunResult(9))
-    assert outcome.message.startswith(who)
-    assert "ended the job: it called MPI_Abort with code 9\n" in outcome.message
+    assert outcome.message.startswith("one of 4 ranks ended the job: it called MPI_Abort with code 9; no log has")
     assert outcome.code == 9
