@@ -141,6 +141,7 @@ def cudnn(problem: Exception | None = None) -> Any:
 
 
 HEAD = [{"cupy": "14.2.0"}, {"driver": 12080, "runtime": 12090}]
+BOTH = [{"device": number, "total": 1000.0} for number in (0, 1)]
 OLD = (
     "GPU 1 has compute capability 7.5, and kernels of tensor cores (float16, bfloat16, TF32) want 8.0 (Ampere) or "
     "later; train in float32: amp_level='O0', no allow_tf32 in gpu_config"
@@ -154,22 +155,22 @@ OLD = (
             FakedCuda(["90", "90"]),
             22707,
             cudnn,
-            [{"devices": 2}, {"own": 2}, *({"device": number, "total": 1000.0} for number in (0, 1)), {"nccl": 22707}]
-            + [{"cudnn": "9.28.0"}],
+            [{"devices": 2}, {"own": 2}, *BOTH, {"nccl": 22707}, {"cudnn": "9.28.0"}],
         ),
         (
             FakedCuda(["80", "75"], buses=1),
             None,
             lambda: None,
-            [{"devices": 2}, {"own": 1}, *({"device": number, "total": 1000.0} for number in (0, 1))]
-            + [{"too_old": OLD}, {"nccl": 0}, {}],
+            [{"devices": 2}, {"own": 1}, *BOTH, {"too_old": OLD}, {"nccl": 0}, {}],
         ),
         (
             FakedCuda(["75", "90"], failing=0),
             22707,
             lambda: cudnn(RuntimeError("CUDNN_STATUS\n  NOT_INITIALIZED")),
-            [{"devices": 2}, {"own": 2}, {"problem": "GPU 0: cudaErrorMemoryAllocation: out of memory"}]
-            + [{"device": 1, "total": 1000.0}, {"nccl": 22707}, {"cudnn_problem": "CUDNN_STATUS NOT_INITIALIZED"}],
+            [
+                *({"devices": 2}, {"own": 2}, {"problem": "GPU 0: cudaErrorMemoryAllocation: out of memory"}),
+                *({"device": 1, "total": 1000.0}, {"nccl": 22707}, {"cudnn_problem": "CUDNN_STATUS NOT_INITIALIZED"}),
+            ],
         ),
         (
             FakedCuda([]),
