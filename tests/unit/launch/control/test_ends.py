@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -63,7 +65,7 @@ def test_addresses_are_told_ipv4_first_each_once_and_loopback_last(
 
     names = ("lo", "down", "eth0", "eth1", "a_name_of_15_letters")
     monkeypatch.setattr(socket, "if_nameindex", lambda: list(enumerate(names)))
-    monkeypatch.setattr(address.fcntl, "ioctl", ask)
+    monkeypatch.setattr(fcntl, "ioctl", ask)
     monkeypatch.setattr(address, "_IPV6_ADDRESSES", tmp_path / "if_inet6")
     if kernel_tells:
         (tmp_path / "if_inet6").write_text(IPV6)
@@ -183,7 +185,7 @@ def test_a_launcher_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_private_socket_that_cannot_be_made_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_socket.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(private_socket, "_path_in", lambda number: "/nowhere/line")
     with pytest.raises(FileNotFoundError):
         PrivateSocket()
@@ -197,8 +199,8 @@ def test_a_folder_that_others_always_take_is_tried_ten_times(tmp_path: Path, mon
         numbers.append(number)
         raise BlockingIOError
 
-    monkeypatch.setattr(private_socket.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(private_socket.fcntl, "flock", taken)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", taken)
     with pytest.raises(FileNotFoundError, match=f"^new folders in {tmp_path} vanish$"):
         PrivateSocket()
     assert len(list(tmp_path.iterdir())) == len(numbers) == 10
@@ -252,7 +254,7 @@ def test_a_connection_gets_a_high_number_where_the_limit_of_files_allows(
         raise OSError(errno.EINVAL, "Invalid argument")
 
     if is_limited:
-        monkeypatch.setattr(launcher_connection.fcntl, "fcntl", refuse)
+        monkeypatch.setattr(fcntl, "fcntl", refuse)
     own, other = socket.socketpair()
     with other, launcher_connection._closed_first(own) as moved:
         assert (moved is own) == is_limited

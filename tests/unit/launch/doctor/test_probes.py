@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import importlib.metadata
@@ -10,6 +11,7 @@ import os
 import platform
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -58,7 +60,7 @@ def refuse(error: OSError) -> Callable[..., Any]:
 def test_a_lock_works_only_where_a_second_one_is_refused(
     lock: Callable[..., None], told: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder.fcntl, "flock", lock)
+    monkeypatch.setattr(fcntl, "flock", lock)
     room, files, *lines = said(folder.main, str(tmp_path))
     truth = os.statvfs(tmp_path)
     assert (room["folder"], room["size"]) == (str(tmp_path), truth.f_blocks * truth.f_frsize)
@@ -78,7 +80,7 @@ def test_a_lock_works_only_where_a_second_one_is_refused(
 def test_a_folder_that_cannot_be_written_is_told_with_the_name_that_could_not_be(
     error: OSError, told: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder.os, "fsync", refuse(error))
+    monkeypatch.setattr(os, "fsync", refuse(error))
     assert said(folder.main, str(tmp_path))[2:] == [{"failure": told}]
 
 
@@ -93,7 +95,7 @@ def test_the_clock_of_a_file_server_is_off_by_what_its_stamp_lies_outside_of_the
         os.utime(path, (stamp, stamp))
         return rename(path, target)
 
-    monkeypatch.setattr(folder.time, "time", lambda: next(times))
+    monkeypatch.setattr(time, "time", lambda: next(times))
     monkeypatch.setattr(Path, "rename", stamped)
     assert {"skew": skew} in said(folder.main, str(tmp_path))
 
@@ -191,7 +193,7 @@ def test_each_gpu_is_tried_and_told_in_a_line_of_its_own(
 ) -> None:
     monkeypatch.setattr(gpu, "problem_here", lambda: None)
     monkeypatch.setattr(gpu, "find_cudnn", library)
-    monkeypatch.setitem(sys.modules, "cupy", cuda)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cupy", cuda)
     monkeypatch.setitem(sys.modules, "cupy.cuda.nccl", nccl(version))
     assert said(gpu.main) == [*HEAD, *told]
 
@@ -261,8 +263,8 @@ def test_mpi_is_started_only_to_ask_it_for_gpu_memory(
     calls: list[str] = []
     package = SimpleNamespace(rc=SimpleNamespace(initialize=True))
     mpi = SimpleNamespace(Init=lambda: calls.append("Init"), Finalize=lambda: calls.append("Finalize"))
-    monkeypatch.setitem(sys.modules, "mpi4py", package)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "mpi4py", package)
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi)
     maps = "7f00-7f01 r--p 0 08:01 5  /usr/lib/libm.so.6\n7f02-7f03 r-xp 0 08:01 7  /opt/an mpi/libmpi.so.40\n"
     monkeypatch.setattr(Path, "read_text", lambda path, **_: maps if str(path) == "/proc/self/maps" else "")
     loaded: list[str | None] = []
@@ -271,7 +273,7 @@ def test_mpi_is_started_only_to_ask_it_for_gpu_memory(
         loaded.append(name)
         return library
 
-    monkeypatch.setattr(mpi_library.ctypes, "CDLL", load)
+    monkeypatch.setattr(ctypes, "CDLL", load)
     assert said(mpi_library.main, *arguments) == [{"file": "/opt/an mpi/libmpi.so.40"}, *told]
     assert package.rc.initialize is False
     assert calls == (["Init", "Finalize"] if arguments else [])
@@ -281,7 +283,7 @@ def test_mpi_is_started_only_to_ask_it_for_gpu_memory(
 def test_only_rank_0_of_the_two_tells_their_sum(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     for rank, told in ((0, [{"sum": 2}]), (1, [])):
         world = SimpleNamespace(rank=rank, allreduce=lambda one: 2 * one)
-        monkeypatch.setitem(sys.modules, "mpi4py.MPI", SimpleNamespace(COMM_WORLD=world))  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "mpi4py.MPI", SimpleNamespace(COMM_WORLD=world))
         assert said(two_ranks.main) == told
 
 

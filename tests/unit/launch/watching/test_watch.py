@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +42,7 @@ class Bench:
         monkeypatch.setattr(module, "state_of", lambda process: self.state if process == PID else "")
         monkeypatch.setattr(module, "children_of", lambda process: [])
         monkeypatch.setattr(module, "kill_children", self.killed_children.append)
-        monkeypatch.setattr(module.os, "killpg", self._killed)
+        monkeypatch.setattr(os, "killpg", self._killed)
 
     def _killed(self, process: int, number: int) -> None:
         assert (process, number) == (PID, signal.SIGKILL)
