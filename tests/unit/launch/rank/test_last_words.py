@@ -22,7 +22,7 @@ from mpiparallel.errors import LaunchError, ReshardError, name_origins
 from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.rank import failing, identity, standalone, subreaper, worker
+from mpiparallel.launch.rank import failing, identity, standalone, subreaper, under_launcher, worker
 from mpiparallel.launch.rank.exit_reporter import ExitReporter
 from mpiparallel.launch.rank.traceback_report import report
 
@@ -238,6 +238,36 @@ def test_a_full_disk_keeps_a_job_from_its_start_but_not_from_a_restart(
         worker._fill(folder)
         assert os.environ[FILE_VARIABLE] == str(folder.flight)
     assert folder.path.is_dir()
+
+
+def test_a_folder_for_logs_that_a_host_cannot_make_is_told_with_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "name_rank", lambda *_: None)
+    (tmp_path / "file").write_text("")
+    settings = worker.WorkerSettings(2, tmp_path / "file", Script("script.py", ()))
+    words = (
+        f"^--log-dir {tmp_path}/file on {os.uname().nodename}: Not a directory; give a folder that every host can "
+        "write, with room in it$"
+    )
+    with pytest.raises(LaunchError, match=words):
+        worker._prepare(settings, Environment(1, 2, 1, 2, 0), None)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_is_adopted_of_msrun_is_said_by_the_first_rank_alone(
+    rank: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*words: object) -> None:
+        raise LaunchError("enough")
+
+    monkeypatch.setattr("mpiparallel.launch.job.msrun.adopt", lambda *_: ["--worker_num is -n", "--cluster is left"])
+    monkeypatch.setattr(under_launcher, "_check_options", refuse)
+    given: Any = (None, None, Environment(rank, 2, rank, 2, 0))
+    with pytest.raises(LaunchError, match=r"^enough$"):
+        under_launcher._worker_settings(*given)
+    lines = ["mpiparallel: --worker_num is -n", "mpiparallel: --cluster is left"]
+    assert capsys.readouterr().err.splitlines() == ([] if rank else lines)
 
 
 def test_a_recording_is_in_memory_where_the_disk_has_no_room(tmp_path: Path) -> None:
