@@ -68,3 +68,25 @@ def test_prices_of_many_moves_are_those_of_the_planners_steps(ranks, shape) -> N
     expected = [prices.moving(source, target, 4) for source, target in product(sources, targets)]
     np.testing.assert_allclose(found.ravel(), expected, rtol=1e-12)
     assert len(set(expected)) > 3 or ranks == 5
+
+
+ELSEWHERE = {
+    "other ranks": DeviceMatrix((2, 2), 4),
+    "ranks in another order": DeviceMatrix((2, 2), ranks=(3, 1, 2, 0)),
+    "the same ranks": DeviceMatrix((2, 2)),
+}
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_move_to_ranks_elsewhere_costs_what_it_does_alone(name, itemsize) -> None:
+    prices = Prices(Machine(ranks_per_host=4, cores=2, resuming=1e-3))
+    maps = [((0,), ()), ((), (1,)), ((1,), (0,)), ((), ())]
+    sources = [Layout((8, 12), DeviceMatrix((2, 2)), one) for one in maps]
+    targets = [Layout((8, 12), ELSEWHERE[name], one) for one in maps]
+    found = prices_of_moves(prices, [*sources, *targets], [*targets, *sources], itemsize)
+    expected = [
+        prices.moving(source, target, itemsize)
+        for source, target in product([*sources, *targets], [*targets, *sources])
+    ]
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-12)
