@@ -120,3 +120,8 @@ def test_a_row_of_a_product_is_the_same_whichever_rows_are_beside_it() -> None:
     whole = P.MatMul()(x, y).asnumpy()
     parts = [P.MatMul()(x[rows], y).asnumpy() for rows in (slice(0, 77), slice(77, 200))]
     assert np.array_equal(whole, np.concatenate(parts))
+
+
+def test_without_numba_no_product_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_products, "find_spec", lambda name: None)
+    assert pair_products.is_at_hand.__wrapped__() is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +13,13 @@ import pytest
 from mpiparallel import nn, ops
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError, StrategyError
+from mpiparallel.search import search as search_module
 from mpiparallel.search.machine.machine import Link, Machine
 from mpiparallel.search.problem.choices import choices_of
-from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.clock import Clock, TimeOverError
 from mpiparallel.search.problem.folding import folding_of, tied
 from mpiparallel.search.problem.likeness import likeness
-from mpiparallel.search.problem.problem import WIDE, pricing_of, problem_of
+from mpiparallel.search.problem.problem import NARROW, WIDE, pricing_of, problem_of
 from mpiparallel.search.problem.views import whole_view
 from mpiparallel.search.search import MODES, search
 from tests.conformance.hand_plans import cut_by_hand, degrees
@@ -314,3 +316,63 @@ def test_nothing_is_left_to_choose_where_all_is_given() -> None:
     fixed = replace(task, given=Strategies(dict(found.strategies)))
     again = search(fixed, "optimal")
     assert again.seconds == pytest.approx(found.seconds)
+
+
+def answer(seconds: float, bound: float) -> search_module.Answer:
+    return search_module.Answer({}, seconds, bound, 0)
+
+
+@pytest.mark.parametrize(("memory", "rounds"), [(inf, 2), (1e9, 1)])
+def test_without_time_for_more_the_best_so_far_is_the_answer(
+    memory: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = search_module._Search(None, (), Clock(), memory)
+    tried: list[tuple[int, int]] = []
+
+    def none(search: object, most_cells: int, floor: float, count: int) -> object:
+        raise TimeOverError
+        yield
+
+    def two(search: object, most_cells: int, floor: float, count: int) -> object:
+        tried.append((most_cells, count))
+        yield answer(4.0, 1.0), False
+        yield answer(3.0, 2.0), False
+        raise TimeOverError
+
+    def unlike(search: object, most_cells: int, floor: float, count: int) -> object:
+        tried.append((most_cells, count))
+        yield answer(5.0, 2.5 if most_cells == WIDE else 1.0), False
+
+    monkeypatch.setattr(search_module, "_nearer_and_nearer", none)
+    with pytest.raises(TimeOverError):
+        search_module._optimal(told, 0.0)
+    monkeypatch.setattr(search_module, "_nearer_and_nearer", two)
+    assert search_module._optimal(told, 0.0) == answer(3.0, 2.0)
+    plans = 12 if memory == inf else 2
+    assert tried == [(NARROW, plans)]
+    # Where it has time, it goes on with wider tables, unless there is a limit.
+    tried.clear()
+    monkeypatch.setattr(search_module, "_nearer_and_nearer", unlike)
+    assert search_module._optimal(told, 0.0) == answer(5.0, 2.5 if memory == inf else 1.0)
+    assert tried == [(NARROW, plans), (WIDE, plans)][:rounds]
+
+
+@pytest.mark.parametrize(("count", "asked"), [(12, 3), (2, 2), (1, 1)])
+def test_a_search_comes_nearer_until_it_finds_a_plan_again_or_has_had_as_many_as_it_may(
+    count: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[list[tuple[int, ...]]] = []
+
+    def problem(plans: list[tuple[int, ...]]) -> object:
+        known.append([*plans])
+        return SimpleNamespace(exact=False)
+
+    def eliminated(*given: object) -> tuple[object, tuple[int, ...], bool]:
+        return answer(1.0, 0.5), (min(len(known), 2),), True
+
+    monkeypatch.setattr(search_module, "pricing_of", lambda *given, **named: SimpleNamespace(problem=problem))
+    monkeypatch.setattr(search_module, "_eliminated", eliminated)
+    told = search_module._Search(None, (), Clock(), inf)
+    found = list(search_module._nearer_and_nearer(told, NARROW, 0.0, count))
+    assert found == [(answer(1.0, 0.5), False)] * asked
+    assert known == [[], [(1,)], [(1,), (2,)]][:asked]
