@@ -135,7 +135,8 @@ def test_an_update_by_a_rate_runs_before_that_is_overwritten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("full", "of_any_size", "joined"), [(81, False, [9]), (80, False, [6]), (17, False, [6]), (16, False, []), (16, True, [9])]
+    ("full", "of_any_size", "joined"),
+    [(81, False, [9]), (80, False, [6]), (17, False, [6]), (16, False, []), (16, True, [9])],
 )
 def test_updates_wait_for_others_until_they_have_as_many_elements_as_the_cache_holds(
     full: int, of_any_size: bool, joined: list[int], monkeypatch: pytest.MonkeyPatch

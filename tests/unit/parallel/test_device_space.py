@@ -254,7 +254,8 @@ def test_where_arrays_cannot_travel_that_is_an_error_of_the_move_and_a_death_is_
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(CommunicationError("NCCL refused"), ReshardError), (RankFailureError("died"), RankFailureError)]
+    ("error", "kind"),
+    [(CommunicationError("NCCL refused"), ReshardError), (RankFailureError("died"), RankFailureError)],
 )
 def test_a_refusal_while_messages_are_bound_is_an_error_of_the_move_and_a_death_is_not(
     error: Exception, kind: type[Exception], device: pytest.MonkeyPatch

@@ -88,9 +88,7 @@ def test_where_batches_cannot_be_taken_as_one_the_parallel_optimizer_is_the_only
     products = [one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "MatMul"]
     means = [one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "ReduceMean"]
     reasons = Reasons(sharded.graph, StagedGraph((sharded,)), OWN_BATCH, Prices(Machine()), lay_out)
-    assert [one.how for one in reasons.of(products[1]).alternatives] == [
-        "with the parallel optimizer, for all weights"
-    ]
+    assert [one.how for one in reasons.of(products[1]).alternatives] == ["with the parallel optimizer, for all weights"]
     # It has no weights.
     assert reasons.of(means[0]).alternatives == ()
 
