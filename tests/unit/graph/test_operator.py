@@ -26,6 +26,7 @@ from mpiparallel.parallel.shared_scalars import ShareScalars
 ROWS = TensorSpec((2, 3), np.dtype(np.float32))
 VECTOR = TensorSpec((5,), np.dtype(np.float64))
 ARRAY = np.ones((2, 3), np.float32)
+NOTHING: Any = None
 
 
 class Unfinished(Operator):
@@ -51,12 +52,12 @@ Call = Callable[[], object]
         (lambda: Unfinished().view(ARRAY), "Unfinished"),
         (lambda: Unfinished().kernel(Runtime(), [ARRAY], [ARRAY]), "Unfinished"),
         (lambda: Unfinished()(ARRAY), "Unfinished"),
-        (lambda: MOVING().call(Any, ARRAY, ARRAY), "_Moving"),
-        (lambda: ROOTED(0).call(Any, ARRAY), "_Rooted"),
+        (lambda: MOVING().call(NOTHING, ARRAY, ARRAY), "_Moving"),
+        (lambda: ROOTED(0).call(NOTHING, ARRAY), "_Rooted"),
         (lambda: BLOCKED((), 0).bound(Runtime(), [ARRAY], [ARRAY]), "_Blocked"),
-        (lambda: Pooling().pool(Runtime(), Any, ARRAY), "Pooling"),
+        (lambda: Pooling().pool(Runtime(), NOTHING, ARRAY), "Pooling"),
         (lambda: UnfinishedExtremum().identity(np.dtype(np.int8)), "UnfinishedExtremum"),
-        (lambda: UnfinishedUpdate().rule([], Any), "UnfinishedUpdate"),
+        (lambda: UnfinishedUpdate().rule([], NOTHING), "UnfinishedUpdate"),
         (lambda: share().infer(ROWS), "net/norm: what it takes was computed by others"),
     ],
 )

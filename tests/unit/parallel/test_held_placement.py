@@ -46,6 +46,7 @@ def on(shape: tuple[int, ...], *axes: tuple[int, ...]) -> Layout:
         ({0: on((2, 3), (1,), (0,)), 1: on((3, 2), (1,))}, CUTS, None),
         ({0: on((3, 2), (0,), (1,)), 1: on((3, 2), (1,))}, CUTS, [(rank // 2, rank % 2) for rank in range(6)]),
         ({0: on((3, 2), (0,), (1,)), 1: on((2, 3), (0,))}, CUTS, None),
+        ({1: on((2, 3), ()), 0: on((3, 2), (0,), ())}, ((1, 1), (1,)), None),
     ],
 )
 def test_what_is_held_stays_where_it_is_and_the_other_cuts_take_the_axes_that_are_left(

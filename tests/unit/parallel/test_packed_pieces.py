@@ -34,7 +34,7 @@ class Boxes:
 
 
 class Compiling(NumpyBackend):
-    kernels = object()
+    kernels: Any = object()
 
 
 @pytest.mark.parametrize("backend", [NumpyBackend(), Compiling()], ids=["one by one", "one launch"])

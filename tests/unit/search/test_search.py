@@ -15,6 +15,7 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError, StrategyError
 from mpiparallel.search import search as search_module
 from mpiparallel.search.machine.machine import Link, Machine
+from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.problem.choices import choices_of
 from mpiparallel.search.problem.clock import Clock, TimeOverError
 from mpiparallel.search.problem.folding import folding_of, tied
@@ -318,8 +319,8 @@ def test_nothing_is_left_to_choose_where_all_is_given() -> None:
     assert again.seconds == pytest.approx(found.seconds)
 
 
-def answer(seconds: float, bound: float) -> search_module.Answer:
-    return search_module.Answer({}, seconds, bound, 0)
+def answer(seconds: float, bound: float) -> Answer:
+    return Answer({}, seconds, bound, 0)
 
 
 @pytest.mark.parametrize(("memory", "rounds"), [(inf, 2), (1e9, 1)])

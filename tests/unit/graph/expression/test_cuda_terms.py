@@ -76,7 +76,11 @@ class Compiling(NumpyBackend):
 
     def __init__(self) -> None:
         self.bound: list[str] = []
-        self.kernels: Any = SimpleNamespace(bind=lambda name, *given: self.bound.append(name) or given)
+        self.kernels: Any = SimpleNamespace(bind=self.bind)
+
+    def bind(self, name: str, *given: Any) -> Any:
+        self.bound.append(name)
+        return given
 
 
 def test_one_launch_is_for_many_arrays_in_c_order_of_terms_that_are_written() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.search.cost import moves
 from mpiparallel.search.cost.moves import prices_of_moves
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.machine import Machine
@@ -70,22 +71,17 @@ def test_prices_of_many_moves_are_those_of_the_planners_steps(ranks, shape) -> N
     assert len(set(expected)) > 3 or ranks == 5
 
 
-ELSEWHERE = {
-    "ranks in another order": DeviceMatrix((2, 2), ranks=(3, 1, 2, 0)),
-    "the same ranks": DeviceMatrix((2, 2)),
-}
-
-
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_move_over_ranks_in_any_order_costs_what_it_does_alone(name, itemsize) -> None:
-    prices = Prices(Machine(ranks_per_host=4, cores=2, resuming=1e-3))
-    maps = [((0,), ()), ((), (1,)), ((1,), (0,)), ((), ())]
-    sources = [Layout((8, 12), DeviceMatrix((2, 2)), one) for one in maps]
-    targets = [Layout((8, 12), ELSEWHERE[name], one) for one in maps]
-    found = prices_of_moves(prices, [*sources, *targets], [*targets, *sources], itemsize)
-    expected = [
-        prices.moving(source, target, itemsize)
-        for source, target in product([*sources, *targets], [*targets, *sources])
-    ]
-    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-12)
+@pytest.mark.parametrize(
+    ("devices", "is_there"),
+    [
+        (DeviceMatrix((2, 2)), True),
+        (DeviceMatrix((4,)), True),
+        (DeviceMatrix((2, 2), 4), False),
+        (DeviceMatrix((2, 2), ranks=(3, 1, 2, 0)), False),
+    ],
+)
+def test_a_layout_on_other_ranks_or_in_another_order_of_them_is_priced_alone(devices, is_there) -> None:
+    layout = Layout((8, 12), devices, ((0,), ()))
+    found = moves._on_primes(layout, DeviceMatrix((2, 2)))
+    assert (found is not None) is is_there
+    assert moves._priced_alone([found], [found]).tolist() == [[not is_there]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import mpiparallel as ms
@@ -37,7 +39,7 @@ class Cast(nn.Cell):
         self.shared, self.own = (Parameter(np.ones((8, 8), np.float32), name) for name in ("shared", "own"))
         self.products = [ops.MatMul() for _ in range(3)]
 
-    def construct(self, x: ms.Tensor) -> ms.Tensor:
+    def construct(self, x: ms.Tensor) -> Any:
         first, second, third = self.products
         half = first(ops.cast(x, ms.float16), ops.cast(self.shared, ms.float16))
         half = second(half, ops.cast(self.own, ms.float16))
