@@ -108,17 +108,33 @@ class Images(nn.Cell):
         return self.second(self.relu(self.norm(self.first(x.reshape((4, 3, 8, 8)))))).sum()
 
 
+class Summed(nn.Cell):
+    """Sums whose gradients are the same number everywhere: of weights, and of the largest of each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.width = 24, 16
+        self.weight, self.bias = weight(16, 64), weight(64)
+        self.product, self.largest = ops.MatMul(), ops.TopK()
+
+    def construct(self, x):
+        y = self.product(x, self.weight)
+        return self.largest(y, 2)[0].sum() + ops.logsumexp(y, 1).sum() + self.weight.mean() + self.bias.sum()
+
+
 NETWORKS = {
     "drawn": lambda: Drawn(3, 5),
     "tied": Tied,
     "transformer": lambda: Transformer(1),
     "layers": lambda: Transformer(5),
     "images": Images,
+    "sums": Summed,
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "ranks"), [("drawn", 6), ("drawn", 8), ("tied", 4), ("transformer", 4), ("layers", 4), ("images", 2)]
+    ("name", "ranks"),
+    [("drawn", 6), ("drawn", 8), ("tied", 4), ("transformer", 4), ("layers", 4), ("images", 2), ("sums", 4)],
 )
 def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks) -> None:
     """Truth is a walk over the local graph that the compiler makes of these strategies."""
@@ -132,6 +148,17 @@ def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks)
             assert len({id(table.values) for table in found.seconds}) < len(found.seconds) / 2
         if np.isfinite(found.cost(options)):
             assert found.cost(options) == pytest.approx(task.cost(found.strategies(options)).seconds, rel=1e-9)
+
+
+def test_strategies_that_cut_one_weight_otherwise_are_refused_as_they_are_without_a_search() -> None:
+    network = Tied()
+    network.first.shard(((4, 1), (1, 1)))
+    network.second.shard(((2, 2), (1, 2)))
+    said = (
+        r"parameter 'weight' of shape \(16, 64\) is used under two layouts: .* by network/MatMul and .* cut it alike$"
+    )
+    with pytest.raises(StrategyError, match=said):
+        problem(task_of(network, 4))
 
 
 @pytest.mark.parametrize("name", ["drawn", "transformer", "images"])
