@@ -128,6 +128,18 @@ def test_to_go_on_costs_what_a_collective_adds_to_a_computation_beyond_what_it_t
     assert next(calls, None) is None
 
 
+def test_what_a_call_takes_is_the_average_of_all_ranks_once_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    def timed(host, run, watch, most_calls, times) -> float:
+        assert ran.count(host.rank) == 1
+        return [1.0, 2.0, 6.0][host.rank]
+
+    monkeypatch.setattr(calibration, "_timed", timed)
+    found = run_world(3, lambda host: calibration._spent(host, lambda: ran.append(host.rank), Stopwatch()))
+    assert found == [3.0] * 3
+
+
 @pytest.mark.parametrize("cores", [2, 3])
 def test_where_each_rank_has_a_core_to_go_on_costs_nothing(cores: int) -> None:
     assert calibration._resuming(SimpleNamespace(size=2), cores, Stopwatch()) == 0.0
