@@ -91,7 +91,8 @@ CANNOT = [
         ((1, 1), (1, 2)),
         (2, 3),
         "ranks 2, 3 have died",
-        "slices of 'moments.weight' and 1 more tensors are lost, and there is no checkpoint; give Model.train a ModelCheckpoint",
+        "slices of 'moments.weight' and 1 more tensors are lost, and there is no checkpoint; give Model.train a "
+        "ModelCheckpoint",
     ),
 ]
 
