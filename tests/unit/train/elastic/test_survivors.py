@@ -232,7 +232,16 @@ def saving(folder):
 
 
 def test_what_nobody_holds_any_more_is_loaded_from_the_last_checkpoint(survival, tmp_path, capsys) -> None:
-    results = run_world(4, training(survival, ((1, 1), (1, 2)), (2, 3), saving(tmp_path), step=6))
+    epochs: dict[int, list[int]] = {rank: [] for rank in range(4)}
+
+    class Epochs(Callback):
+        def epoch_end(self, run_context):
+            parameters = run_context.original_args()
+            epochs[parameters.rank].append(parameters.cur_epoch_num)
+
+    more = saving(tmp_path), lambda model, number: Epochs()
+    results = run_world(4, training(survival, ((1, 1), (1, 2)), (2, 3), *more, step=6))
+    assert epochs == {0: [1, 2, 3], 1: [1, 2, 3], 2: [1], 3: [1]}
     assert capsys.readouterr().out == (
         "Model.train: ranks 2, 3 have died; 2 ranks go on from step 4 (checkpoint net-1_4, step 4)\n"
     )
