@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import CheckpointError, RankFailureError
@@ -261,6 +262,20 @@ def test_who_waits_while_the_others_load_joins_them_later_as_any_spare(survival,
     assert [one and one[1:] for one in results] == [None] * 2 + [(rank != 4, (5, 2, 3)) for rank in (2, 3, 4, 5)]
     for rank, without in ((2, ()), (4, (11, 12)), (5, (7, 8, 9, 10))):
         compare(results[rank][0], {step: loss for step, loss in wanted().items() if step not in without})
+
+
+def test_survivors_save_in_the_folders_of_their_own_that_they_had(survival, tmp_path) -> None:
+    def own(model, number):
+        return ModelCheckpoint("net", str(tmp_path / f"device{number}"), CheckpointConfig(4))
+
+    run_world(3, training(survival, None, (0,), own))
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.h5"))
+    assert written == [
+        "device0/net-1_4.h5",
+        *(f"device{number}/net-{epoch}_4.h5" for number in (1, 2) for epoch in (1, 2, 3)),
+    ]
+    last = Manifest.load(next(tmp_path.rglob("net-3_4.manifest.json")))
+    assert [shard and shard.file for shard in last.shards] == ["device1/net-3_4.h5", "device2/net-3_4.h5"]
 
 
 def test_a_checkpoint_that_is_gone_is_said_to_be_missing(survival, tmp_path) -> None:
