@@ -66,11 +66,6 @@ class Compiler:
         except RuntimeError:
             return function
 
-    @property
-    def count(self) -> int:
-        """How many different loops there are."""
-        return len(self._compiled)
-
 
 def is_there() -> bool:
     """Return whether loops would be compiled, without loading what compiles them."""

@@ -177,9 +177,7 @@ class _Joining:
         self._updaters.update((node.inputs[index], key) for index in node.operator.updates)
 
     def _run_group(self, key: object) -> None:
-        group = self._waiting.pop(key, None)
-        if group is None:
-            return
+        group = self._waiting.pop(key)
         for node in group.nodes:
             for value in (*node.inputs, *node.notes.guards):
                 self._readers[value].pop(key, None)

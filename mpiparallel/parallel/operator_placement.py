@@ -56,16 +56,6 @@ class Operands:
         """Which dims are cut together."""
         return self.rule.equation
 
-    @property
-    def inputs(self) -> tuple[Shape, ...]:
-        """The global shapes of its inputs."""
-        return self.rule.inputs
-
-    @property
-    def outputs(self) -> tuple[Shape, ...]:
-        """The global shapes of its outputs."""
-        return self.rule.outputs
-
 
 def place_by_strategy(operands: Operands, strategy: Strategy, devices: DeviceMatrix) -> OperatorPlacement:
     """Return the placement that a strategy asks for; raise StrategyError, naming operator, input, dim and cut.

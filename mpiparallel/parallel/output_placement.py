@@ -40,11 +40,7 @@ def _place(subject: str, layout: Layout, cuts: tuple[int, ...]) -> Layout:
             f"devices; choose cuts whose product divides {devices.size}"
         )
     finest = layout.reshaped_devices(tuple(factor for extent in devices.shape for factor in _factors(extent)))
-    axes = _nested(finest, cuts)
-    if axes is not None:
-        return Layout(layout.global_shape, finest.devices, axes).canonical
-    matrix = devices.reshaped((*cuts, devices.size // parts))
-    return Layout(layout.global_shape, matrix, tuple((dim,) for dim in range(len(cuts)))).canonical
+    return Layout(layout.global_shape, finest.devices, _nested(finest, cuts)).canonical
 
 
 def _factors(extent: int) -> list[int]:
@@ -62,8 +58,11 @@ def _factors(extent: int) -> list[int]:
     return found
 
 
-def _nested(layout: Layout, cuts: tuple[int, ...]) -> tuple[Axes, ...] | None:
-    """Return the axes that cut the dims so, each beginning with those that do already; None where that cannot be."""
+def _nested(layout: Layout, cuts: tuple[int, ...]) -> tuple[Axes, ...]:
+    """Return the axes that cut the dims so, each beginning with those that do already.
+
+    All axes are of a prime, so there are enough for any cuts whose product divides the devices.
+    """
     shape = layout.devices.shape
     kept = [_leading(axes, cut, shape) for axes, cut in zip(layout.tensor_map, cuts, strict=True)]
     left = [axis for whole, part in zip(layout.tensor_map, kept, strict=True) for axis in whole[len(part) :]]
@@ -72,8 +71,6 @@ def _nested(layout: Layout, cuts: tuple[int, ...]) -> tuple[Axes, ...] | None:
     for axes, cut in zip(kept, cuts, strict=True):
         missing = cut // prod(shape[axis] for axis in axes)
         taken = _leading(free, missing, shape, skips=True)
-        if missing != prod(shape[axis] for axis in taken):
-            return None
         free = [axis for axis in free if axis not in taken]
         found.append((*axes, *taken))
     return tuple(found)

@@ -30,8 +30,6 @@ def stuck_if_blocking(schedule: Schedule) -> str:
         while place[stage] < len(messages[stage]):
             action = messages[stage][place[stage]]
             peer = action.peer or 0
-            if place[peer] == len(messages[peer]):
-                break
             other = messages[peer][place[peer]]
             is_send = action.kind in _SENDS
             sender, send, receive = (stage, action, other) if is_send else (peer, other, action)

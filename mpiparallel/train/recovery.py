@@ -46,8 +46,12 @@ class Recovery:
         """Meet the other survivors, and return how they go on."""
         if self.shrinking is None:
             return None
-        command = self._command = self.shrinking.recover(progress)
-        self._dead += command.dead
+        command = self.shrinking.recover(progress)
+        if self._session.active:
+            self._command, self._dead = command, self._dead + command.dead
+        else:
+            # Who waits while the others go on is called by them later, as any spare.
+            self._command, self._dead = None, ()
         self._session.step = command.step
         return command
 

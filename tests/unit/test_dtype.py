@@ -83,8 +83,23 @@ def test_types_differ_from_each_other_and_from_what_is_no_type() -> None:
     assert mstype.float32 in mstype.number
     assert mstype.float32 in mstype.float_
     assert mstype.float32 not in mstype.int_
-    with pytest.raises(AttributeError):
-        mstype.float32.no_such_attribute  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        # What copy and pickle ask for first: it is not NumPy's, and a type that is not made yet has no dtype to ask.
+        ("__array__", "Type has no attribute '__array__'"),
+        ("__deepcopy__", "Type has no attribute '__deepcopy__'"),
+        ("no_such", "object has no attribute 'no_such'"),
+    ],
+)
+def test_a_type_lacks_what_its_dtype_lacks_and_all_that_begins_with_two_underscores(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(mstype.float32, name)
+    unmade = mstype.Type.__new__(mstype.Type)
+    with pytest.raises(AttributeError, match="Type has no attribute 'dtype'"):
+        unmade.itemsize  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ALIASES)

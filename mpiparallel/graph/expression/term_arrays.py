@@ -41,10 +41,8 @@ def merged(
 ) -> tuple[tuple[int, ...], int, list[Array]]:
     """Return shape, number of row dims and arrays with neighbouring dims as one where every array allows it.
 
-    Takes arrays of the library ``xp``, of the shape's rank.
+    Takes arrays of the library ``xp``, of the shape's rank; the shape has elements.
     """
-    if prod(shape) == 0:
-        return shape, row_rank, list(arrays)
     strides = [_strides(array, shape) for array in arrays]
     groups: list[list[int]] = []
     for dim, extent in enumerate(shape):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mpiparallel.launch.plan.forecast import MoveForecast, Spread
+from mpiparallel.launch.plan.forecast import MoveForecast, Relabeled, Spread
 from mpiparallel.launch.plan.heat_map import heat_map
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
@@ -81,17 +81,14 @@ def _moves(forecast: MoveForecast) -> Iterator[str]:
     rate = f"{seconds.link_rate / 1e9:g} GB/s a host ({origin})"
     yield f"{'':>18}and {duration(seconds.between)} between hosts at {rate}"
     if forecast.relabeled is not None:
-        yield from _relabeled(forecast)
+        yield from _relabeled(forecast.relabeled, forecast.moved)
 
 
-def _relabeled(forecast: MoveForecast) -> Iterator[str]:
-    found = forecast.relabeled
-    if found is None:
-        return
+def _relabeled(found: Relabeled, moved: int) -> Iterator[str]:
     if not found.ranks:
         yield f"relabel         no: other ranks for the target's places would save at most {found.threshold:.0%}"
         return
-    saved = found.moved_before - forecast.moved
+    saved = found.moved_before - moved
     told = " ".join(map(str, found.ranks[:_FEWEST_RANKS_TOLD]))
     more = " ..." if len(found.ranks) > _FEWEST_RANKS_TOLD else ""
     share = _share(saved, found.moved_before)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, OF_MPIRUN, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
 from mpiparallel.launch.control.rank_registry import RankRegistry
-from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.watching.abort import Abort
 from mpiparallel.launch.watching.exit_statuses import exit_statuses
 from mpiparallel.launch.watching.first_failure import FirstFailure, signal_name
@@ -60,7 +60,7 @@ def _judged(outcomes: Sequence[RankOutcome], result: MpirunResult) -> JobOutcome
         summary = Summary(abort.headline(len(outcomes)), outcomes, result)
         return JobOutcome(abort.code, summary.of_death(abort.outcome) if abort.outcome else summary.of_job())
     if cause and cause.failure:
-        return _failed(cause, outcomes, result)
+        return _failed(cause, cause.failure, outcomes, result)
     if result.sentence and result.signal_number is None:
         return JobOutcome(HUNG, Summary(f"the job hung: {result.sentence}", outcomes, result).of_hang())
     if _is_mpirun_killed(cause, result):
@@ -115,10 +115,7 @@ def _is_mpirun_killed(cause: RankOutcome | None, result: MpirunResult) -> bool:
     return cause is None or cause.time > result.over_at - _SAME_MOMENT_SECONDS
 
 
-def _failed(cause: RankOutcome, outcomes: Sequence[RankOutcome], result: MpirunResult) -> JobOutcome:
-    failure = cause.failure
-    if failure is None:
-        return _died(cause, outcomes, result)
+def _failed(cause: RankOutcome, failure: Failure, outcomes: Sequence[RankOutcome], result: MpirunResult) -> JobOutcome:
     if failure.exit_code == HUNG:
         return JobOutcome(HUNG, Summary(f"the job hung: {failure.summary}", outcomes, result).of_hang())
     where = f", in {failure.action}" if failure.action else ""

@@ -175,7 +175,7 @@ class ReduceExtremum(DimReduction):
 
     def identity(self, dtype: np.dtype[Any]) -> Any:
         """Return what the reduction of no elements is."""
-        raise NotImplementedError
+        raise NotImplementedError(self.name)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
         x = inputs[0]

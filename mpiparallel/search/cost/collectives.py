@@ -81,16 +81,12 @@ def _card(machine: Machine, group: Group) -> Link:
 
 
 def _summed(machine: Machine, link: Link, ranks: int, size: float) -> float:
-    if ranks < 2:
-        return 0.0
     rounds = ceil(log2(ranks))
     whole = rounds * (link.latency + size / link.bandwidth + _adding(machine, size))
     return min(whole, _scattered(machine, link, ranks, size) + _gathered(machine, link, ranks, size))
 
 
 def _scattered(machine: Machine, link: Link, ranks: int, size: float) -> float:
-    if ranks < 2:
-        return 0.0
     return _gathered(machine, link, ranks, size) + _adding(machine, (ranks - 1) / ranks * size)
 
 
@@ -99,7 +95,7 @@ def _adding(machine: Machine, size: float) -> float:
 
 
 def _gathered(machine: Machine, link: Link, ranks: int, size: float) -> float:
-    return 0.0 if ranks < 2 else ceil(log2(ranks)) * link.latency + (ranks - 1) / ranks * size / link.bandwidth
+    return ceil(log2(ranks)) * link.latency + (ranks - 1) / ranks * size / link.bandwidth
 
 
 def _exchanged(machine: Machine, link: Link, ranks: int, received: float) -> float:

@@ -159,8 +159,6 @@ class ModelCheckpoint(Callback):
 
     def ranks_lost(self, run_context: RunContext) -> None:
         self._abandon()
-        if self._folder.folders:
-            self._folder.place(world_or_alone())
         # What was being saved is not, so it is due again.
         self._last_step = max(self._committed_step, min(self._begun_step, self._last_step))
 

@@ -102,9 +102,9 @@ class Shrinking:
                 break
         command, arrays = decided
         if isinstance(command, Refusal):
+            who = f"{told(dead)}, and the others cannot go on without: " if dead else ""
             raise RankFailureError(
-                f"Model.train: {told(dead)}, and the others cannot go on without: {command.why}; start the job again, "
-                "so that it resumes from its last checkpoint"
+                f"Model.train: {who}{command.why}; start the job again, so that it resumes from its last checkpoint"
             )
         for cell in self._networks.all:
             cell.forget_programs()

@@ -434,3 +434,54 @@ def test_numbers_are_those_of_the_librarys_header() -> None:
     assert {name: known.get(name) for name in NAMES} == {name: int(value) for name, value in NAMES.items()}
     assert (ctypes.sizeof(HeuristicResult), HeuristicResult.workspace.offset) == (96, 64)
     assert [int(one) for one in CudaType] == [0, 1, 2, 14]
+
+
+def odd(vector: Any) -> Any:
+    """Return the same numbers, with others between them."""
+    return np.repeat(vector, 2)[::2]
+
+
+def plain(source: Any = np.float32, target: Any = np.float32) -> Product:
+    return Product(numbers(3, 8, dtype=source), numbers(8, 8, dtype=source), np.empty((3, 8), target))
+
+
+NOT_JOINED = {
+    "wider than its factors": lambda: plain(np.float32, np.float64),
+    "narrower than its factors": lambda: plain(np.float32, np.float16),
+    "16 bits of another kind": lambda: plain(np.float16, bfloat16),
+    "a bias of another type": lambda: replace(plain(), bias=numbers(8, dtype=np.float64)),
+    "a sum of another type": lambda: replace(plain(np.float16), added=numbers(3, 8, dtype=np.float16)),
+    "a bias with others between": lambda: replace(plain(), bias=odd(numbers(8))),
+    "sums with others between": lambda: replace(plain(), sums=odd(unset(8)), sums_of="y"),
+    "a turned sum": lambda: replace(plain(), added=numbers(8, 3).T, bias=numbers(8)),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_JOINED)
+def test_other_types_and_vectors_whose_numbers_are_no_neighbours_are_left_to_the_array_library(kind: str) -> None:
+    assert Device().bind(NOT_JOINED[kind]()) is None
+
+
+@pytest.mark.parametrize("source", [np.float16, bfloat16])
+def test_a_product_of_16_bits_may_have_an_output_of_32(source: Any) -> None:
+    made = plain(source)
+    Device().run(made)
+    np.testing.assert_allclose(made.output, wide(made.x) @ wide(made.y), 1e-5, 1e-5)
+
+
+def test_a_status_of_the_library_is_told_in_its_words() -> None:
+    library = FakeCublasLt()
+    launch = Device(library).bind(plain())
+    assert launch is not None
+    made = CublasLt(library)
+    made.check("cublasLtMatmul", 0)
+    with pytest.raises(ConfigurationError, match=r"^cuBLASLt: cublasLtMatmul gave 13, status 13$"):
+        made.check("cublasLtMatmul", 13)
+
+
+def test_a_product_that_fails_when_it_runs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeCublasLt, "cublasLtMatmul", lambda self, *given: 14)
+    launch = Device().bind(plain())
+    assert launch is not None
+    with pytest.raises(ConfigurationError, match=r"^cuBLASLt: cublasLtMatmul gave 14, status 14$"):
+        launch()

@@ -65,6 +65,84 @@ def test_a_folder_that_cannot_be_written_keeps_no_loop_and_hinders_none(
     assert y.tolist() == [2.0, 2.0, 2.0]
 
 
+class Loop:
+    """A function that was not compiled, or that cannot be kept."""
+
+    def __init__(self, function: Any, fails: Exception | None = None) -> None:
+        self._function, self._fails = function, fails
+
+    def compile(self, types: tuple[Any, ...]) -> None:
+        if self._fails is not None:
+            raise self._fails
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+
+def kept_on_a_full_disk(loop: Loop) -> Loop:
+    return Loop(loop, OSError("No space left on device"))
+
+
+def kept_by_an_unknown_class(loop: Loop) -> Loop:
+    return Loop(loop, AttributeError("module has no attribute"))
+
+
+def kept_nowhere(loop: Loop) -> Loop:
+    raise RuntimeError("cannot cache function: no locator available")
+
+
+@pytest.mark.parametrize("kept", [kept_on_a_full_disk, kept_by_an_unknown_class, kept_nowhere])
+def test_a_loop_that_cannot_be_kept_is_compiled_for_this_process(
+    kept: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    made = jit.Compiler(Loop, kept, type, {"f4": np.float32})
+    x, y = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    made.bind(SOURCE.format("f4"), (3, x, y))()
+    assert y.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_an_error_of_the_compiler_is_shown_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    made = jit.Compiler(lambda function: Loop(function, TypeError("no such type")), lambda loop: loop, type, {})
+    with pytest.raises(TypeError, match="no such type"):
+        made.bind(SOURCE.format("float"), (0, None, None))
+
+
+def test_a_folder_that_may_not_be_looked_into_hinders_no_loop(
+    compiler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refused)
+    x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
+    compiler.bind(SOURCE.format("f4") + "        y[k] += f4(2)\n", (3, x, y))()
+    assert y.tolist() == [3.0, 3.0, 3.0]
+    assert len(list(tmp_path.rglob("loop_*.py"))) == 1
+
+
+def test_where_numba_cannot_be_imported_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MPIPARALLEL_JIT", raising=False)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(jit, "_load", jit._load.__wrapped__)
+    assert jit.compiler() is None
+
+
+def test_larger_and_smaller_are_of_two_floats_of_one_type(compiler: Any) -> None:
+    numba = pytest.importorskip("numba")
+    source = "def kernel(n, x, y):\n    for k in range(n):\n        y[k] = {}(x[k], y[k])\n"
+    nan = float("nan")
+    x, y = np.array([1.0, nan, 2.0], np.float32), np.array([3.0, 0.0, nan], np.float32)
+    for name, wanted in (("maximum", 3.0), ("minimum", 1.0)):
+        found = y.copy()
+        compiler.bind(source.format(name), (3, x, found))()
+        np.testing.assert_array_equal(found, np.array([wanted, nan, nan], np.float32))
+        for other in (np.ones(3, np.float64), np.ones(3, np.int32)):
+            with pytest.raises(numba.TypingError):
+                compiler.bind(source.format(name), (3, other.astype(np.int32), other))
+
+
 def test_the_package_is_imported_without_numba() -> None:
     program = "import sys, mpiparallel, mpiparallel.ops; print('numba' in sys.modules)"
     command = [sys.executable, "-c", program]

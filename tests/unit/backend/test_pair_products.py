@@ -120,3 +120,17 @@ def test_a_row_of_a_product_is_the_same_whichever_rows_are_beside_it() -> None:
     whole = P.MatMul()(x, y).asnumpy()
     parts = [P.MatMul()(x[rows], y).asnumpy() for rows in (slice(0, 77), slice(77, 200))]
     assert np.array_equal(whole, np.concatenate(parts))
+
+
+def test_without_numba_no_product_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_products, "find_spec", lambda name: None)
+    assert pair_products.is_at_hand.__wrapped__() is False
+
+
+def test_the_type_of_16_bits_is_one_in_llvm_wherever_it_is_made() -> None:
+    tiles = pytest.importorskip("mpiparallel.backend.products.bfloat16_vector_tiles")
+    from llvmlite import ir
+
+    assert {tiles.BFloat16(), tiles.BFloat16()} == {tiles.BFloat16()}
+    assert tiles.BFloat16() != ir.HalfType()
+    assert str(ir.VectorType(tiles.BFloat16(), 4)) == "<4 x bfloat>"

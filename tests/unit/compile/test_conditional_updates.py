@@ -60,6 +60,17 @@ def test_an_update_is_that_of_its_rule_where_all_flags_hold_and_nothing_elsewher
             np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), all(flags) * ROUNDING[dtype])
 
 
+@pytest.mark.parametrize("name", RULES)
+def test_a_conditional_update_costs_what_its_rule_does(name: str) -> None:
+    rule, kinds = RULES[name]
+    specs = [TensorSpec(one.shape, one.dtype) for one in made(kinds, (7,), np.float32)]
+    flag = TensorSpec((), np.dtype(np.int32))
+    wanted = rule.cost(specs, [])
+    assert wanted.bytes_written > 0
+    for flags in (1, 2):
+        assert ConditionalUpdate(rule, flags).cost([*specs, *[flag] * flags], []) == wanted
+
+
 @is_emulated
 def test_kernels_of_a_gpu_leave_all_as_it_is_while_a_flag_does_not_hold(tmp_path: Path) -> None:
     kernels = EmulatedKernels(tmp_path)

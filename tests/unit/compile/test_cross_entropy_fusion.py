@@ -11,11 +11,15 @@ import pytest
 
 from mpiparallel import Parameter, nn
 from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.communication.threads import alone
+from mpiparallel.compile.device_fusion.cross_entropy_fusion import fuse_cross_entropy
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
 from mpiparallel.train import DynamicLossScaleManager, FixedLossScaleManager, Model
 from tests.conformance.cuda_emulator.emulator import NO_COMPILER, EmulatedBackend, EmulatedKernels, compiler
@@ -110,6 +114,66 @@ def test_casts_of_16_bits_and_the_scale_of_the_loss_are_part_of_it(manager: Any)
     optimizer = nn.SGD(network.trainable_params(), 0.1, loss_scale=scale)
     graph = graph_of(Model(network, loss, optimizer, amp_level="O2", loss_scale_manager=manager))[1]
     assert joined(graph) == [f"Cast+{LOSS}+{LOSS}+Mul+Cast"]
+
+
+def of_one_rank(is_grad: bool) -> Any:
+    """Return the loss, or its gradient, as one rank that has all rows computes it."""
+    parts = [Part.whole((ROWS, CLASSES)), Part.whole((ROWS,))]
+    return P.SparseSoftmaxCrossEntropyWithLogits(is_grad).local(parts, parts[:1] if is_grad else [Part.whole(())])
+
+
+def alone_it_is_read(logits: Any, labels: Any, of_rows: Any, number: Any) -> list[Any]:
+    return [of_one_rank(False)(logits, labels), of_one_rank(True)(logits, labels)]
+
+
+def times_numbers_of_each_row(logits: Any, labels: Any, of_rows: Any, number: Any) -> list[Any]:
+    return [of_one_rank(False)(logits, labels), of_one_rank(True)(logits, labels) * of_rows]
+
+
+def times_a_number(logits: Any, labels: Any, of_rows: Any, number: Any) -> list[Any]:
+    return [of_one_rank(False)(logits, labels), of_one_rank(True)(logits, labels) * number]
+
+
+def times_itself(logits: Any, labels: Any, of_rows: Any, number: Any) -> list[Any]:
+    loss, gradient = of_one_rank(False)(logits, labels), of_one_rank(True)(logits, labels)
+    return [loss, gradient * gradient]
+
+
+def of_logits_that_are_overwritten(logits: Any, labels: Any, of_rows: Any, number: Any) -> list[Any]:
+    """The logits show the memory of a parameter, which is another when their gradient comes."""
+    kept = Parameter(numbers(CLASSES, ROWS), "kept")
+    shown = P.Reshape()(P.Reshape()(kept, (ROWS * CLASSES,)), (ROWS, CLASSES))
+    loss = of_one_rank(False)(shown, labels)
+    P.Assign()(kept, P.Reshape()(logits, (CLASSES, ROWS)))
+    return [loss, of_one_rank(True)(shown, labels)]
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (alone_it_is_read, [f"{LOSS}+{LOSS}"]),
+        (times_numbers_of_each_row, [f"{LOSS}+{LOSS}"]),
+        (times_a_number, [f"{LOSS}+{LOSS}+Mul"]),
+        (times_itself, [f"{LOSS}+{LOSS}"]),
+        (of_logits_that_are_overwritten, [LOSS, LOSS]),
+    ],
+)
+def test_a_gradient_is_joined_with_a_number_only_and_where_its_logits_are_still_there(
+    written: Callable[..., list[Any]], wanted: list[str]
+) -> None:
+    given = [numbers(ROWS, CLASSES), LABELS, numbers(ROWS, 1), np.array(np.float32(3))]
+    results = []
+    for fuses in (False, True):
+        trace = Trace()
+        with recording(trace):
+            values = [trace.graph.add_input(f"input {place}", Tensor(one).spec) for place, one in enumerate(given)]
+            trace.graph.outputs = [one.value for one in written(*map(Tensor.of_value, values))]
+        if fuses:
+            fuse_cross_entropy(trace.graph)
+            assert joined(trace.graph) == wanted
+        results.append([np.array(one) for one in Program(trace.graph, Runtime()).run(given)])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-6)
 
 
 class HostAsDevice(NumpyBackend):

@@ -139,3 +139,24 @@ def test_the_ones_from_which_a_function_of_many_numbers_is_differentiated_take_n
     configuration = ParallelConfiguration(ParallelMode.SEMI_AUTO_PARALLEL, device_num=2, full_batch=True)
     graph = Gradient().sharded_graph(x, configuration=configuration).graph
     assert graph.outputs[0].spec.shape == x.shape
+
+
+class Penalty(nn.Cell):
+    """The sum of a weight, which a product whose gradient is not wanted cuts."""
+
+    def __init__(self, cuts):
+        super().__init__()
+        self.weight = Parameter(W.copy(), "weight")
+        self.product = ops.Mul().shard(((1, *cuts), cuts))
+
+    def construct(self, x):
+        return self.weight.sum() + ops.stop_gradient(self.product(x, self.weight)).sum() * 0.0
+
+
+@pytest.mark.parametrize("cuts", [(4, 1), (2, 2), (1, 4), (1, 1)])
+def test_the_gradient_of_a_weight_that_is_only_summed_is_made_where_the_weight_is(cuts) -> None:
+    sharded, _ = placed(Penalty(cuts))
+    ((gradient, weight),) = sharded.graph.gradients.items()
+    assert gradient.node.operator.name == "BroadcastTo"
+    assert sharded.layouts[weight].cuts == cuts
+    assert sharded.placements[gradient.node].outputs[0].canonical == sharded.layouts[weight].canonical

@@ -29,6 +29,7 @@ steps = st.lists(
         st.tuples(st.just("update"), st.sampled_from(RULES), st.integers(0, 5), rates),
         st.tuples(st.just("read"), st.just(""), st.integers(0, 5), st.none()),
         st.tuples(st.just("assign"), st.just(""), st.integers(0, 5), st.none()),
+        st.tuples(st.just("halve the rate"), st.just(""), st.just(0), st.none()),
     ),
     min_size=2,
     max_size=14,
@@ -71,6 +72,8 @@ class Case:
             return weight + first
         if kind == "assign":
             P.Assign()(second, gradient)
+        elif kind == "halve the rate":
+            P.Assign()(self.rate, self.rate * 0.5)
         elif rule == "adam":
             P.Adam()(weight, first, second, beta, beta, self.rate, beta, beta, 1e-8, gradient)
         elif rule == "adam_decay":
@@ -121,6 +124,28 @@ def test_an_update_waits_for_no_other_where_what_it_updates_is_read() -> None:
     first, second = (("update", "adam", row, 0.5) for row in (1, 2))
     _, graph = Case(np.float32, 0).run([first, ("read", "", 1, None), second], joins=True)
     assert counts(graph) == []
+
+
+def test_an_update_by_a_rate_runs_before_that_is_overwritten() -> None:
+    first, second = (("update", "adam", row, 0.5) for row in (1, 2))
+    chosen = [first, ("halve the rate", "", 0, None), second, ("update", "adam", 3, 0.5)]
+    found, graph = Case(np.float32, 0).run(chosen, joins=True)
+    assert found == Case(np.float32, 0).run(chosen, joins=False)[0]
+    assert [len(node.operator.updates) for node in graph.nodes if node.operator.updates] == [3, 1, 6]
+
+
+@pytest.mark.parametrize(
+    ("full", "of_any_size", "joined"),
+    [(81, False, [9]), (80, False, [6]), (17, False, [6]), (16, False, []), (16, True, [9])],
+)
+def test_updates_wait_for_others_until_they_have_as_many_elements_as_the_cache_holds(
+    full: int, of_any_size: bool, joined: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of 64, 12 and 5 elements.
+    monkeypatch.setattr(joined_updates, "_FULL", full)
+    graph = Case(np.float32, 0).graph([("update", "adam", row, 0.5) for row in (4, 3, 2)])
+    join_updates(graph, of_any_size)
+    assert counts(graph) == joined
 
 
 class Sum(nn.Cell):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
+import pytest
 
 from mpiparallel import Model, context, nn
 from mpiparallel.compile.localise import localise
@@ -46,3 +48,11 @@ def calls(graph: ShardedGraph) -> int:
 def test_a_rank_of_thousands_makes_its_graph_in_the_calls_of_a_rank_of_eight() -> None:
     few, many = (calls(sharded(3, ranks)) for ranks in (8, 4096))
     assert 100 < few <= many < 1.1 * few
+
+
+def test_a_value_that_is_used_before_it_is_computed_is_named() -> None:
+    graph = sharded(1, 8)
+    first = graph.graph.nodes[0]
+    graph.graph.nodes = [*graph.graph.nodes[1:], first]
+    with pytest.raises(KeyError, match=re.escape(f"{first.outputs[0]} is used before it is computed")):
+        localise(graph, 0)

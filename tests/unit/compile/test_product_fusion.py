@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.graph import Graph
+from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -167,6 +169,39 @@ def test_networks_train_as_without(body: Body, steps: int, dtype: Any, monkeypat
         np.testing.assert_allclose(found, losses, tolerance)
         for one, other in zip(own, weights, strict=True):
             np.testing.assert_allclose(one, other, tolerance, tolerance)
+
+
+class Weighted(Operator):
+    """A sum with twice the other, which no library adds to a product."""
+
+    def expression(self, *inputs: Term) -> Sequence[Term]:
+        return [inputs[0] + inputs[1] * 2.0]
+
+
+SINGLE, HALF = np.float32, np.float16
+
+
+@pytest.mark.parametrize(
+    ("types", "body", "wanted"),
+    [
+        ((SINGLE, SINGLE), lambda x, w, y: P.Add()(P.MatMul()(x, w), y), ["MatMul+Add"]),
+        ((SINGLE, SINGLE), lambda x, w, y: Weighted()(P.MatMul()(x, w), y), []),
+        ((SINGLE, HALF), lambda x, w, y: P.Add()(P.MatMul()(x, w), y), []),
+        ((HALF, HALF), lambda x, w, y: P.GeLU()(P.MatMul()(x, w)), ["MatMul+GeLU"]),
+        # In float32 it has digits that the product has lost.
+        ((HALF, HALF), lambda x, w, y: P.GeLU()(P.Cast()(P.MatMul()(x, w), SINGLE)), ["MatMul+Cast"]),
+    ],
+)
+def test_only_what_a_library_adds_or_applies_in_the_type_of_the_factors_comes_with_a_product(
+    types: tuple[Any, Any], body: Callable[..., Any], wanted: list[str]
+) -> None:
+    trace = Trace()
+    given = [numbers(SIDE, SIDE, dtype=one) for one in (*types, SINGLE)]
+    with recording(trace):
+        values = [trace.graph.add_input(f"input {place}", Tensor(one).spec) for place, one in enumerate(given)]
+        trace.graph.outputs = [body(*map(Tensor.of_value, values)).value]
+    fuse_products(trace.graph)
+    assert joined(trace.graph) == wanted
 
 
 SIDE = 8

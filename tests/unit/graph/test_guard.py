@@ -135,3 +135,11 @@ def test_an_update_does_not_wait_where_what_it_reads_is_overwritten_meanwhile() 
         assert float(cell(ms.Tensor(value))) == 13 * value
         assert float(cell.first.asnumpy()) == before
         assert float(cell.second.asnumpy()) == value
+
+
+def test_outside_a_network_an_update_is_made_at_once_and_nothing_waits() -> None:
+    given = number(1, "given")
+    ops.Assign()(given, 5.0)
+    assert take_back_updates() == []
+    put_back_updates([])
+    assert float(given.asnumpy()) == 5.0

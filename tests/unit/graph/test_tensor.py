@@ -7,6 +7,7 @@ import pytest
 
 from mpiparallel import Tensor
 from mpiparallel.common.initializer import initializer
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.trace import Trace, recording
 
 
@@ -44,6 +45,15 @@ def test_a_tensor_of_one_whose_values_come_later_is_made_for_another_dtype() -> 
 
 def test_a_tensor_is_contiguous_whatever_order_its_array_has() -> None:
     assert Tensor(np.ones((2, 3)).T).is_contiguous()
+
+
+def test_only_an_array_is_taken_as_the_memory_of_a_tensor() -> None:
+    values = np.arange(3, dtype=np.float32)
+    tensor = Tensor.from_numpy(values)
+    values[0] = 7
+    assert tensor.asnumpy().tolist() == [7.0, 1.0, 2.0]
+    with pytest.raises(ConfigurationError, match=r"^Tensor.from_numpy: a list is no array; use Tensor\(...\)$"):
+        Tensor.from_numpy([1.0])
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float16, np.float32, np.bool_])

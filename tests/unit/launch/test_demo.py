@@ -114,6 +114,16 @@ def test_losses_farther_apart_than_promised_end_with_code_1(
     assert ("more than the" in capsys.readouterr().err) == bool(code)
 
 
+def test_how_far_apart_losses_are_is_told_with_what_to_try(
+    report: DemoReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verdict(with_difference(report, 30, -2e-3)) == 1
+    assert capsys.readouterr().err == (
+        "mpiparallel: error: the losses differ by 2.0e-03 from those of one rank, more than the 1e-03 promised; a "
+        "smaller --lr magnifies rounding less, and --dtype float64 shows whether it was that\n"
+    )
+
+
 def test_few_steps_are_held_to_the_limit_of_the_first(report: DemoReport) -> None:
     short = replace(
         report,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from importlib.util import find_spec
@@ -17,7 +18,8 @@ from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.plan import command
-from mpiparallel.launch.plan.report import amount
+from mpiparallel.launch.plan.forecast import Relabeled
+from mpiparallel.launch.plan.report import _relabeled, amount
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.planning.plan import plan_reshard
@@ -260,6 +262,24 @@ def test_a_reader_that_has_seen_enough_ends_it_in_silence() -> None:
     command = f"{sys.executable} -m mpiparallel plan src.json dst.json --json | head -n 1"
     ended = patience.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("{\n", "")
+
+
+def test_a_reader_that_is_gone_is_no_error_and_nothing_more_is_written_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as broken:
+        monkeypatch.setattr(sys, "stdout", broken)
+        assert main(["plan", "src.json", "dst.json", "--json"]) == 0
+        assert os.fstat(broken.fileno()).st_rdev == Path(os.devnull).stat().st_rdev
+        print("more", file=broken, flush=True)
+
+
+def test_sixteen_ranks_of_another_order_are_told_and_that_there_are_more() -> None:
+    for count, more in ((16, ""), (17, " ...")):
+        (line,) = _relabeled(Relabeled(tuple(range(count)), 4000, 0.05), 1000)
+        assert line == (
+            "relabel  3.00 kB  75 % saved, in all of the above, by ranks 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15" + more
+        )
 
 
 def test_a_picture_without_matplotlib_is_refused_with_what_to_install(

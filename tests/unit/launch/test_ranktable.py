@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,68 @@ def test_check_tells_every_fault_and_ends_with_1(capsys: pytest.CaptureFixture[s
     assert main(["ranktable", "check", "--json", good, "bad.json"]) == 1
     told: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [(verdict["ok"], verdict["fault_count"]) for verdict in told] == [(True, 0), (False, 16)]
+
+
+def test_a_file_that_cannot_be_read_is_one_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ranktable", "check", "absent.json"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "absent.json: 1 problem"
+    assert lines[1].startswith("absent.json: cannot be read (No such file or directory)")
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(("count", "more"), [(500, []), (501, ["and 2 more"])])
+def test_check_shows_a_thousand_faults_and_counts_the_others(
+    count: int, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    devices = tuple(Device(number, f"d{number}", number) for number in range(count))
+    text = RankTable((Server("here", devices),)).to_json()
+    # Each is a number that is none, and leaves a rank without a device.
+    Path("bad.json").write_text(text.replace('"rank_id": "', '"rank_id": "x'))
+    assert main(["ranktable", "check", "bad.json"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"bad.json: {2 * count:,} problems"
+    assert lines[1001:] == more
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("echo; echo No devices were found; echo else", 'lists no GPU, but says "No devices were found"; give'),
+        ("echo Failed to initialize NVML >&2", 'lists no GPU, but says "Failed to initialize NVML"; give'),
+        ("true", 'lists no GPU, but says "nothing"; give --device-num'),
+        ("echo 'MIG GPU 0: none'", 'lists no GPU, but says "MIG GPU 0: none"; give --device-num'),
+    ],
+)
+def test_nvidia_smi_that_lists_no_gpu_is_quoted(
+    said: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{said}\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    assert main(["ranktable", "make", "--nvidia-smi"]) == 2
+    assert f"--nvidia-smi: nvidia-smi -L {told}" in capsys.readouterr().err
+
+
+def test_nvidia_smi_that_never_answers_is_given_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(words: list[str], *, timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(words, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    assert main(["ranktable", "make", "--nvidia-smi"]) == 2
+    told = "--nvidia-smi: nvidia-smi has not answered in 60 s; look after the driver, or give --device-num"
+    assert told in capsys.readouterr().err
+
+
+def test_an_address_of_a_device_that_is_none_is_told_with_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "hccn.conf").write_text("gateway_0=none\naddress_0 = 10.0.0.1\naddress_1=10.0.0.256\n")
+    assert main(["ranktable", "make", "--hccn", "hccn.conf", "--device-num", "2"]) == 2
+    told = 'hccn.conf:3: "10.0.0.256" is not an IP address; write that of the device'
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -124,6 +124,18 @@ def test_docs_are_laid_out_for_the_pager_of_a_terminal(
     assert "Why each dependency is there" in plain
 
 
+def test_docs_are_shown_as_they_are_where_rich_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("pydoc.pager", shown.append)
+    monkeypatch.setattr("mpiparallel.launch.docs.find_spec", lambda name: None)
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert main(["docs", "dependencies"]) == 0
+    (page,) = (ROOT / "docs").rglob("dependencies.md")
+    assert shown == [page.read_text()]
+
+
 def test_docs_prints_the_repository_s_pages(capsys: pytest.CaptureFixture[str]) -> None:
     pages = json.loads(printed(capsys, "docs", "--json"))
     files = sorted((ROOT / "docs").rglob("*.md"))

@@ -12,6 +12,7 @@ from mpiparallel.graph.graph import Value
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import Trace, recording
 from mpiparallel.ops import operations as P
+from mpiparallel.ops.gradients import gradient
 from mpiparallel.testing.case_program import CaseProgram, check_gradient_of
 from mpiparallel.testing.operator_case import OperatorCase
 from mpiparallel.testing.operator_checks import STEP
@@ -86,3 +87,8 @@ def test_a_sum_of_integers_in_a_network_is_that_of_numpy() -> None:
 
     found = Sum()(*map(Tensor, given))
     assert (found.dtype, found.tolist()) == (np.int64, (222 * given[0]).tolist())
+
+
+def test_a_gradient_is_taken_in_a_trace() -> None:
+    with pytest.raises(GradientError, match=r"^a gradient is taken outside a trace$"):
+        gradient._traced_gradient(ops.square, [1.0], {}, [0], [], None, False)

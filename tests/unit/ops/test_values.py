@@ -129,6 +129,12 @@ def test_a_function_keeps_the_dtype_and_does_not_overflow(name: str, dtype: Any)
             lambda: P.Assign()(Parameter(np.ones(3), "p"), np.ones(2)),
             r"value has shape \(2,\); it must be that of the variable, \(3,\), or \(\)",
         ),
+        (lambda: P.BiasAdd()(np.ones(3), np.ones(3)), r"^input_x has shape \(3,\); it must be \(n, channels, ...\)$"),
+        (
+            lambda: P.BatchNorm()(np.ones(3), *[np.ones(3)] * 4),
+            r"^x has shape \(3,\); it must be \(images, channels, ...\)$",
+        ),
+        (lambda: P.BatchNorm()(np.ones((2, 3)), *[np.ones(2)] * 4), r"input 1 .*\(2,\); it must be \(3,\)"),
         (lambda: P.Add()(np.ones(3), "1"), "Add: input 1 is a str; give a Tensor, an array or a number"),
     ],
 )

@@ -13,7 +13,13 @@ import pytest
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
-from mpiparallel.errors import ReshardError
+from mpiparallel.errors import (
+    CommunicationError,
+    ConfigurationError,
+    MpiParallelError,
+    RankFailureError,
+    ReshardError,
+)
 from mpiparallel.parallel import device_space
 from mpiparallel.parallel.device_space import DeviceExecutor, DeviceSpace, moves_on_devices
 from mpiparallel.reshard import Movement, ReshardOptions
@@ -201,6 +207,96 @@ def test_a_device_without_room_ends_the_move_on_all_ranks_and_nothing_moves(devi
 
     for told in run_world(RANKS, without_room, state()):
         assert f"rank {VICTIM}: out of GPU memory" in told
+
+
+def readied(communicator: Communicator) -> DeviceSpace:
+    space = DeviceSpace(hidden_backend(), ReshardOptions(), communicator)
+    space.get_ready()
+    return space
+
+
+def test_what_is_no_array_of_a_device_or_lies_otherwise_is_said_what_to_do_with(device: pytest.MonkeyPatch) -> None:
+    travel_by(device, "nccl")
+
+    def told(communicator: Communicator) -> list[str | None]:
+        space, backend = DeviceSpace(hidden_backend(), ReshardOptions(), communicator), hidden_backend()
+        matrix = backend.from_host(np.ones((2, 3), np.float32))
+        return [space.problem(one) for one in (np.ones(3), [1.0], matrix, matrix.T)]
+
+    wanted = "and the other ranks' arrays are on GPUs; give Backend.from_host(...)"
+    order = "an array on a GPU moves in C order; give a copy"
+    assert run_world(1, told) == [[f"got a ndarray, {wanted}", f"got a list, {wanted}", None, order]]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (ConfigurationError("no such way"), ReshardError, "arrays of GPUs cannot travel: no such way"),
+        (CommunicationError("NCCL refused"), ReshardError, "arrays of GPUs cannot travel: NCCL refused"),
+        (RankFailureError("rank 1 has died"), RankFailureError, "rank 1 has died"),
+    ],
+)
+def test_where_arrays_cannot_travel_that_is_an_error_of_the_move_and_a_death_is_not(
+    error: Exception, kind: type[Exception], said: str, device: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: Any) -> Any:
+        raise error
+
+    travel_by(device, "nccl")
+    device.setattr(device_space, "open_transport", refuse)
+
+    def job(communicator: Communicator) -> None:
+        with pytest.raises(MpiParallelError) as caught:
+            readied(communicator)
+        assert (type(caught.value), str(caught.value)) == (kind, said)
+
+    run_world(1, job)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(CommunicationError("NCCL refused"), ReshardError), (RankFailureError("died"), RankFailureError)],
+)
+def test_a_refusal_while_messages_are_bound_is_an_error_of_the_move_and_a_death_is_not(
+    error: Exception, kind: type[Exception], device: pytest.MonkeyPatch
+) -> None:
+    travel_by(device, "nccl")
+    case = state()
+
+    def job(communicator: Communicator) -> None:
+        def refuse(*given: Any) -> Any:
+            raise error
+
+        opened = device_space.open_transport
+
+        def opening(*given: Any) -> Any:
+            transport = opened(*given)
+            transport.exchange = refuse
+            return transport
+
+        with pytest.MonkeyPatch.context() as patch:
+            if communicator.rank == 0:
+                patch.setattr(device_space, "open_transport", opening)
+            communicator.barrier()
+            moving = Moving(communicator, case)
+            with pytest.raises(kind) as caught:
+                moving.movement.forward()
+            communicator.barrier()
+        assert str(error) in str(caught.value)
+
+    run_world(RANKS, job, hosts=case.hosts)
+
+
+def test_an_executor_is_made_once_the_transport_is_open(device: pytest.MonkeyPatch) -> None:
+    travel_by(device, "nccl")
+
+    def job(communicator: Communicator) -> None:
+        space: Any = DeviceSpace(hidden_backend(), ReshardOptions(), communicator)
+        with pytest.raises(ReshardError) as caught:
+            space.executor("device", None, None, None)
+        assert str(caught.value) == "the transport between the devices was not opened; call get_ready before"
+
+    run_world(1, job)
 
 
 def kinds(communicator: Communicator) -> list[bool]:

@@ -10,17 +10,26 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
+from mpiparallel.communication.threads.communicator import ThreadCommunicator
 from mpiparallel.errors import ConfigurationError, ReshardError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard import Movement, ReshardOptions, reshard
+from tests.conformance.mpi4py_ranks import Mpi4pyRanks, mpi4py_ranks
+
+
+@pytest.fixture(name="mpi4py_ranks")
+def _mpi4py_ranks(monkeypatch: pytest.MonkeyPatch) -> Mpi4pyRanks:
+    return mpi4py_ranks(monkeypatch)
+
 
 Arrays = dict[str, NDArray[Any]]
 
 HALVES = Layout((6,), DeviceMatrix((2,)), ((0,),))
 THIRDS = Layout((6,), DeviceMatrix((3,)), ((0,),))
 WHOLE = Layout((6,), DeviceMatrix((3,)), ((),))
+BOTH = Layout((6,), DeviceMatrix((2,)), ((),))
 
 
 def part(whole: NDArray[Any], layout: Layout, rank: int) -> NDArray[Any]:
@@ -215,3 +224,34 @@ def test_what_is_no_layout_on_one_rank_is_refused_on_all(source: Any, target: An
             reshard(np.zeros(3) if communicator.rank < 2 else None, *layouts, communicator)
 
     run_world(3, move)
+
+
+def test_where_ranks_do_not_see_the_memory_of_each_other_shared_memory_is_refused_on_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ThreadCommunicator, "can_share", False)
+    arrays = [np.arange(3), np.arange(3, 6)]
+
+    def move(communicator: Communicator, executor: str) -> list[int]:
+        local = arrays[communicator.rank]
+        return list(reshard(local, HALVES, BOTH, communicator, executor=executor))
+
+    said = refusals(2, lambda communicator: move(communicator, "shared"))
+    assert set(said) == {
+        "executor 'shared': the ranks of a host cannot see each other's memory here (they are in other containers, "
+        "or there is no /proc); take executor='auto'"
+    }
+    for executor in ("auto", "packed", "datatypes"):
+        assert run_world(2, move, executor) == [[0, 1, 2, 3, 4, 5]] * 2
+
+
+def test_ranks_of_mpi4py_reshard_by_a_communicator_that_is_freed(mpi4py_ranks: Any) -> None:
+    def move(communicator: Communicator, target: Layout) -> list[int]:
+        local = part(np.arange(6), HALVES, communicator.rank)
+        return list(reshard(local, HALVES, target, mpi4py_ranks.of(communicator)))
+
+    assert run_world(2, move, BOTH) == [[0, 1, 2, 3, 4, 5]] * 2
+    assert mpi4py_ranks.freed == 2
+    with pytest.raises(ReshardError):
+        run_world(2, move, Layout((5,), DeviceMatrix((2,)), ((),)))
+    assert mpi4py_ranks.freed == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ import pytest
 from mpiparallel import nn, ops
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.errors import ConfigurationError, StrategyError
+from mpiparallel.search import search as search_module
 from mpiparallel.search.machine.machine import Link, Machine
+from mpiparallel.search.methods.answer import Answer
 from mpiparallel.search.problem.choices import choices_of
-from mpiparallel.search.problem.clock import Clock
+from mpiparallel.search.problem.clock import Clock, TimeOverError
 from mpiparallel.search.problem.folding import folding_of, tied
 from mpiparallel.search.problem.likeness import likeness
-from mpiparallel.search.problem.problem import WIDE, pricing_of, problem_of
+from mpiparallel.search.problem.problem import NARROW, WIDE, pricing_of, problem_of
 from mpiparallel.search.problem.views import whole_view
 from mpiparallel.search.search import MODES, search
 from tests.conformance.hand_plans import cut_by_hand, degrees
@@ -105,17 +108,33 @@ class Images(nn.Cell):
         return self.second(self.relu(self.norm(self.first(x.reshape((4, 3, 8, 8)))))).sum()
 
 
+class Summed(nn.Cell):
+    """Sums whose gradients are the same number everywhere: of weights, and of the largest of each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.width = 24, 16
+        self.weight, self.bias = weight(16, 64), weight(64)
+        self.product, self.largest = ops.MatMul(), ops.TopK()
+
+    def construct(self, x):
+        y = self.product(x, self.weight)
+        return self.largest(y, 2)[0].sum() + ops.logsumexp(y, 1).sum() + self.weight.mean() + self.bias.sum()
+
+
 NETWORKS = {
     "drawn": lambda: Drawn(3, 5),
     "tied": Tied,
     "transformer": lambda: Transformer(1),
     "layers": lambda: Transformer(5),
     "images": Images,
+    "sums": Summed,
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "ranks"), [("drawn", 6), ("drawn", 8), ("tied", 4), ("transformer", 4), ("layers", 4), ("images", 2)]
+    ("name", "ranks"),
+    [("drawn", 6), ("drawn", 8), ("tied", 4), ("transformer", 4), ("layers", 4), ("images", 2), ("sums", 4)],
 )
 def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks) -> None:
     """Truth is a walk over the local graph that the compiler makes of these strategies."""
@@ -129,6 +148,17 @@ def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks)
             assert len({id(table.values) for table in found.seconds}) < len(found.seconds) / 2
         if np.isfinite(found.cost(options)):
             assert found.cost(options) == pytest.approx(task.cost(found.strategies(options)).seconds, rel=1e-9)
+
+
+def test_strategies_that_cut_one_weight_otherwise_are_refused_as_they_are_without_a_search() -> None:
+    network = Tied()
+    network.first.shard(((4, 1), (1, 1)))
+    network.second.shard(((2, 2), (1, 2)))
+    said = (
+        r"parameter 'weight' of shape \(16, 64\) is used under two layouts: .* by network/MatMul and .* cut it alike$"
+    )
+    with pytest.raises(StrategyError, match=said):
+        problem(task_of(network, 4))
 
 
 @pytest.mark.parametrize("name", ["drawn", "transformer", "images"])
@@ -314,3 +344,63 @@ def test_nothing_is_left_to_choose_where_all_is_given() -> None:
     fixed = replace(task, given=Strategies(dict(found.strategies)))
     again = search(fixed, "optimal")
     assert again.seconds == pytest.approx(found.seconds)
+
+
+def answer(seconds: float, bound: float) -> Answer:
+    return Answer({}, seconds, bound, 0)
+
+
+@pytest.mark.parametrize(("memory", "rounds"), [(inf, 2), (1e9, 1)])
+def test_without_time_for_more_the_best_so_far_is_the_answer(
+    memory: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = search_module._Search(None, (), Clock(), memory)
+    tried: list[tuple[int, int]] = []
+
+    def none(search: object, most_cells: int, floor: float, count: int) -> object:
+        raise TimeOverError
+        yield
+
+    def two(search: object, most_cells: int, floor: float, count: int) -> object:
+        tried.append((most_cells, count))
+        yield answer(4.0, 1.0), False
+        yield answer(3.0, 2.0), False
+        raise TimeOverError
+
+    def unlike(search: object, most_cells: int, floor: float, count: int) -> object:
+        tried.append((most_cells, count))
+        yield answer(5.0, 2.5 if most_cells == WIDE else 1.0), False
+
+    monkeypatch.setattr(search_module, "_nearer_and_nearer", none)
+    with pytest.raises(TimeOverError):
+        search_module._optimal(told, 0.0)
+    monkeypatch.setattr(search_module, "_nearer_and_nearer", two)
+    assert search_module._optimal(told, 0.0) == answer(3.0, 2.0)
+    plans = 12 if memory == inf else 2
+    assert tried == [(NARROW, plans)]
+    # Where it has time, it goes on with wider tables, unless there is a limit.
+    tried.clear()
+    monkeypatch.setattr(search_module, "_nearer_and_nearer", unlike)
+    assert search_module._optimal(told, 0.0) == answer(5.0, 2.5 if memory == inf else 1.0)
+    assert tried == [(NARROW, plans), (WIDE, plans)][:rounds]
+
+
+@pytest.mark.parametrize(("count", "asked"), [(12, 3), (2, 2), (1, 1)])
+def test_a_search_comes_nearer_until_it_finds_a_plan_again_or_has_had_as_many_as_it_may(
+    count: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[list[tuple[int, ...]]] = []
+
+    def problem(plans: list[tuple[int, ...]]) -> object:
+        known.append([*plans])
+        return SimpleNamespace(exact=False)
+
+    def eliminated(*given: object) -> tuple[object, tuple[int, ...], bool]:
+        return answer(1.0, 0.5), (min(len(known), 2),), True
+
+    monkeypatch.setattr(search_module, "pricing_of", lambda *given, **named: SimpleNamespace(problem=problem))
+    monkeypatch.setattr(search_module, "_eliminated", eliminated)
+    told = search_module._Search(None, (), Clock(), inf)
+    found = list(search_module._nearer_and_nearer(told, NARROW, 0.0, count))
+    assert found == [(answer(1.0, 0.5), False)] * asked
+    assert known == [[], [(1,)], [(1,), (2,)]][:asked]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiparallel import DatasetHelper, Tensor, connect_network_with_dataset, nn
+from mpiparallel import DatasetHelper, Model, Tensor, connect_network_with_dataset, nn
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError
 
@@ -65,4 +65,11 @@ def test_a_connected_network_takes_inputs_that_it_is_given_and_leaves_the_batche
     network = connect_network_with_dataset(Labels(), DatasetHelper(data()))
     x, y = Tensor(np.zeros((2, 2), np.float32)), Tensor(np.array([7, 8], np.int32))
     assert network(x, y).asnumpy().tolist() == [7, 8]
+    assert network().asnumpy().tolist() == [0, 1]
+
+
+def test_a_connected_network_may_be_the_network_of_a_model() -> None:
+    network = connect_network_with_dataset(Labels(), DatasetHelper(data()))
+    x, y = Tensor(np.zeros((2, 2), np.float32)), Tensor(np.array([7, 8], np.int32))
+    assert Model(network).predict(x, y).asnumpy().tolist() == [7, 8]
     assert network().asnumpy().tolist() == [0, 1]

@@ -14,6 +14,7 @@ from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import NonFiniteError
 from mpiparallel.train import Callback
 from mpiparallel.train.callback import CheckpointConfig, LossMonitor, ModelCheckpoint
+from mpiparallel.train.callback.callback import CallbackParameters, RunContext
 from tests.conformance.hidden_arrays.backend import install
 from tests.conformance.hidden_arrays.stream import DEVICE, HiddenEvent
 
@@ -108,3 +109,14 @@ def test_weights_of_a_loss_that_is_not_finite_are_never_saved(device: pytest.Mon
     saved = sorted(path.name for path in tmp_path.rglob("*1_*") if path.suffix == ".json")
     assert saved
     assert not any("1_3" in name for name in saved)
+
+
+@pytest.mark.parametrize("moment", ["epoch_end", "resharding", "preempted"])
+def test_a_loss_that_has_come_late_is_looked_at_before_an_epoch_ends_or_ranks_change(moment: str) -> None:
+    def refuse() -> None:
+        raise NonFiniteError("step: 7")
+
+    parameters = CallbackParameters(unsettled=[refuse])
+    with pytest.raises(NonFiniteError, match="step: 7"):
+        getattr(LossMonitor(), moment)(RunContext(parameters))
+    assert parameters.unsettled == []

@@ -14,6 +14,7 @@ from mpiparallel import Model, Parameter, Tensor, context, nn
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, DatasetError, LayoutError, NonFiniteError
+from mpiparallel.graph.execution.program import Profile
 from mpiparallel.train import Callback, LossGuard, LossMonitor, ProgressMonitor, TimeMonitor
 
 
@@ -332,3 +333,11 @@ def test_on_a_terminal_one_line_is_kept_up_to_date_and_ends_as_a_line_that_stays
     line_model().train(1, line_dataset(), ProgressMonitor(3600.0, stream), dataset_sink_mode=False)
     assert told == ["compiling", "start", *(f"epoch 1/1 step {step}/6" for step in range(1, 7)), "stop"]
     assert [line.split("  ")[0] for line in stream.getvalue().splitlines()] == ["epoch 1/1 step 6/6"]
+
+
+def test_a_model_tells_by_what_its_steps_are_timed() -> None:
+    model = line_model()
+    assert model.profile is None
+    model.profile = profile = Profile()
+    model.train(1, line_dataset(), dataset_sink_mode=False)
+    assert model.profile is profile

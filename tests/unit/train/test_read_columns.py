@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
+from mpiparallel.train.feeding.read_columns import ReadColumns
 from tests.unit.train.staged_networks import Case, Losses, columns, make_model
 
 THREE = (0, 0, 1, 1, 2, 2)
@@ -66,3 +69,20 @@ def test_a_dataset_tells_how_many_rows_its_batches_have_and_reads_none() -> None
     # An operation on all columns of a batch may change its rows.
     assert list(data.map(lambda a, b: (a[1:], b[1:]), ["a", "b"]).stacked_rows(0, 0)) == [None, None]
     assert decoder.count == 0
+
+
+def test_all_columns_are_read_where_a_graph_takes_other_inputs_and_else_those_that_it_uses() -> None:
+    first, second = object(), object()
+    specs = [TensorSpec((2,), np.dtype(np.float32)), TensorSpec((3,), np.dtype(np.int32))]
+
+    def read(inputs, used, outputs=()):
+        nodes = [SimpleNamespace(inputs=used)]
+        sharded = SimpleNamespace(graph=SimpleNamespace(inputs=inputs, nodes=nodes, outputs=outputs))
+        found = ReadColumns.of(["a", "b"], specs, sharded)
+        assert found.specs == {"a": specs[0], "b": specs[1]}
+        return found.read
+
+    assert read([first], [first]) == ("a", "b")
+    assert read([first, second], [first]) == ("a",)
+    assert read([first, second], [first], [second]) == ("a", "b")
+    assert read([first, second], []) == ()

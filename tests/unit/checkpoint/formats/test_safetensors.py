@@ -9,6 +9,7 @@ import pytest
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import infos_of, read_array
+from mpiparallel.checkpoint.formats import safetensors
 from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.dtype import bfloat16
 from mpiparallel.errors import CheckpointError
@@ -183,3 +184,18 @@ def test_shapes_and_dtypes_are_known_before_anything_is_read(path):
     write(path, {"w": np.zeros((2, 3), np.float16)})
     with open_safetensors(path) as file:
         assert file.arrays == {"w": TensorSpec((2, 3), np.dtype(np.float16))}
+
+
+def test_a_header_that_readers_would_refuse_is_not_written(path, monkeypatch):
+    # That of the format, so that nobody's reader takes too much memory.
+    assert safetensors._LONGEST_HEADER == 100_000_000
+    write(path, {"w": np.zeros(2)}, {"a": "x"})
+    needed = int.from_bytes(path.read_bytes()[:8], "little")
+    monkeypatch.setattr(safetensors, "_LONGEST_HEADER", needed)
+    write(path, {"w": np.ones(2)}, {"a": "x"})
+    assert read_all(path)["w"].tolist() == [1, 1]
+    sound = path.read_bytes()
+    with pytest.raises(CheckpointError) as raised:
+        write(path, {"w": np.zeros(2)}, {"a": "x" * 9})
+    assert str(raised.value) == f"{path}: needs a header of {needed + 8} bytes; at most {needed} can be"
+    assert path.read_bytes() == sound

@@ -43,3 +43,13 @@ def test_truncation_and_holes_are_those_of_a_file(tmp_path: Path) -> None:
     content = (tmp_path / "known").read_bytes()
     assert image.content(0, image.seek(0, io.SEEK_END)) == content
     assert image.content(2, 20_003) == content[2:20_003]
+
+
+def test_buffers_of_python_write_and_read_it_as_a_file() -> None:
+    image = SparseImage()
+    with io.BufferedRandom(image, 16) as buffered:
+        buffered.seek(5000)
+        buffered.write(b"0123456789" * 3)
+        buffered.seek(4998)
+        assert buffered.read() == bytes(2) + b"0123456789" * 3
+        assert image.content(0, 5030) == bytes(5000) + b"0123456789" * 3

@@ -15,6 +15,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import TransformError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from tests.conformance.mpi4py_ranks import mpi4py_ranks
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, assert_folder
 from tests.unit.checkpoint.transform.stored_slices import (
     assert_same,
@@ -125,6 +126,26 @@ def test_ranks_of_a_communicator_share_the_targets(eight: Path, tmp_path: Path, 
 
     assert run_world(3, part) == [list(range(rank, 64, 3)) for rank in range(3)]
     assert_folder(tmp_path / "out", "net", 64)
+
+
+def test_ranks_of_mpi4py_share_the_targets_by_a_communicator_that_is_freed(
+    eight: Path, tmp_path: Path, strategies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = mpi4py_ranks(monkeypatch)
+
+    def part(world: Any, source: Path) -> list[int]:
+        ranks = library.of(world)
+        report = transform_checkpoints(
+            source, tmp_path / "out", "net", strategies[8], strategies[4], communicator=ranks
+        )
+        return list(report.files)
+
+    assert run_world(2, part, eight) == [[0, 2], [1, 3]]
+    assert library.freed == 2
+    assert_folder(tmp_path / "out", "net", 4)
+    with pytest.raises(TransformError, match="nowhere"):
+        run_world(2, part, tmp_path / "nowhere")
+    assert library.freed == 4
 
 
 def test_processes_share_the_targets_and_tell_of_their_errors(eight: Path, tmp_path: Path, strategies) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
-from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.cost import Cost
+from mpiparallel.graph.equation import Equation
+from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.parallel.border import Send
 from mpiparallel.parallel.shared_scalars import ShareScalars
 from mpiparallel.train.loss_scale_manager import DynamicLossScaleManager
@@ -61,6 +64,17 @@ def shared(communicator) -> list[bytes]:
         run()
     found = dict(zip((*given, *taken), (*inputs, *outputs), strict=True))
     return [found[place].tobytes() for place in range(len(VALUES))]
+
+
+def test_sharing_costs_the_copies_of_16_bytes_for_each_scalar_and_nothing_where_one_rank_has_all() -> None:
+    operator = ShareScalars(len(VALUES), [0, 1], [], [], (0,), (0,))
+    assert operator.cost([], []) == Cost(0, 16 * len(VALUES), 16 * len(VALUES))
+    assert operator.equation(TensorSpec((), np.dtype(np.float32))) == Equation(((),), ())
+
+    def alone(communicator) -> bool:
+        return operator.kernel(Runtime(communicator=communicator), [np.float64(1), np.int8(2)], []) is do_nothing
+
+    assert run_world(1, alone) == [True]
 
 
 def test_scalars_of_every_kind_arrive_to_the_bit() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,26 @@ def test_recover_mends_what_verify_found_and_names_the_source(run: Run, parsed: 
     ]
     assert run("verify", "saved")[0] == 0
     assert "nothing to rebuild" in run("recover", "saved")[1]
+
+
+def test_recover_tells_whose_digests_are_new_where_another_hdf5_arranges_shards_otherwise(
+    run: Run, parsed: Parsed
+) -> None:
+    manifest = newest("saved")
+    shards = [
+        replace(shard, digest="0" * 32, size=1) if rank in (2, 3) else shard
+        for rank, shard in enumerate(manifest.shards)
+    ]
+    for told in ("text", "JSON"):
+        replace(manifest, shards=tuple(shards)).write("saved")
+        if told == "JSON":
+            assert parsed("recover", "saved")["renewed"] == [2, 3]
+        else:
+            code, out, _ = run("recover", "saved")
+            assert code == 0
+            words = "the manifest has new digests of the shards of ranks 2, 3: HDF5 arranges them otherwise here"
+            assert words in out.splitlines()
+        assert run("verify", "saved")[0] == 0
 
 
 def test_recover_refuses_what_all_have_lost(run: Run) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding, Severity
@@ -54,6 +56,21 @@ def test_ranks_of_this_host_are_its_slots(seen: list[ExaminedMachine], tmp_path:
     (tmp_path / "hosts").write_text("localhost slots=5\n")
     assert main(["doctor", "--hostfile", str(tmp_path / "hosts")]) == 0
     assert seen[0].ranks == 5
+
+
+def test_ranks_of_this_host_are_its_devices_in_the_rank_table(seen: list[ExaminedMachine], tmp_path: Path) -> None:
+    devices = tuple(Device(number, f"10.0.0.{number}", number) for number in range(3))
+    (tmp_path / "table.json").write_text(RankTable((Server("127.0.0.1", devices),)).to_json())
+    assert main(["doctor", "--rank-table", str(tmp_path / "table.json")]) == 0
+    assert [machine.ranks for machine in seen] == [3]
+
+
+def test_ranks_are_the_cores_and_checkpoints_lie_in_the_logs_where_nothing_is_said(
+    seen: list[ExaminedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5})
+    assert main(["doctor"]) == 0
+    assert (seen[0].ranks, seen[0].checkpoint_dir) == (3, seen[0].log_dir)
 
 
 def test_faulty_hostfile_is_refused(

@@ -86,6 +86,42 @@ def test_environment_on_a_network_file_system_is_a_warning(
     assert finding.state == state
 
 
+def test_nothing_is_said_of_file_systems_that_the_kernel_does_not_tell_of(faked: FakedMachine, tmp_path: Path) -> None:
+    machine = faked(probes=told(tmp_path))
+    assert list(find_environment_folder(machine)) == []
+    assert only(find_folders(machine), "logs").what == f"{tmp_path}, 100.0 GiB free, a commit takes 10 ms"
+
+
+def test_kind_and_room_of_a_folder_are_told(faked: FakedMachine, tmp_path: Path) -> None:
+    machine = faked(files=mounted(("/", "ext4")), probes=told(tmp_path))
+    assert only(find_folders(machine), "logs").what == f"{tmp_path}, ext4, 100.0 GiB free, a commit takes 10 ms"
+    assert only(find_environment_folder(machine), "environment").what == f"{tmp_path}/venv, ext4"
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ({"free": GIB}, "ok"),
+        ({"free": GIB - 1}, "warning"),
+        ({"free": GIB // 16}, "warning"),
+        ({"free": GIB // 16 - 1}, "error"),
+        ({"files": 1000}, "ok"),
+        ({"files": 999}, "warning"),
+        ({"files": 0, "has_file_count": False}, "ok"),
+        ({"seconds": 1.0}, "ok"),
+        ({"seconds": 1.01}, "warning"),
+        ({"skew": 1.0}, "ok"),
+        ({"skew": -1.0}, "ok"),
+        ({"skew": 1.01}, "warning"),
+    ],
+    ids=str,
+)
+def test_what_just_suffices_for_a_folder_is_well(
+    faked: FakedMachine, tmp_path: Path, facts: dict[str, object], state: str
+) -> None:
+    assert only(find_folders(faked(probes=told(tmp_path, **facts))), "logs").state == state
+
+
 def test_mount_of_a_path_is_the_last_with_the_longest_point() -> None:
     text = (
         "1 0 8:1 / / rw - ext4 a rw\n2 1 0:1 / /data rw - nfs b rw\n3 2 0:2 / /data/my\\040own rw - lustre c rw\n"

@@ -6,6 +6,8 @@ import pytest
 
 from mpiparallel.launch.doctor.checks.mpi import find_mpi, find_root
 from mpiparallel.launch.doctor.checks.two_ranks import find_start
+from mpiparallel.launch.doctor.child import ChildAnswer
+from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, only, program
 
 READY = {"launcher": OPENMPI, "mpi_library": 'echo \'{"file": "/lib/libmpi.so.40"}\''}
@@ -114,6 +116,38 @@ def test_two_ranks_are_started(faked: FakedMachine, said: str, state: str, what:
     (finding,) = find_start(machine)
     assert (finding.state, what in finding.what) == (state, True), finding
     assert bool(finding.mend) == (state != "ok")
+
+
+def test_no_ranks_are_started_without_a_library(faked: FakedMachine) -> None:
+    machine = faked(probes={"launcher": 'echo \'{"failure": "none"}\'', "mpiparallel": "exit 1"})
+    found = [(finding.subject, finding.state, finding.what, finding.mend) for finding in find_start(machine)]
+    assert found == [("start", "note", "2 ranks were not started, as MPI is not ready", "")]
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(10.0, "ok"), (10.1, "warning")])
+def test_a_start_of_more_than_ten_seconds_is_slow(
+    faked: FakedMachine, seconds: float, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = faked(probes=READY)
+    assert not machine.mpi.failure
+    asked: list[str] = []
+
+    def answered(machine: ExaminedMachine, *argv: str, seconds: float) -> ChildAnswer:
+        asked.extend(argv)
+        return slow
+
+    slow = ChildAnswer(0, '{"sum": 2}', "", seconds, "")
+    monkeypatch.setattr(ExaminedMachine, "ask", answered)
+    (finding,) = find_start(machine)
+    assert finding.state == state
+    assert finding.what == (
+        "2 ranks started, added up and ended in 10.0 s"
+        if state == "ok"
+        else "2 ranks took 10.1 s to start, add up and end"
+    )
+    assert ("import mpi4py.MPI" in finding.mend) == (state == "warning")
+    assert asked[1:6] == ["-m", "mpiparallel", "run", "-n", "2"]
+    assert asked[-4:] == ["--timeout", "30", "-m", "mpiparallel.launch.doctor.probes.two_ranks"]
 
 
 def test_start_without_a_folder_for_logs_is_an_error(faked: FakedMachine) -> None:

@@ -40,6 +40,13 @@ def test_srun_must_offer_what_the_library_needs(
     assert (finding.state, finding.mend.startswith(mend)) == (state, True)
 
 
+def test_nothing_is_said_of_srun_for_a_library_that_is_not_known(faked: FakedMachine) -> None:
+    launcher = 'echo \'{"vendor": "another", "library": "MPI"}\''
+    machine = faked(programs={"srun": LISTS.replace("OFFERED", "pmix pmi2")}, probes={"launcher": launcher})
+    found = [(finding.subject, finding.what) for finding in find_slurm(machine)]
+    assert found == [("SLURM", "slurm 22.05.8, outside any job")]
+
+
 def test_allocation_is_told(faked: FakedMachine) -> None:
     machine = faked(programs={"srun": LISTS.replace("OFFERED", "pmix")}, probes={"launcher": OPENMPI}, variables=JOB)
     assert only(find_slurm(machine), "SLURM").what == "slurm 22.05.8, job 7: 3 nodes, 2(x3) tasks a node, on n[1-3]"

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import platform
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from mpiparallel.launch.doctor.checks import versions
 from mpiparallel.launch.doctor.checks.versions import find_versions
 from tests.unit.launch.doctor.faked_machine import FakedMachine, only
 
@@ -47,6 +50,18 @@ def test_library_that_crashes_is_named_and_those_after_it_were_not_tried(faked: 
     assert "was ended by SIGSEGV" in only(findings, "h5py").what
     assert [finding.subject for finding in findings if finding.state == "error"] == ["h5py"]
     assert only(findings, "others").state == "note"
+
+
+def test_of_a_package_that_is_not_installed_only_python_is_told(
+    faked: FakedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions, "requires", absent)
+    machine = faked(probes={"libraries": "true"})
+    found = [(finding.subject, finding.what) for finding in find_versions(machine)]
+    assert found == [("Python", f"{platform.python_version()}, {machine.python}")]
 
 
 def test_the_running_python_has_what_is_needed(faked: FakedMachine) -> None:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, LaunchError
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.simulate.rank_count_search import SimulatedRanks, cheapest, finding_text
+from mpiparallel.launch.simulate.report import _collectives
+from mpiparallel.search.forecast.move import Collectives, ToldGroup
 
 MLP = """
 import numpy as np
@@ -437,3 +440,24 @@ def test_as_json_a_search_tells_the_cheapest_and_what_was_found_of_each(capsys: 
     told = json.loads(capsys.readouterr().out)
     assert told["cheapest"] == 2
     assert (told["tried"]["1"], told["tried"]["2"]["seconds"]) == ("train.py:3: too large", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "shown", "last"),
+    [
+        (0, 0, "stage 1: no communication"),
+        (12, 12, "11 backward"),
+        (13, 12, "  and 1 other group; --json has all"),
+        (14, 12, "  and 2 other groups; --json has all"),
+    ],
+)
+def test_twelve_groups_that_communicate_are_told_and_the_others_counted(count: int, shown: int, last: str) -> None:
+    found = tuple(
+        Collectives("all_reduce", ToldGroup(2, 1, "0-1"), {"backward": number}, number, 1000, 0.5)
+        for number in range(count)
+    )
+    stage: Any = SimpleNamespace(collectives=found)
+    lines = list(_collectives(stage, "stage 1: "))
+    assert sum(line.startswith("  all_reduce ") for line in lines) == shown
+    assert lines[-1].endswith(last)
+    assert len(lines) == 1 + shown + (count > 12)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import sys
@@ -8,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.control.rank_registry import RankRegistry
+from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.mpirun_command import MpirunCommand
 from mpiparallel.launch.watching import watch as module
+from mpiparallel.launch.watching.mpirun_output import MpirunOutput
 from mpiparallel.launch.watching.run_policy import RunPolicy
 from mpiparallel.launch.watching.supervise import supervise
 
@@ -38,6 +42,10 @@ for name in sys.argv[2:]:
     signal.signal(getattr(signal, name), hear)
 for name in {"SIGINT", "SIGTERM"}.difference(sys.argv):
     signal.signal(getattr(signal, name), signal.SIG_IGN)
+# Not before the launcher listens: it has its own handler of SIGTERM then.
+status = pathlib.Path(f"/proc/{os.getppid()}/status")
+while not int(status.read_text().partition("SigCgt:")[2].split()[0], 16) >> signal.SIGTERM - 1 & 1:
+    time.sleep(0.001)
 os.kill(os.getppid(), signal.SIGINT)
 time.sleep(3600)
 """
@@ -75,3 +83,55 @@ def test_hostfile_of_a_job_never_follows_a_link(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=f"^{re.escape(str(path))}: it is a link; .*; give a --log-dir that can"):
         supervise(command, 2, tmp_path)
     assert other.read_text() == "theirs"
+
+
+ENDING = MpirunCommand((sys.executable, "-I", "-S", "-c", ""), dict(os.environ), {})
+
+
+def test_a_folder_for_logs_that_cannot_be_is_refused_with_the_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "logs"
+    with pytest.raises(LaunchError, match=f"^--log-dir {folder}: Not a directory; give a folder that can be written$"):
+        supervise(ENDING, 2, folder)
+
+
+def test_a_folder_for_logs_is_of_one_job_at_a_time_and_free_after_it(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    words = f"^--log-dir {tmp_path}: another job is writing there; give each job its own$"
+    with pytest.raises(LaunchError, match=words):
+        supervise(ENDING, 2, tmp_path)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    assert supervise(ENDING, 2, tmp_path).has_begun is False
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        ({}, []),
+        ({1: 1500}, ["rank 1: 1,500 bytes (full)"]),
+        ({0: 1, 1: 1000, 2: 9}, ["ranks 0-2: 1,010 bytes (full)"]),
+        ({0: 1, 2: 9, "mpirun": 7}, ["ranks 0,2: 10 bytes (full)", "mpirun: 7 bytes (full)"]),
+    ],
+)
+def test_what_ranks_and_mpirun_could_not_write_is_told_once_for_all(
+    losses: dict[object, int],
+    told: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def registered(size: int) -> RankRegistry:
+        registry = RankRegistry(size)
+        for entry in registry:
+            entry.lost = LostOutput(losses.get(entry.rank, 0), "full")
+        return registry
+
+    monkeypatch.setattr("mpiparallel.launch.watching.supervise.RankRegistry", registered)
+    monkeypatch.setattr(MpirunOutput, "lost", LostOutput(losses.get("mpirun", 0), "full"))
+    supervise(ENDING, 3, tmp_path)
+    more = f" of output are lost, as {tmp_path} took no more; make room there, or give another --log-dir"
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"mpiparallel: warning: {words}{more}" for words in told]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +147,55 @@ def test_verdict_where_deaths_are_survived(folders: list[RankFolder], story: str
     outcome = verdict(folders, story, MpirunResult(0, survives_deaths=True))
     assert outcome.code == code
     assert outcome.message.startswith(begin)
+
+
+def test_without_logs_to_read_none_are_named(folders: list[RankFolder]) -> None:
+    result = MpirunResult(137, KILLED, keeps_logs=False)
+    lines = verdict(folders, "2d1003.5 0d1004 1c1001 3c1001", result).message.splitlines()
+    assert lines[0].startswith("rank 2 of 4 died first: killed by SIGKILL")
+    clock = time.strftime("%H:%M:%S", time.localtime(1003.5))
+    assert lines[-2:] == [f"  at {clock}, on host n0", "  ended because of it: rank 0"]
+
+
+def test_a_hang_that_a_rank_has_found_is_told_as_one(folders: list[RankFolder]) -> None:
+    registry = registered("1d3")
+    registry.entries[1].last_word = "failed"
+    registry.entries[1].failure = failure(1, "rank 1 waits in Barrier for rank 0", 3.0, 86)
+    outcome = judge(folders, MpirunResult(86), registry)
+    assert (outcome.code, outcome.cause) == (86, "")
+    assert outcome.message.splitlines() == [
+        "the job hung: rank 1 waits in Barrier for rank 0",
+        f"  all logs: {folders[0].log_dir}/device*/train.log*, of mpirun: {folders[0].log_dir}/launcher.log",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("called", "result", "code", "headline", "has_begun"),
+    [
+        ((), MpirunResult(213), 213, "no rank has begun: mpirun ended with exit code 213", False),
+        ((), MpirunResult(0), 1, "no rank has begun: mpirun ended with exit code 0", False),
+        ((0, 1, 2), MpirunResult(-15, ended_at=5.0), 143, "rank 3 of 4 had not begun", True),
+        ((0, 1), MpirunResult(-15, ended_at=5.0), 143, "ranks 2, 3 of 4 had not begun", True),
+        ((0, 1, 2, 3), MpirunResult(-9, ended_at=5.0), 137, "ranks 0, 1, 2, 3 of 4 did not complete, and left", True),
+    ],
+)
+def test_ranks_that_have_not_begun_are_told_apart_from_those_that_did_not_complete(
+    tmp_path: Path, called: tuple[int, ...], result: MpirunResult, code: int, headline: str, has_begun: bool
+) -> None:
+    registry = RankRegistry(4)
+    for rank in called:
+        registry.call(rank, rank, "n0", 100 + rank)
+    outcome = judge([RankFolder(tmp_path, rank) for rank in range(4)], result, registry)
+    assert (outcome.code, outcome.has_begun) == (code, has_begun)
+    assert outcome.message.startswith(headline)
+
+
+def test_a_rank_that_ended_well_is_not_blamed_for_what_another_says_of_it(folders: list[RankFolder]) -> None:
+    registry = registered("1c2 2f3:ReshardError_rank_1")
+    told = registry.entries[2].failure
+    assert told
+    registry.entries[2].failure = replace(told, origin=1)
+    assert judge(folders, MpirunResult(1), registry).message.startswith("rank 2 of 4 failed first: ReshardError rank 1")
 
 
 def test_block_of_a_death_has_last_lines_time_victims_and_logs(folders: list[RankFolder]) -> None:

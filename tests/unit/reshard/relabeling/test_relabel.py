@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from itertools import permutations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,3 +155,20 @@ def test_importing_it_does_not_import_scipy() -> None:
     program = "import sys, mpiparallel.reshard.relabeling.relabel; print('scipy' in sys.modules)"
     ended = patience.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"
+
+
+@pytest.mark.parametrize("dense_cells", [assignment.DENSE_CELLS, 0], ids=["dense", "sparse"])
+def test_where_nothing_moves_or_nothing_is_shared_places_keep_their_ranks(
+    dense_cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "DENSE_CELLS", dense_cells)
+    assert find_relabeling({}) == Relabeling((), (), 0, 0, 0)
+    empty = Layout((0,), DeviceMatrix((2,)), ((0,),))
+    assert find_relabeling({"w": (empty, Layout((0,), DeviceMatrix((3,)), ((),)))}).ranks == (0, 1, 2)
+
+
+def test_a_place_without_a_candidate_gets_its_own_if_that_is_free_else_the_first_that_is() -> None:
+    fill = assignment._without_scarcity
+    assert fill(np.array([1, -1, -1, 4]), 6, np.array([1, 3, 1, -1])).tolist() == [1, 3, 0, 4]
+    assert fill(np.array([-1, -1, -1]), 4, np.array([2, 2, -1])).tolist() == [2, 0, 1]
+    assert fill(np.array([2, -1]), 3).tolist() == [2, 0]

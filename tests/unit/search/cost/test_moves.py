@@ -9,6 +9,7 @@ import pytest
 
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.search.cost import moves
 from mpiparallel.search.cost.moves import prices_of_moves
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine.machine import Machine
@@ -68,3 +69,19 @@ def test_prices_of_many_moves_are_those_of_the_planners_steps(ranks, shape) -> N
     expected = [prices.moving(source, target, 4) for source, target in product(sources, targets)]
     np.testing.assert_allclose(found.ravel(), expected, rtol=1e-12)
     assert len(set(expected)) > 3 or ranks == 5
+
+
+@pytest.mark.parametrize(
+    ("devices", "is_there"),
+    [
+        (DeviceMatrix((2, 2)), True),
+        (DeviceMatrix((4,)), True),
+        (DeviceMatrix((2, 2), 4), False),
+        (DeviceMatrix((2, 2), ranks=(3, 1, 2, 0)), False),
+    ],
+)
+def test_a_layout_on_other_ranks_or_in_another_order_of_them_is_priced_alone(devices, is_there) -> None:
+    layout = Layout((8, 12), devices, ((0,), ()))
+    found = moves._on_primes(layout, DeviceMatrix((2, 2)))
+    assert (found is not None) is is_there
+    assert moves._priced_alone([found], [found]).tolist() == [[not is_there]]

@@ -29,6 +29,18 @@ class Unread(Drawn):
         return super().construct(x)
 
 
+class Moved(Drawn):
+    """A network whose program says where an output goes at once, and whose next operator wants it elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 3)
+        self.first, self.table = ops.MatMul().shard(((2, 4), (4, 1)), ((8, 1),)), weight(self.width, self.width)
+        self.relu = ops.ReLU().shard(((1, 2),))
+
+    def construct(self, x):
+        return super().construct(self.relu(self.first(x, self.table)))
+
+
 def recomputed():
     network = Transformer(3)
     network.layers[1].recompute()
@@ -41,6 +53,7 @@ CASES = {
     "Transformer, shards": (lambda: Transformer(2), SHARDS),
     "recomputation, shards": (recomputed, SHARDS),
     "what nothing needs": (Unread, {}),
+    "an output that moves": (Moved, {}),
 }
 
 

@@ -86,6 +86,17 @@ def test_the_mpi_library_takes_one_copy_of_what_it_sums_up_and_two_where_each_ra
     assert summing_buffers(local.nodes) == wanted
 
 
+def test_what_computes_nothing_needs_memory_at_no_node() -> None:
+    class Given(nn.Cell):
+        def construct(self, x):
+            return x
+
+    graph = Given().sharded_graph(Tensor(np.ones((2, 4), np.float32)))
+    found = memory_of(graph, local_graph(graph, 0))
+    assert (found.fullest_at, found.arena) == ("", 0)
+    assert (found.kinds["inputs"], found.total) == (32, 32)
+
+
 def test_weights_are_what_is_trained_and_states_what_the_optimizer_keeps_of_them() -> None:
     network = Turned()
     step = nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mpiparallel import Tensor, nn
+from mpiparallel import Parameter, Tensor, nn, ops
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
-from mpiparallel.graph.graph import Node
+from mpiparallel.errors import ConfigurationError
+from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.launch.show.reasons import reason_text
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode
 from mpiparallel.search.cost.prices import Prices
@@ -64,3 +67,51 @@ def test_eight_alternatives_are_shown_and_the_others_counted(count: int, shown: 
     text = reason_text(Reason("MatMul-op0", "the cheapest", ((2, 1),), 1.0, 1 << 20, alternatives, count, count))
     assert sum(line.count(" %") for line in text.splitlines() if "alternative" not in line) == shown
     assert [line.strip() for line in text.splitlines() if "dearer" in line] == [f"and {left} dearer ones"] * bool(left)
+
+
+OWN_BATCH = replace(CONFIGURATION, mode=ParallelMode.DATA_PARALLEL)
+
+
+def refused(configuration: ParallelConfiguration) -> tuple[Graph, StagedGraph]:
+    raise ConfigurationError("it cannot be laid out so")
+
+
+def another(configuration: ParallelConfiguration) -> tuple[Graph, StagedGraph]:
+    """Lay out another network than the one that is asked about."""
+    sharded = nn.ReLU().sharded_graph(Tensor(np.zeros((16, 32), np.float32)), configuration=configuration)
+    return sharded.graph, StagedGraph((sharded,))
+
+
+@pytest.mark.parametrize("lay_out", [None, refused, another])
+def test_where_batches_cannot_be_taken_as_one_the_parallel_optimizer_is_the_only_other_way(lay_out: Any) -> None:
+    sharded = placed(((1, 1), (1, 1)))
+    products = [one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "MatMul"]
+    means = [one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "ReduceMean"]
+    reasons = Reasons(sharded.graph, StagedGraph((sharded,)), OWN_BATCH, Prices(Machine()), lay_out)
+    assert [one.how for one in reasons.of(products[1]).alternatives] == ["with the parallel optimizer, for all weights"]
+    # It has no weights.
+    assert reasons.of(means[0]).alternatives == ()
+
+
+def test_a_cut_that_a_shared_parameter_forbids_is_tried_and_left_out() -> None:
+    network = Tied()
+    step = nn.TrainOneStepCell(network, nn.SGD(network.trainable_params(), 0.1)).set_train()
+    sharded = step.sharded_graph(Tensor(np.zeros((16, 32), np.float32)), configuration=CONFIGURATION)
+    node = next(one for one in sharded.graph.nodes if one.is_forward and one.operator.name == "MatMul")
+    reason = reason_of(node, sharded, Prices(Machine()))
+    assert reason.tried == reason.possible > len(reason.alternatives) > 0
+    # The other product has the weights whole; so has each that can be beside it.
+    assert {one.strategy for one in reason.alternatives} == {((2, 1), (1, 1)), ((1, 1), (1, 1))}
+
+
+class Tied(nn.Cell):
+    """Two products with one weight, which both have whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Parameter(np.ones((32, 32), np.float32), "weight")
+        self.first = ops.MatMul().shard(((4, 1), (1, 1)))
+        self.second = ops.MatMul().shard(((4, 1), (1, 1)))
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x, self.weight), self.weight).mean()

@@ -6,6 +6,7 @@ import os
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
 from mpiparallel.ops import MatMul, ReLU
 from mpiparallel.search.cost.prices import Prices
-from mpiparallel.search.machine import calibration
+from mpiparallel.search.machine import calibration, libraries
 from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import load_machine, machine_json, parse_machine
 from mpiparallel.search.machine.collective_kernels import collective_kernel
 from mpiparallel.search.machine.machine import COLLECTIVES, Machine
+from mpiparallel.search.machine.stopwatch import Stopwatch
 
 FILES = sorted(Path("clusters").glob("*.json"))
 
@@ -105,3 +107,53 @@ def test_a_product_takes_its_operations_and_its_matrices() -> None:
     x, weight, y = (TensorSpec(shape, np.dtype(np.float32)) for shape in ((2, 100), (100, 50), (2, 50)))
     seconds = 2 * 2 * 100 * 50 / 1e9 + 4 * (200 + 5000 + 100) / 1e8
     assert Prices(machine).operator(MatMul(), [x, weight], [y]) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("added", "wanted"), [((5e-3, 3e-3, 4e-3), 3e-3), ((0.0, 9e-3, 1e-3), 0.0), ((2e-3, 2e-3, 9e-3), 1e-3)]
+)
+def test_to_go_on_costs_what_a_collective_adds_to_a_computation_beyond_what_it_takes_alone(
+    added: tuple[float, ...], wanted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three sizes are computed; what counts is the one in the middle, and never less than nothing."""
+    alone, computing = 1e-3, 7e-3
+    spent = [alone, *(seconds for one in added for seconds in (computing + one, computing))]
+
+    found, calls = [], iter(spent)
+    monkeypatch.setattr(calibration, "_spent", lambda host, run, watch: (run(), next(calls))[1])
+    everyone = SimpleNamespace(size=2, all_reduce=lambda numbers: found.append(numbers.nbytes))
+    assert calibration._resuming(everyone, 1, Stopwatch()) == pytest.approx(wanted)
+    # Once alone, and once with each size.
+    assert found == [4096] * 4
+    assert next(calls, None) is None
+
+
+def test_what_a_call_takes_is_the_average_of_all_ranks_once_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    def timed(host, run, watch, most_calls, times) -> float:
+        assert ran.count(host.rank) == 1
+        return [1.0, 2.0, 6.0][host.rank]
+
+    monkeypatch.setattr(calibration, "_timed", timed)
+    found = run_world(3, lambda host: calibration._spent(host, lambda: ran.append(host.rank), Stopwatch()))
+    assert found == [3.0] * 3
+
+
+@pytest.mark.parametrize("cores", [2, 3])
+def test_where_each_rank_has_a_core_to_go_on_costs_nothing(cores: int) -> None:
+    assert calibration._resuming(SimpleNamespace(size=2), cores, Stopwatch()) == 0.0
+
+
+def test_where_the_system_does_not_say_libraries_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter(["1 100 1", "1 160 1", "1 160 1", "1 100 1"])
+
+    def read(encoding: str) -> str:
+        if (text := next(told, None)) is None:
+            raise FileNotFoundError(2, "No such file")
+        return text
+
+    monkeypatch.setattr(libraries, "Path", lambda name: SimpleNamespace(read_text=read))
+    # The last time it has become smaller; after that nothing is told.
+    found = [libraries.library_bytes() for _ in range(3)]
+    assert found == [60 * os.sysconf("SC_PAGE_SIZE"), 0, 0]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mpiparallel.search.methods import optimal
+from mpiparallel.search.methods import integer_program, optimal
 from mpiparallel.search.methods.integer_program import programmed
 from mpiparallel.search.problem.choices import choices_of
 from mpiparallel.search.problem.clock import Clock
@@ -72,3 +73,17 @@ def test_an_answer_of_the_solver_that_is_not_what_it_says_is_not_taken(wrong, mo
 def _without_limit(settings):
     told = settings["constraints"]
     return type(told)(told.A, told.lb, np.r_[told.ub[:-1], np.inf])
+
+
+def test_without_scipy_without_time_and_of_too_many_cells_there_is_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, problem, limit, _ = limited(1, 0.7)
+    cells = sum(table.values.size for table in (*problem.seconds, *problem.memory))
+    assert programmed(problem, limit) is not None
+    assert programmed(problem, limit, 0.0) is None
+    monkeypatch.setattr(integer_program, "_MOST_CELLS", cells)
+    assert programmed(problem, limit) is not None
+    monkeypatch.setattr(integer_program, "_MOST_CELLS", cells - 1)
+    assert programmed(problem, limit) is None
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    assert programmed(problem, limit) is None

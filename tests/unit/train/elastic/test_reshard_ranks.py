@@ -269,6 +269,15 @@ def test_an_interrupt_of_a_rank_that_waits_is_put_off_once_until_it_waits_no_mor
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("heeded_interrupts")
+def test_a_rank_that_waits_ignores_interrupts_where_its_program_does() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupts_held():
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_a_callback_may_move_more_than_once() -> None:
     def job(communicator):
         model, losses = make_model(), Losses()

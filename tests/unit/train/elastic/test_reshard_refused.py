@@ -46,8 +46,15 @@ REFUSED = [
     ({"ranks": 2, "retire": "later"}, ConfigurationError, "retire 'later' is neither 'wait' nor 'end'"),
     ({"paralel_mode": "data_parallel"}, ConfigurationError, "did you mean 'parallel_mode'"),
     ({"mode": "quick"}, ConfigurationError, "mode 'quick' is not one of"),
+    ({"strategy": {3: ((1,),)}}, StrategyError, "strategy has the key 3; give operators by name"),
+    ({"device_num": 2}, ConfigurationError, r"device_num cannot be given here; the number of ranks is that of ranks="),
+    ({"global_rank": 2}, ConfigurationError, "global_rank cannot be given here"),
+    ({"grad_accumulation_step": 2}, ConfigurationError, "step cannot be given here; .* a training keeps its accumulat"),
+    ({"stages": [1, 2]}, ConfigurationError, r"stages \[1, 2\] say where the cells .* and the model has none; leave"),
     ({"parallel_mode": "stand_alone"}, ConfigurationError, "each rank trains a network of its own"),
 ]
+# An epoch has four steps, one for each call, and the last is for calls that differ.
+EPOCHS = len(REFUSED) // 4 + 1
 
 
 def test_what_cannot_be_is_refused_on_every_rank_and_the_training_goes_on_as_it_was() -> None:
@@ -63,8 +70,8 @@ def test_what_cannot_be_is_refused_on_every_rank_and_the_training_goes_on_as_it_
                         model.reshard(**wrong)
                     told.append(step)
 
-        callbacks = [losses, Refused(), At(12, lambda: unlike(model, communicator.rank))]
-        model.train(3, rows(), callbacks, dataset_sink_mode=False)
+        callbacks = [losses, Refused(), At(EPOCHS * 4, lambda: unlike(model, communicator.rank))]
+        model.train(EPOCHS, rows(), callbacks, dataset_sink_mode=False)
         assert len(told) == len(REFUSED)
         return losses.by_step
 
@@ -74,9 +81,10 @@ def test_what_cannot_be_is_refused_on_every_rank_and_the_training_goes_on_as_it_
         with pytest.raises(ConfigurationError if rank == 3 else ReshardError, match="ranks 7 must be 1 to 4"):
             model.reshard({"first": ((1, 1), (1, 4))}, ranks=7 if rank == 3 else 4)
 
-    wanted = alone()
+    model, wanted = make_model(), Losses()
+    model.train(EPOCHS, rows(), wanted, dataset_sink_mode=False)
     for found in run_world(4, job):
-        compare(found, wanted)
+        compare(found, wanted.by_step)
 
 
 OTHER_PARAMETERS = [
@@ -256,6 +264,30 @@ def test_a_move_that_fails_leaves_the_training_as_it_was(mode, monkeypatch) -> N
     wanted, results = alone(), run_world(5, job)
     compare(results[0], wanted)
     compare(results[4], {step: loss for step, loss in wanted.items() if step > 8})
+
+
+def test_a_move_that_fails_there_and_back_says_both_and_names_the_mend(monkeypatch) -> None:
+    def fail(words):
+        def failing(movement):
+            raise ReshardError(words)
+
+        return failing
+
+    monkeypatch.setattr(Movement, "forward", fail("the memory is gone"))
+    monkeypatch.setattr(Movement, "back", fail("and the way back"))
+
+    def job(communicator):
+        model = make_model(((2, 1), (1, 1)))
+        model.train(1, rows())
+        with pytest.raises(ReshardError) as raised:
+            model.reshard({"first": ((1, 1), (1, 2))}, mode="bounded")
+        return str(raised.value)
+
+    said = (
+        "the memory is gone\nModel.reshard: nor could what had moved be moved back (and the way back); load the last "
+        "checkpoint"
+    )
+    assert run_world(2, job) == [said] * 2
 
 
 def test_a_rank_whose_model_is_another_cannot_join_and_the_others_train_on() -> None:

@@ -22,6 +22,7 @@ from mpiparallel.search.forecast.timeline import counted_seconds
 from mpiparallel.search.machine.machine import Link, Machine
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.train import Callback
+from mpiparallel.train.full_search import decision
 from mpiparallel.train.full_search.candidates import Openness, candidates
 from mpiparallel.train.full_search.decision import pipeline_of
 from mpiparallel.train.full_search.training_plan import Plan
@@ -113,6 +114,27 @@ def test_losses_of_what_is_found_are_those_of_one_rank_and_all_ranks_have_the_sa
     np.testing.assert_allclose(losses, of_one_rank, rtol=1e-12)
     assert found == stages
     assert bool(schedule) == (count > 1) == (stages > 1)
+
+
+@pytest.mark.parametrize(("devices", "seconds"), [(1, inf), (2, 5.0)])
+def test_ranks_that_do_not_train_one_network_together_search_to_the_end_so_that_all_find_the_same(
+    devices, seconds, monkeypatch
+) -> None:
+    asked = []
+
+    def found(training, cell, batch, configuration, ranks):
+        asked.append((ranks.rank, configuration.search_timeout))
+        return Plan(devices)
+
+    monkeypatch.setattr(decision, "_found", found)
+
+    def job(communicator):
+        context.set_auto_parallel_context(**EVERYTHING, device_num=devices)
+        configuration = replace(current_configuration(), search_timeout=5.0)
+        return decision.decide(model().train_network, [np.zeros((ROWS, WIDTH))] * 2, configuration)
+
+    assert run_world(2, job) == [Plan(devices)] * 2
+    assert sorted(asked) == [(rank, seconds) for rank in range(2 if devices == 1 else 1)]
 
 
 def test_a_plan_is_kept_in_the_strategy_file_and_loaded_as_any_other(tmp_path, of_one_rank, monkeypatch) -> None:

@@ -17,6 +17,7 @@ from mpiparallel.errors import CheckpointError, ConfigurationError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
+from mpiparallel.train.persistence.resume import _in_own_words
 from mpiparallel.train.persistence.state import shape_of_one
 from mpiparallel.train.persistence.state import state_of as training_state_of
 from mpiparallel.train.persistence.training_record import TrainingRecord
@@ -264,3 +265,12 @@ def test_a_network_that_is_cut_for_other_ranks_than_there_are_is_not_resumed(tmp
 def test_what_was_each_ranks_own_lies_rank_after_rank_or_is_not_taken(layout, shape) -> None:
     assert shape_of_one(layout, is_own=True) == shape
     assert shape_of_one(layout, is_own=False) == layout.global_shape
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"), [(None, "rank 1: no such file"), (CheckpointError("no such file"), "no such file")]
+)
+def test_what_all_ranks_find_wrong_alike_is_said_once(cause: Exception | None, said: str) -> None:
+    with pytest.raises(CheckpointError) as raised, _in_own_words():
+        raise CheckpointError("rank 1: no such file") from cause
+    assert str(raised.value) == said

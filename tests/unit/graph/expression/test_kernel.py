@@ -1,0 +1,105 @@
+"""What one kernel computes, in blocks or by a compiled loop, is what NumPy computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpiparallel.backend import jit
+from mpiparallel.graph.execution.runtime import Runtime
+from mpiparallel.graph.expression import kernel
+from mpiparallel.graph.expression.kernel import expression_kernel
+from mpiparallel.graph.expression.loop_kernel import is_worth_a_loop
+from mpiparallel.graph.expression.term import Term, call, operand
+
+LENGTH = 1 << 12
+"""The fewest elements for which a loop is compiled."""
+RANDOM = np.random.default_rng(5)
+NUMBERS = RANDOM.normal(size=LENGTH).astype(np.float32)
+OTHERS = RANDOM.normal(size=LENGTH).astype(np.float32)
+COUNTS = RANDOM.integers(-99, 99, LENGTH).astype(np.int32)
+MORE_COUNTS = RANDOM.integers(-99, 99, LENGTH).astype(np.int32)
+TURNED = NUMBERS.astype(np.complex64) * np.complex64(1 + 2j)
+HALVES = NUMBERS.astype(np.float16)
+Roots = Callable[..., Sequence[Term]]
+BLOCKS, LOOP = "blocks", "loop"
+
+
+def computed(roots: Roots, *given: Any) -> list[Any]:
+    terms = roots(*(operand(place, one.shape, one.dtype) for place, one in enumerate(given)))
+    found = [np.zeros(term.shape, term.dtype) for term in terms]
+    expression_kernel(Runtime(), terms, given, found)()
+    return found
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the ways by which kernels have been made, one after the other."""
+    made: list[str] = []
+    for name, way in (("block_kernel", BLOCKS), ("loop_kernel", LOOP)):
+        bind = getattr(kernel, name)
+
+        def noting(*given: Any, bind: Any = bind, way: str = way) -> Any:
+            found = bind(*given)
+            made.extend([way] if found is not None else [])
+            return found
+
+        monkeypatch.setattr(kernel, name, noting)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("roots", "given", "wanted", "way"),
+    [
+        (lambda x: [x, x * 2.0], [NUMBERS], [NUMBERS, NUMBERS * 2], LOOP),
+        (lambda x: [x, x * 2.0], [NUMBERS[1:]], [NUMBERS[1:], NUMBERS[1:] * 2], BLOCKS),
+        (lambda x, y: [x * y], [TURNED, TURNED[::-1]], [TURNED * TURNED[::-1]], BLOCKS),
+        (lambda x, y: [call("maximum", x, y)], [COUNTS, MORE_COUNTS], [np.maximum(COUNTS, MORE_COUNTS)], BLOCKS),
+        (lambda x, y: [call("minimum", x, y)], [COUNTS, MORE_COUNTS], [np.minimum(COUNTS, MORE_COUNTS)], BLOCKS),
+        (lambda x, y: [x + y], [COUNTS, MORE_COUNTS], [COUNTS + MORE_COUNTS], LOOP),
+        (lambda x, y: [call("maximum", x, y)], [NUMBERS, OTHERS], [np.maximum(NUMBERS, OTHERS)], LOOP),
+        (lambda x: [call("logical_or", call("greater", x, 0), False)], [NUMBERS], [NUMBERS > 0], LOOP),
+        (lambda x: [call("logical_or", call("greater", x, 0), True)], [NUMBERS], [np.ones(LENGTH, bool)], LOOP),
+    ],
+)
+def test_a_kernel_computes_what_numpy_does_by_a_loop_where_one_can(
+    roots: Roots, given: list[Any], wanted: list[Any], way: str, ways: list[str]
+) -> None:
+    if jit.compiler() is None:
+        pytest.skip("loops are not compiled here")
+    for one, other in zip(computed(roots, *given), wanted, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, 1e-6)
+    assert ways == [way]
+
+
+def no_float16(patch: pytest.MonkeyPatch) -> None:
+    """Let the processor not convert float16."""
+    compiler = jit.compiler()
+    if compiler is None:
+        pytest.skip("loops are not compiled here")
+    names = {name: one for name, one in compiler.names.items() if "float16" not in name or "bfloat16" in name}
+    patch.setattr(compiler, "names", names)
+
+
+def no_numba(patch: pytest.MonkeyPatch) -> None:
+    """Let numba be found, though it cannot be imported."""
+    patch.setattr(jit, "is_there", lambda: True)
+    patch.setattr(jit, "compiler", lambda: None)
+
+
+@pytest.mark.parametrize("lacks", [no_float16, no_numba])
+def test_where_no_loop_can_be_compiled_blocks_are_computed(
+    lacks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, ways: list[str]
+) -> None:
+    lacks(monkeypatch)
+    (found,) = computed(lambda x: [(x.astype(np.dtype(np.float32)) * 2.0).astype(np.dtype(np.float16))], HALVES)
+    np.testing.assert_array_equal(found, HALVES * np.float16(2))
+    assert ways == [BLOCKS]
+
+
+def test_a_loop_is_worth_its_compilation_from_4096_elements_on() -> None:
+    assert [is_worth_a_loop(size) for size in (LENGTH - 1, LENGTH)] == [False, True]
