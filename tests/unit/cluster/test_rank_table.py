@@ -144,6 +144,8 @@ def test_all_problems_come_at_once_each_with_its_line() -> None:
 
 def test_key_written_twice_is_a_fault() -> None:
     assert '"status" is written 2 times' in message(json.dumps(document())[:-1] + ', "status": "completed"}')
+    within = json.dumps(document()).replace('"rank_id": "3"', '"rank_id": "3", "rank_id": "3"')
+    assert 'server_list[1].device[1].rank_id: "rank_id" is written 2 times in one object; keep one' in message(within)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "[" * 100_000, "9" * 10_000, '{"version": }'])

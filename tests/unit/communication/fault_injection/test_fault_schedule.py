@@ -125,6 +125,17 @@ def test_a_flip_changes_one_bit_of_the_newest_committed_shard_of_that_rank(tmp_p
     assert "name its folder by folder=PATH" in flip_newest_shard(tmp_path / "saved" / f"{own}0", 1, random.Random(7))
 
 
+def test_a_flip_finds_its_bit_in_a_shard_of_one_byte_each_time(tmp_path: Path) -> None:
+    shard = tmp_path / "net-1_1.h5"
+    (tmp_path / "net-1_1.manifest.json").write_text(json.dumps({"manifest": {"shards": [{"file": shard.name}]}}))
+    flipped = set()
+    for seed in range(64):
+        shard.write_bytes(b"\0")
+        assert "of byte 0" in flip_newest_shard(tmp_path, 0, random.Random(seed))
+        flipped.add(shard.read_bytes())
+    assert flipped == {bytes([1 << bit]) for bit in range(8)}
+
+
 def mismatched(communicator: Communicator, text: str) -> str:
     faults = FaultSchedule(FaultPlan.parse(text).faults(communicator.size), communicator.rank)
     array = np.ones(8, np.float32)

