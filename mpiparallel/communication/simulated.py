@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator, Completion, NotedCall, Reduction, StepFlag, UnwrittenCall
@@ -90,8 +91,11 @@ class SimulatedCommunicator:
 
     def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
         """Add, or multiply, ``array`` as often as there are members."""
-        if operation == "sum" and array.dtype != bool:
-            array *= array.dtype.type(self.size)
+        if array.dtype == bool:
+            return
+        if operation == "sum":
+            # Sums of integers wrap around, and so does what is too large for a small dtype here.
+            array *= np.array(self.size).astype(array.dtype)
         elif operation == "prod":
             array **= array.dtype.type(self.size)
 

@@ -4,10 +4,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mpiparallel.cluster.flight import format as layout
+from mpiparallel.cluster.flight import watchdog as watching
 from mpiparallel.cluster.flight.hang_diagnosis import Diagnosis
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
@@ -80,6 +82,42 @@ def test_what_another_job_has_left_in_the_folder_proves_nothing(tmp_path: Path) 
 
 def test_a_rank_that_waits_for_one_that_computes_is_left_alone(tmp_path: Path) -> None:
     assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.RUNNING), 4.0) is None
+
+
+def tells(
+    patch: pytest.MonkeyPatch, folder: Path, peers: int, seconds: float, waits: list[float]
+) -> list[tuple[int, ...] | None]:
+    """Return whom the looks of rank 0 find after waits of so many seconds. Rank 1 has ended; the others are unseen."""
+    waiting = FlightRecorder(None, 0, 2)
+    FlightRecorder(paths(folder)[1], 1, 2).change_state(layout.ENDED)
+    before = time.time()
+    waiting.enter(waiting.group([0, 1]), waiting.text("barrier"), 0, 0)
+    files = {1: paths(folder)[1], **{rank: folder / "missing" for rank in range(2, peers + 1)}}
+    watchdog = Watchdog(waiting, seconds, print, 2, files)
+    found = []
+    for wait in waits:
+        patch.setattr(watching, "time", SimpleNamespace(time=lambda wait=wait: before + wait))
+        diagnosis = watchdog._look()
+        found.append(None if diagnosis is None else diagnosis.culprits)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("peers", "seconds", "waits", "looks"),
+    [
+        pytest.param(1, 99.0, [5.2, 5.4, 5.6, 5.8], 4, id="the third look after the first confirms it"),
+        pytest.param(1, 99.0, [0.1, 0.6, 0.9, 1.5, 2.0, 2.5], 6, id="within a second nothing is suspicious"),
+        pytest.param(1, 99.0, [3.0, 3.2, 3.4, 0.5, 3.6, 3.8, 4.0], 7, id="a clock that is set back begins anew"),
+        pytest.param(64, 99.0, [3.2, 9.2, 9.4, 9.6], 4, id="64 files are read at each look"),
+        pytest.param(65, 99.0, [3.2, 9.4, 9.8, 10.1, 10.4, 10.8], 6, id="65 are read every tenth second"),
+        pytest.param(65, 6.0, [3.2, 5.9, 6.1], 3, id="after the whole time they are read at once"),
+    ],
+)
+def test_a_peer_that_has_ended_is_told_once_it_is_sure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, peers: int, seconds: float, waits: list[float], looks: int
+) -> None:
+    found = tells(monkeypatch, tmp_path, peers, seconds, waits)
+    assert found == [None] * (looks - 1) + [(1,)]
 
 
 @pytest.mark.parametrize("words", ["soon", "-1", "nan", "inf"])
