@@ -41,21 +41,22 @@ def changed(world: Communicator, method: str, array: Any, *arguments: Any) -> An
     return array
 
 
+def changing(method: str, *arguments: Any) -> Callable[[Communicator, Any], Any]:
+    return lambda world, array: changed(world, method, array, *arguments)
+
+
+def scattering(operation: str) -> Callable[[Communicator, Any], Any]:
+    return lambda world, array: scattered(world, array, operation)
+
+
+OPERATIONS = ("sum", "prod", "max", "min")
 CALLS: dict[str, Callable[[Communicator, Any], Any]] = {
-    **{
-        f"{method} by {operation}": lambda world, array, method=method, given=(*root, operation): changed(
-            world, method, array, *given
-        )
-        for method, root in (("all_reduce", ()), ("reduce", (0,)))
-        for operation in ("sum", "prod", "max", "min")
-    },
-    **{
-        f"reduce_scatter by {operation}": lambda world, array, operation=operation: scattered(world, array, operation)
-        for operation in ("sum", "prod", "max", "min")
-    },
-    "all_reduce": lambda world, array: changed(world, "all_reduce", array),
-    "reduce": lambda world, array: changed(world, "reduce", array, 0),
-    "broadcast": lambda world, array: changed(world, "broadcast", array, 0),
+    **{f"all_reduce by {operation}": changing("all_reduce", operation) for operation in OPERATIONS},
+    **{f"reduce by {operation}": changing("reduce", 0, operation) for operation in OPERATIONS},
+    **{f"reduce_scatter by {operation}": scattering(operation) for operation in OPERATIONS},
+    "all_reduce": changing("all_reduce"),
+    "reduce": changing("reduce", 0),
+    "broadcast": changing("broadcast", 0),
     "all_gather": gathered,
     "all_to_all": swapped,
     "any_true": lambda world, array: [world.any_true(True), world.any_true(False)],
@@ -98,7 +99,8 @@ def test_what_needs_nobody_does_nothing_and_names_change_nothing() -> None:
     world = simulated_world(2, ranks_per_host=1)
     assert world.labelled("a step") is world
     assert world.beginning(0, None)() is None
-    with world.noted("all_reduce", "float32", count=3) as call:
+    noted: Any = world.noted("all_reduce", "float32", count=3)
+    with noted as call:
         assert call.resumed() is call
     for wait in (world.barrier, world.rest, world.check_members, world.free):
         assert wait() is None

@@ -25,11 +25,6 @@ ROOT = Path(__file__).parents[4]
 FAILURE = {"rank": 0, "time": 1.0, "exception": "ValueError: odd", "traceback": "T", "exit_code": 3}
 
 
-@pytest.fixture
-def registry() -> RankRegistry:
-    return RankRegistry(4)
-
-
 @pytest.fixture(params=["within the machine", "over TCP"])
 def server(registry: RankRegistry, request: pytest.FixtureRequest) -> Iterator[ControlServer]:
     with ControlServer(registry, spans_hosts=request.param == "over TCP") as made:

@@ -7,7 +7,6 @@ import fcntl
 import os
 import signal
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,58 +17,23 @@ from typing import Any
 import pytest
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.control import address, control_server, launcher_connection, private_socket, rank_connection
+from mpiparallel.launch.control import control_server, launcher_connection, rank_connection
 from mpiparallel.launch.control.address import ControlAddress
 from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.launcher_connection import LauncherConnection
 from mpiparallel.launch.control.message import Inbox, encode_sealed
-from mpiparallel.launch.control.private_socket import PrivateSocket, connect_privately
 from mpiparallel.launch.control.rank_connection import RankConnection
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.control.seal import Seal
 from tests.conformance import patience
-from tests.conformance.trainings.scripted_rank import LIMIT, ScriptedRank, called, connect, until
-
-IPV6 = """fd000000000000000000000000000001 02 40 00 80 eth0
-fe800000000000000000000000000001 02 40 20 80 eth0
-00000000000000000000000000000001 01 80 10 80 lo
-fd000000000000000000000000000001 03 40 00 80 eth1
-fd000000000000000000000000000002 00
-"""
-
-
-@pytest.fixture
-def registry() -> RankRegistry:
-    return RankRegistry(4)
+from tests.conformance.trainings.scripted_rank import ScriptedRank, called, connect, until
 
 
 @pytest.fixture
 def server(registry: RankRegistry) -> Iterator[ControlServer]:
     with ControlServer(registry, spans_hosts=False) as made:
         yield made
-
-
-@pytest.mark.parametrize(("kernel_tells", "last"), [(True, ["fd00::1", "127.0.0.1"]), (False, ["127.0.0.1"])])
-def test_addresses_are_told_ipv4_first_each_once_and_loopback_last(
-    kernel_tells: bool, last: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = {b"lo": "127.0.0.1", b"eth0": "10.0.0.5", b"eth1": "10.0.0.5", b"a_name_of_15_let": "10.0.0.7"}
-
-    def ask(probe: object, number: int, request: bytes) -> bytes:
-        assert number == 0x8915
-        try:
-            return bytes(20) + socket.inet_aton(own[request.rstrip(b"\0")]) + bytes(232)
-        except KeyError as error:
-            raise OSError(errno.EADDRNOTAVAIL, "none") from error
-
-    names = ("lo", "down", "eth0", "eth1", "a_name_of_15_letters")
-    monkeypatch.setattr(socket, "if_nameindex", lambda: list(enumerate(names)))
-    monkeypatch.setattr(fcntl, "ioctl", ask)
-    monkeypatch.setattr(address, "_IPV6_ADDRESSES", tmp_path / "if_inet6")
-    if kernel_tells:
-        (tmp_path / "if_inet6").write_text(IPV6)
-    assert list(address.own_addresses()) == ["10.0.0.5", *last]
 
 
 @pytest.mark.parametrize(("seconds", "is_kept"), [(5.0, True), (5.01, False)])
@@ -175,37 +139,6 @@ def test_a_process_of_another_user_is_not_even_a_stranger(
     with ScriptedRank(server) as talker:
         until(server, talker.is_gone)
     assert not server._strangers
-
-
-def test_a_launcher_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(PrivateSocket()) as private:
-        monkeypatch.setattr(private_socket, "is_own", lambda stream: False)
-        with pytest.raises(PermissionError, match=r"^a process of another user listens there$"):
-            connect_privately(str(private.folder), LIMIT)
-
-
-def test_a_private_socket_that_cannot_be_made_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(private_socket, "_path_in", lambda number: "/nowhere/line")
-    with pytest.raises(FileNotFoundError):
-        PrivateSocket()
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_others_always_take_is_tried_ten_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers: list[int] = []
-
-    def taken(number: int, how: int) -> None:
-        numbers.append(number)
-        raise BlockingIOError
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(fcntl, "flock", taken)
-    with pytest.raises(FileNotFoundError, match=f"^new folders in {tmp_path} vanish$"):
-        PrivateSocket()
-    assert len(list(tmp_path.iterdir())) == len(numbers) == 10
-    # Each was closed, so that the next could have its number.
-    assert len(set(numbers)) < 10
 
 
 def test_strangers_are_told_nothing_and_a_message_that_is_not_taken_whole_ends_the_call() -> None:

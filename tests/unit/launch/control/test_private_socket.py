@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,11 +10,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.control import private_socket
 from mpiparallel.launch.control.address import ControlAddress
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.private_socket import PrivateSocket, connect_privately, is_own
@@ -193,3 +196,34 @@ def test_address_that_is_none_is_refused(text: str) -> None:
 def test_addresses_that_this_host_has_too_are_called_last() -> None:
     hosts = ("127.0.0.1", "@/tmp/folder", "192.0.2.7", "2001:db8::7")
     assert ControlAddress(hosts, 1, "t").nearest_first == ("@/tmp/folder", "192.0.2.7", "2001:db8::7", "127.0.0.1")
+
+
+def test_a_launcher_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(PrivateSocket()) as private:
+        monkeypatch.setattr(private_socket, "is_own", lambda stream: False)
+        with pytest.raises(PermissionError, match=r"^a process of another user listens there$"):
+            connect_privately(str(private.folder), LIMIT)
+
+
+def test_a_private_socket_that_cannot_be_made_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(private_socket, "_path_in", lambda number: "/nowhere/line")
+    with pytest.raises(FileNotFoundError):
+        PrivateSocket()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_others_always_take_is_tried_ten_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+
+    def taken(number: int, how: int) -> None:
+        numbers.append(number)
+        raise BlockingIOError
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", taken)
+    with pytest.raises(FileNotFoundError, match=f"^new folders in {tmp_path} vanish$"):
+        PrivateSocket()
+    assert len(list(tmp_path.iterdir())) == len(numbers) == 10
+    # Each was closed, so that the next could have its number.
+    assert len(set(numbers)) < 10

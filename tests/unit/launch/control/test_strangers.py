@@ -24,11 +24,6 @@ NONCE = "0123456789abcdef" * 2
 
 
 @pytest.fixture
-def registry() -> RankRegistry:
-    return RankRegistry(4)
-
-
-@pytest.fixture
 def server(registry: RankRegistry) -> Iterator[ControlServer]:
     with ControlServer(registry, spans_hosts=True) as made:
         made.address = ControlAddress(("127.0.0.1",), made.address.port, made.address.token)

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 
 from mpiparallel.cluster.environment import Environment
-from mpiparallel.cluster.flight.recorder import FILE_VARIABLE, FlightRecorder
-from mpiparallel.cluster.flight.recording import Recording
+from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.errors import LaunchError, ReshardError, name_origins
 from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.job.script import Script
-from mpiparallel.launch.rank import failing, identity, standalone, subreaper, under_launcher, worker
+from mpiparallel.launch.rank import failing, identity, standalone, subreaper, worker
 from mpiparallel.launch.rank.exit_reporter import ExitReporter
 from mpiparallel.launch.rank.traceback_report import report
 
@@ -211,73 +210,6 @@ def test_a_rank_that_cannot_begin_says_why_to_whoever_is_there(capfd: pytest.Cap
     )
     assert alone.words == [("error: no room", 2)]
     assert (ended.value.code, capfd.readouterr().err) == (2, "mpiparallel: error: no room\n")
-
-
-def test_a_worker_with_an_order_that_is_none_is_refused(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
-        worker.main(["--ranks", "2", "--log-dir", str(tmp_path), "--rank-order", "0,0", "script.py"])
-    assert ended.value.code == 2
-    assert capfd.readouterr().err.startswith("mpiparallel: error: ")
-
-
-@pytest.mark.parametrize(("attempt", "is_refused"), [("0", True), ("no number", True), ("1", False)])
-def test_a_full_disk_keeps_a_job_from_its_start_but_not_from_a_restart(
-    attempt: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: Path, variables: Mapping[str, str]) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(worker, "write_environment", full)
-    monkeypatch.setenv("MPIPARALLEL_RESTART_COUNT", attempt)
-    monkeypatch.setenv(FILE_VARIABLE, "")
-    folder = RankFolder(tmp_path, 1)
-    if is_refused:
-        with pytest.raises(OSError, match="No space left"):
-            worker._fill(folder)
-    else:
-        worker._fill(folder)
-        assert os.environ[FILE_VARIABLE] == str(folder.flight)
-    assert folder.path.is_dir()
-
-
-def test_a_folder_for_logs_that_a_host_cannot_make_is_told_with_the_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "name_rank", lambda *_: None)
-    (tmp_path / "file").write_text("")
-    settings = worker.WorkerSettings(2, tmp_path / "file", Script("script.py", ()))
-    words = (
-        f"^--log-dir {tmp_path}/file on {os.uname().nodename}: Not a directory; give a folder that every host can "
-        "write, with room in it$"
-    )
-    with pytest.raises(LaunchError, match=words):
-        worker._prepare(settings, Environment(1, 2, 1, 2, 0), None)
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_what_is_adopted_of_msrun_is_said_by_the_first_rank_alone(
-    rank: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*words: object) -> None:
-        raise LaunchError("enough")
-
-    monkeypatch.setattr("mpiparallel.launch.job.msrun.adopt", lambda *_: ["--worker_num is -n", "--cluster is left"])
-    monkeypatch.setattr(under_launcher, "_check_options", refuse)
-    given: Any = (None, None, Environment(rank, 2, rank, 2, 0))
-    with pytest.raises(LaunchError, match=r"^enough$"):
-        under_launcher._worker_settings(*given)
-    lines = ["mpiparallel: --worker_num is -n", "mpiparallel: --cluster is left"]
-    assert capsys.readouterr().err.splitlines() == ([] if rank else lines)
-
-
-def test_a_recording_is_in_memory_where_the_disk_has_no_room(tmp_path: Path) -> None:
-    environment = Environment(1, 2, 1, 2, 0)
-    folder = RankFolder(tmp_path, 1)
-    worker._recorder(folder, environment)
-    assert not folder.flight.exists()
-    folder.path.mkdir()
-    worker._recorder(folder, environment)
-    assert Recording.load(folder.flight).rank == 1
 
 
 @pytest.mark.parametrize("has_client", [False, True])

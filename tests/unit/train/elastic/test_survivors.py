@@ -149,27 +149,35 @@ def test_a_death_while_a_survivor_decides_makes_it_decide_again(survival, monkey
     assert (ranks, survival.revoked) == ((1,), [(1,)])
 
 
-def test_who_has_not_ended_the_step_takes_back_what_it_has_done_of_it(survival, capsys) -> None:
+def stepping(run, *callbacks):
+    """Return what a rank does whose steps ``run`` does: it gets the model and what does a step of given batches."""
+
     def job(communicator):
-        model, losses, number = make_model(), Losses(), communicator.rank
+        model, losses = make_model(), Losses()
         session = model._session
         run_step = session.run_step
-
-        def run(*batches):
-            loss = run_step(*batches)
-            if session.step == 5 and number in (1, 3) and not survival.has_happened_to(number):
-                survival.die(number, (3,))
-            return loss
-
-        session.run_step = run
-        callbacks = [losses, At(5, lambda: survival.has_happened_to(number) or survival.die(number, (3,)))]
+        session.run_step = lambda *batches: run(model, lambda: run_step(*batches))
         try:
-            model.train(3, rows(), callbacks, dataset_sink_mode=False)
+            model.train(3, rows(), [losses, *callbacks], dataset_sink_mode=False)
         except Death:
             return None
         return losses.by_step
 
-    results = run_world(4, job)
+    return job
+
+
+def test_who_has_not_ended_the_step_takes_back_what_it_has_done_of_it(survival, capsys) -> None:
+    def die(numbers):
+        if get_rank() in numbers and not survival.has_happened_to(get_rank()):
+            survival.die(get_rank(), (3,))
+
+    def run(model, step):
+        loss = step()
+        if model._session.step == 5:
+            die((1, 3))
+        return loss
+
+    results = run_world(4, stepping(run, At(5, lambda: die(range(4)))))
     assert "3 ranks go on from step 4 (slices of replicas)\n" in capsys.readouterr().out
     for found in results[:3]:
         compare(found, wanted())
@@ -183,27 +191,14 @@ def test_the_furthest_whole_step_is_the_copy_of_one_rank_and_the_state_of_others
             survival.die(get_rank(), (3,))
         take(snapshot, parameters, step, position)
 
+    def run(model, step):
+        if model._session.step == 5 and get_rank() == 0 and not survival.has_happened_to(0):
+            model.predict_network.scale.set_data(np.full(12, 7.0))
+            survival.die(0, (3,))
+        return step()
+
     monkeypatch.setattr(Snapshot, "take", take_or_die)
-
-    def job(communicator):
-        model, losses, number = make_model(), Losses(), communicator.rank
-        session = model._session
-        run_step = session.run_step
-
-        def run(*batches):
-            if session.step == 5 and number == 0 and not survival.has_happened_to(0):
-                model.predict_network.scale.set_data(np.full(12, 7.0))
-                survival.die(number, (3,))
-            return run_step(*batches)
-
-        session.run_step = run
-        try:
-            model.train(3, rows(), losses, dataset_sink_mode=False)
-        except Death:
-            return None
-        return losses.by_step
-
-    results = run_world(4, job)
+    results = run_world(4, stepping(run))
     assert "3 ranks go on from step 5 (slices of replicas)\n" in capsys.readouterr().out
     for found in results[:3]:
         compare(found, wanted())
