@@ -117,7 +117,8 @@ def abort_job_on_uncaught_exception() -> None:
 
 def leave_job(code: int, summary: str) -> None:
     """End all ranks with status ``code`` because of ``summary``, which is printed."""
-    print(f"mpiparallel: {summary}; the job ends", file=sys.stderr, flush=True)
+    print(f"mpiparallel: {summary}; the job ends", file=sys.stderr)
+    abort_hook.let_last_words_through()
     abort_job(code)
 
 
