@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mpiparallel import ops as ops
     from mpiparallel import train as train
     from mpiparallel.checkpoint.strategy.group_file import restore_group_info_list as restore_group_info_list
-    from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys as merge_pipeline_strategys
+    from mpiparallel.checkpoint.strategy.merged_stages import merge_pipeline_strategys as merge_pipeline_strategys
     from mpiparallel.checkpoint.strategy.replica_groups import (
         restore_parameter_group_info as restore_parameter_group_info,
     )
@@ -217,7 +217,7 @@ _PLACES = {
     "load_distributed_checkpoint": "train.parameter_files.distributed_checkpoint",
     "load_param_into_net": "train.serialization",
     "manual_seed": "context",
-    "merge_pipeline_strategys": "checkpoint.strategy.merged",
+    "merge_pipeline_strategys": "checkpoint.strategy.merged_stages",
     "merge_sliced_parameter": "train.parameter_files.distributed_checkpoint",
     "ms_function": "ops.just_in_time",
     "rank_list_for_transform": "checkpoint.transform.rank_list",

@@ -19,7 +19,7 @@ class Redistribution:
     """One step between two layouts: its kind, and the axes along which it or its adjoint exchanges.
 
     ``kind`` is ``reduce`` (AllReduce), ``reduce_scatter``, ``gather`` (AllGather), ``slice`` (no communication) or
-    ``exchange`` (Alltoallv). One that ``continues`` a move takes what the step before it leaves.
+    ``exchange`` (boxes between peers). One that ``continues`` a move takes what the step before it leaves.
     """
 
     kind: str

@@ -16,11 +16,14 @@ from pathlib import Path
 
 from tests.mutants import ends
 from tests.mutants.descendants import end_descendants
-from tests.mutants.probes import label, write_probes
+from tests.mutants.probes import enclosing_names, label, write_probes
 from tests.mutants.results import digest, test_key
 
 _SURVEYS = ("tests/architecture/", "tests/unit/compatibility/", "tests/unit/documents/")
 """What looks at files, names and signatures, and runs no statement for that."""
+_FEW_OF_FILES = 0.03
+"""The share of the files of tests that may say a name which leads to what is changed."""
+_WORD = re.compile(r"\w+")
 _PHASE = re.compile(r" \((setup|call|teardown)\)$")
 
 
@@ -71,7 +74,7 @@ class Reach:
             found |= {test for test in self._seconds if self._distance(path, test) < 2}
         tests: list[tuple[str, float]] = []
         total, before = 0.0, 0
-        for test in self._ordered(path, found):
+        for test in self._ordered(path, line, found):
             total += self._seconds[test]
             if total > seconds and (tests or before):
                 break
@@ -104,12 +107,14 @@ class Reach:
         )
         return 1 if is_beside or is_named_so or _imports(file, path) else 2
 
-    def _ordered(self, path: Path, tests: Iterable[str]) -> list[str]:
+    def _ordered(self, path: Path, line: int, tests: Iterable[str]) -> list[str]:
         """Return tests in the order in which they are likely to notice a change soon.
 
-        Cases of one test are much alike: after the first of each come two more, then four, and so on. Tests of a file
-        stay together, which share what they need.
+        After those of the file itself come those that say the name of what is changed. Cases of one test are much
+        alike: after the first of each come two more, then four, and so on. Tests of a file stay together, which share
+        what they need.
         """
+        saying = _files_that_say(enclosing_names(path, line))
         sought = sorted(tests, key=lambda test: (self._seconds[test], test))
         costs: defaultdict[str, float] = defaultdict(float)
         for test in sought:
@@ -118,7 +123,9 @@ class Reach:
         keys = {}
         for test in sought:
             file, function = test.split("::")[0], test.split("[")[0]
-            keys[test] = self._distance(path, test), (before[function] + 1).bit_length(), costs[file], file
+            distance = self._distance(path, test)
+            nearness = 0 if distance == 0 else distance + (file not in saying)
+            keys[test] = nearness, (before[function] + 1).bit_length(), costs[file], file
             before[function] += 1
         return sorted(sought, key=keys.__getitem__)
 
@@ -130,6 +137,19 @@ def _imports(file: str, path: Path) -> bool:
     names = rf"(\([^)]*\b{name}\b|[^(\n]*\b{name}\b)"
     wanted = re.compile(rf"^from {package}(\.{name} import| import {names})", re.MULTILINE)
     return bool(wanted.search(Path(file).read_text()))
+
+
+@cache
+def _files_that_say(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the files of tests that say one of some names, without names that many files say."""
+    files = _words_of_tests()
+    said = ({file for file, words in files.items() if name in words} for name in names)
+    return frozenset().union(*(one for one in said if len(one) <= _FEW_OF_FILES * len(files)))
+
+
+@cache
+def _words_of_tests() -> dict[str, frozenset[str]]:
+    return {str(path): frozenset(_WORD.findall(path.read_text())) for path in Path("tests").rglob("test_*.py")}
 
 
 def measure(tree: Path, marked: str, paths: Sequence[str], places: Iterable[tuple[Path, int]], minutes: float) -> Reach:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
-from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
+from mpiparallel.checkpoint.strategy.merged_stages import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.errors import StrategyFileError, about
 from mpiparallel.layout.device_matrix import DeviceMatrix

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import lcm
 from pathlib import Path
 
-from mpiparallel.checkpoint.strategy.merged import StageParameters
+from mpiparallel.checkpoint.strategy.merged_stages import StageParameters
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
 from mpiparallel.checkpoint.transform.source_state import holders
 from mpiparallel.checkpoint.transform.stored_layout import cuts_of, stored_layout

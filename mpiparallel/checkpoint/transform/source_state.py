@@ -18,7 +18,7 @@ from mpiparallel.checkpoint.files.digested_file import open_committed
 from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.stored_state import Parts, StoredState, StoredTensor
-from mpiparallel.checkpoint.strategy.merged import StageParameters
+from mpiparallel.checkpoint.strategy.merged_stages import StageParameters
 from mpiparallel.checkpoint.transform.checkpoint_files import check_one_format
 from mpiparallel.checkpoint.transform.file_headers import (
     Headers,

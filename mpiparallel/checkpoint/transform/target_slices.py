@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import NamedArrays
 from mpiparallel.checkpoint.stored_state import StoredState
-from mpiparallel.checkpoint.strategy.merged import StageParameters, stages_of
+from mpiparallel.checkpoint.strategy.merged_stages import StageParameters, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from mpiparallel.checkpoint.strategy.merged import stages_of
+from mpiparallel.checkpoint.strategy.merged_stages import stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout

@@ -16,7 +16,7 @@ from mpiparallel.checkpoint.formats.mindspore_checkpoint import (  # noqa: E402
     write_mindspore_checkpoint,
 )
 from mpiparallel.checkpoint.strategy.group_file import restore_group_info_list, write_group_info  # noqa: E402
-from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys  # noqa: E402
+from mpiparallel.checkpoint.strategy.merged_stages import merge_pipeline_strategys  # noqa: E402
 from mpiparallel.checkpoint.strategy.strategy_file import (  # noqa: E402
     build_searched_strategy,
     read_strategy,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.strategy.group_file import read_group_info
-from mpiparallel.checkpoint.strategy.merged import merge_records, stages_of
+from mpiparallel.checkpoint.strategy.merged_stages import merge_records, stages_of
 from mpiparallel.checkpoint.strategy.replica_groups import restore_parameter_group_info, write_replica_groups
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform

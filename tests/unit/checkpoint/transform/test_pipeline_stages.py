@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys
+from mpiparallel.checkpoint.strategy.merged_stages import merge_pipeline_strategys
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
 from mpiparallel.errors import TransformError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys
+from mpiparallel.checkpoint.strategy.merged_stages import merge_pipeline_strategys
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform

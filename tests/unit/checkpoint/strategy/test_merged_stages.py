@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.strategy import node_strategy
-from mpiparallel.checkpoint.strategy.merged import merge_pipeline_strategys, stages_of
+from mpiparallel.checkpoint.strategy.merged_stages import merge_pipeline_strategys, stages_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyItem, StrategyRecord
 from mpiparallel.errors import MpiParallelError, StrategyFileError
