@@ -10,7 +10,7 @@ import ast
 import importlib.util
 import marshal
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _PROBE = """
@@ -46,7 +46,7 @@ def label(path: Path, line: int) -> tuple[str, bool]:
 
     Of what runs at import the name is that of all functions of the file.
     """
-    place = _innermost(ast.parse(path.read_text()).body, line)
+    place = _innermost(ast.parse(path.read_text()), line)
     return (f"{path}:{place[1].lineno}", True) if place else (f"{path}:0", False)
 
 
@@ -75,7 +75,7 @@ def write_probes(package: Path, labels: Sequence[str], told: Path, blocks: Path)
         if path not in trees:
             continue
         if int(line):
-            place = _innermost(trees[path].body, int(line))
+            place = _innermost(trees[path], int(line))
             marks.setdefault(path, []).extend([(place, f"_probe({one!r})")] if place else [])
             continue
         files = [path] if any(_functions(trees[path])) else _importers(path.relative_to(package.parent), sources)
@@ -83,7 +83,7 @@ def write_probes(package: Path, labels: Sequence[str], told: Path, blocks: Path)
             marks.setdefault(file, []).extend((place, f"_probe({one!r})") for place in _functions(trees[file]))
     names: list[str] = []
     for path, tree in trees.items():
-        for place in _blocks(tree.body):
+        for place in _blocks(tree.body, _compiled(tree)):
             marks.setdefault(path, []).append((place, f"_probe_blocks[{len(names)}] = 1"))
             names.append(f"{path.relative_to(package.parent)}:{place[1].lineno}")
     if not blocks.exists() or blocks.stat().st_size != len(names):
@@ -115,57 +115,66 @@ def _write(path: Path, tree: ast.Module, found: Sequence[tuple[_Place, str]], he
 
 def _functions(tree: ast.Module) -> Iterator[_Place]:
     """Yield where each function of a file begins, its docstring aside."""
+    compiled = _compiled(tree)
     for node in ast.walk(tree):
-        if isinstance(node, _Function) and not _is_compiled(node):
+        if isinstance(node, _Function) and node not in compiled:
             first = int(ast.get_docstring(node) is not None)
             if first < len(node.body):
                 yield node.body, node.body[first]
 
 
-def _blocks(body: list[ast.stmt], within: bool = False) -> Iterator[_Place]:
+def _blocks(body: list[ast.stmt], compiled: Collection[ast.AST], within: bool = False) -> Iterator[_Place]:
     """Yield where each block of statements of a function begins, which run one after the other or not at all."""
-    compiled = _made_to_compile(body)
     for one in body:
         if isinstance(one, _Function):
-            if not _is_compiled(one) and one.name not in compiled:
+            if one not in compiled:
                 first = int(ast.get_docstring(one) is not None)
                 if first < len(one.body):
                     yield one.body, one.body[first]
-                yield from _blocks(one.body, True)
+                yield from _blocks(one.body, compiled, True)
             continue
         is_within = within and not isinstance(one, ast.ClassDef)
         for inner in _bodies(one):
             if is_within and not isinstance(one, ast.With | ast.AsyncWith):
                 yield inner, inner[0]
-            yield from _blocks(inner, is_within)
+            yield from _blocks(inner, compiled, is_within)
 
 
-def _is_compiled(function: _Function) -> bool:
+def _compiled(tree: ast.Module) -> set[ast.AST]:
+    """Return the functions of a file that become machine code, and those that make such: Python reaches none of them.
+
+    They have a decorator that compiles, or what they return is given to one.
+    """
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) in _COMPILED]
+    made = {_name(one.func) for call in calls for one in call.args if isinstance(one, ast.Call)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, _Function)]
+    found = [one for one in functions if one.name in made or _is_decorated(one)]
+    return {inner for one in found for inner in ast.walk(one) if isinstance(inner, _Function)}
+
+
+def _is_decorated(function: _Function) -> bool:
     return any(ast.unparse(one).split("(")[0].split(".")[-1] in _COMPILED for one in function.decorator_list)
-
-
-def _made_to_compile(body: list[ast.stmt]) -> set[str]:
-    """Return the names of functions whose results are made machine code where these statements call them."""
-    calls = [node for one in body for node in ast.walk(one) if isinstance(node, ast.Call)]
-    made = [one for call in calls if _name(call.func) in _COMPILED for one in call.args if isinstance(one, ast.Call)]
-    return {_name(one.func) for one in made}
 
 
 def _name(function: ast.expr) -> str:
     return ast.unparse(function).split(".")[-1]
 
 
-def _innermost(body: list[ast.stmt], line: int, within: bool = False) -> _Place | None:
+def _innermost(tree: ast.Module, line: int) -> _Place | None:
     """Return the innermost statement of a function that has a line, with the list that it is in; None for others."""
+    return _innermost_of(tree.body, line, _compiled(tree), within=False)
+
+
+def _innermost_of(body: list[ast.stmt], line: int, compiled: Collection[ast.AST], within: bool) -> _Place | None:
     for one in body:
         first = min([one.lineno, *(each.lineno for each in getattr(one, "decorator_list", ()))])
         if not first <= line <= (one.end_lineno or 0):
             continue
-        if isinstance(one, _Function) and _is_compiled(one):
+        if one in compiled:
             return None
         is_within = isinstance(one, _Function) or (within and not isinstance(one, ast.ClassDef))
         for inner in _bodies(one):
-            found = _innermost(inner, line, is_within)
+            found = _innermost_of(inner, line, compiled, is_within)
             if found:
                 return found
         if any(inner[0].lineno <= line <= (inner[-1].end_lineno or 0) for inner in _bodies(one)):
