@@ -8,9 +8,12 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,8 @@ from mpiparallel.backend.protocol import AddressTable
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 
 HEADERS = Path(__file__).parent
-FLAGS = ("-std=c++17", "-O0", "-g1", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
+KEPT = HEADERS.parents[2] / "build" / "cache"
+FLAGS = ("-std=c++17", "-g1", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 NO_COMPILER = "there is no g++ to compile CUDA texts for the CPU"
 
@@ -104,13 +108,11 @@ class EmulatedKernels:
             f"{{[](void** a) {{ call_with({name}, a); }}, {str('__sync' in body or 'over_' in body).lower()}}},"
             for name, body in zip(self.texts, bodies, strict=True)
         ]
-        parts = ['#include "device.h"', self.mutate(PRELUDE), *bodies, '#include "server.h"']
-        source, program = self.folder / "kernels.cpp", self.folder / "kernels"
+        parts = ['#include "device.h"', self.mutate(PRELUDE), *bodies]
+        source = self.folder / "kernels.cpp"
         source.write_text("\n".join([*parts, "const Kernel kernels[] = {", *rows, "};", ""]))
-        command = [compiler() or "g++", *FLAGS, *SANITIZERS, "-I", str(HEADERS), str(source), "-o", str(program)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise AssertionError(f"g++ takes no CUDA text:\n{done.stderr[:4000]}")
+        words = ["-O0", "-I", str(HEADERS), str(source), str(_runtime()), "-o", str(self.folder / "kernels")]
+        _said_by_compiler(*FLAGS, *SANITIZERS, *words)
 
     def _start(self) -> subprocess.Popen[bytes]:
         surroundings = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"}
@@ -122,6 +124,32 @@ class EmulatedKernels:
                 stderr=said,
                 env=surroundings,
             )
+
+
+@cache
+def _runtime() -> Path:
+    """Return what runs the kernels: compiled once, and kept for as long as nothing that it is made of changes."""
+    made_of = [
+        FLAGS,
+        SANITIZERS,
+        _said_by_compiler("-dumpfullversion"),
+        *map(Path.read_text, sorted(HEADERS.glob("*.[ch]*"))),
+    ]
+    kept = KEPT / f"cuda_emulator-{sha256(repr(made_of).encode()).hexdigest()[:16]}.o"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            compiled = Path(folder) / "runtime.o"
+            _said_by_compiler(*FLAGS, *SANITIZERS, "-O2", "-c", str(HEADERS / "runtime.cpp"), "-o", str(compiled))
+            compiled.replace(kept)
+    return kept
+
+
+def _said_by_compiler(*words: str) -> str:
+    done = subprocess.run([compiler() or "g++", *words], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"g++ takes no CUDA text:\n{done.stderr[:4000]}")
+    return done.stdout
 
 
 def _seen(argument: Any) -> Any:
