@@ -26,7 +26,11 @@ class RankMemory:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """All of it.
+
+        >>> RankMemory(1, 2, 3).total
+        6
+        """
         return self.weights + self.states + self.arena
 
 

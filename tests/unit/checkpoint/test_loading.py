@@ -123,6 +123,16 @@ def test_each_byte_is_read_by_one_rank(kind: str) -> None:
         assert max(loads) <= 2 * sum(loads) / 6
 
 
+def test_rows_that_follow_a_slice_without_elements_are_read_too() -> None:
+    shape = (4, 2)
+    stored = {"w": StoredTensor(Layout(shape, DeviceMatrix((2, 3)), ((0,), (1,))), np.dtype(np.float32))}
+    plan = ReadingPlan(stored, {"w": Layout(shape, DeviceMatrix((1,)), ((), ()))}, 0, 1)
+    read = np.zeros(shape, np.int64)
+    for reading in (reading for wave in plan.waves for reading in wave):
+        read[reading.piece.box.within(reading.piece.box.whole(shape))] += 1
+    assert (read == 1).all()
+
+
 def test_ranks_that_keep_their_layout_read_their_own_file_and_send_nothing() -> None:
     stored = {"w": StoredTensor(HYBRID, np.dtype(np.float32))}
     plan = ReadingPlan(stored, {"w": HYBRID}, 0, 8)

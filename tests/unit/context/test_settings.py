@@ -117,3 +117,9 @@ def test_threads_have_settings_of_their_own() -> None:
     thread.start()
     thread.join()
     assert found == [1]
+
+
+@pytest.mark.parametrize("name", ["search_timeout", "search_memory_gb"])
+def test_a_search_may_have_less_than_a_second_or_a_gigabyte(name: str) -> None:
+    context.set_auto_parallel_context(**{name: 0.25})
+    assert context.get_auto_parallel_context(name) == 0.25

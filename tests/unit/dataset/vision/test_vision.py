@@ -69,7 +69,16 @@ def test_random_crop_draws_every_place_of_the_padded_image() -> None:
 
 @pytest.mark.parametrize(
     ("padding", "widths"),
-    [(None, (0, 0, 0, 0)), (2, (2, 2, 2, 2)), ((1, 2), (1, 2, 1, 2)), ([1, 2, 3, 4], (1, 2, 3, 4))],
+    [
+        (None, (0, 0, 0, 0)),
+        (2, (2, 2, 2, 2)),
+        ((1, 2), (1, 2, 1, 2)),
+        ([1, 2, 3, 4], (1, 2, 3, 4)),
+        ([3, 0, 0, 0], (3, 0, 0, 0)),
+        ([0, 3, 0, 0], (0, 3, 0, 0)),
+        ([0, 0, 3, 0], (0, 0, 3, 0)),
+        ([0, 0, 0, 3], (0, 0, 0, 3)),
+    ],
 )
 def test_padding_is_left_top_right_bottom(
     padding: int | tuple[int, ...] | None, widths: tuple[int, int, int, int]

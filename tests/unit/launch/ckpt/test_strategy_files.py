@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
-from mpiparallel.checkpoint.strategy.strategy_record import StrategyRecord
+from mpiparallel.checkpoint.strategy.strategy_record import StrategyItem, StrategyRecord
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
@@ -52,6 +52,11 @@ def test_parameters_are_told_with_their_optimizer_shards_and_chosen_by_only(
     assert [entry["name"] for entry in parsed("show", name, "--only", "*.b")["parameters"]] == ["net.b"]
     assert "2 ranks a part, cut once more by the optimizer" in run("show", name)[1]
     assert "has no parameter that --only names" in run("show", name, "--only", "x")[2]
+
+
+def test_a_file_of_strategies_alone_says_that_it_has_no_rank(run: Run) -> None:
+    write_strategy("alone.ckpt", StrategyRecord({}, {"MatMul_net": StrategyItem(((1, 2), (2, 1)))}))
+    assert "alone.ckpt: strategy file, 0 ranks a stage, 0 parameters, 1 operator" in run("show", "alone.ckpt")[1]
 
 
 def test_group_files_tell_groups_and_whose_checkpoints_replace_each_other(parsed: Parsed, run: Run) -> None:

@@ -70,6 +70,11 @@ def test_settings_that_pin_all_ranks_are_a_warning(faked: FakedMachine) -> None:
     assert (finding.state, finding.mend) == ("warning", "unset OMP_PROC_BIND")
 
 
+def test_a_long_setting_that_pins_is_told_by_its_first_40_characters(faked: FakedMachine) -> None:
+    finding = only(find_cores(faked(variables={"GOMP_CPU_AFFINITY": "0123456789" * 5})), "pinning")
+    assert f"GOMP_CPU_AFFINITY={'0123456789' * 4} may" in finding.what
+
+
 @pytest.mark.parametrize(
     ("flags", "kernels", "variables", "state", "mend"),
     [

@@ -71,6 +71,14 @@ def test_with_small_tables_the_cost_is_that_of_the_options_and_the_bound_is_belo
     assert lower_bound(tables, counts, most_cells) <= whole.min() <= found.cost
 
 
+def test_what_is_guessed_is_not_called_exact() -> None:
+    views = (whole_view(0, 2), whole_view(1, 3))
+    tables = [Table(views, np.arange(6.0).reshape(2, 3))]
+    assert eliminate(tables, (2, 3), 6, Repeats()).exact
+    assert not eliminate(tables, (2, 3), 5, Repeats()).exact
+    assert not eliminate(tables, (2, 3), 1 << 20, Repeats(), in_time=lambda: False).exact
+
+
 PLANS = ((1.0, 9.0), (2.0, 6.0), (2.5, 5.5), (5.0, 2.0))
 """The seconds and bytes of some plans."""
 
