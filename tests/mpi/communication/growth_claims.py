@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -131,10 +132,23 @@ def processes_that_join_follow_the_ranks_that_were_there(world: Communicator, pa
     union.free()
 
 
+def ranks_that_rest_wake_when_the_last_one_has_come(world: Communicator, patch: pytest.MonkeyPatch) -> None:
+    if world.rank == 0:
+        time.sleep(0.02)
+    come = np.array(time.monotonic())
+    world.rest()
+    gone = np.array(time.monotonic())
+    # One clock for all, as they run on one host.
+    world.all_reduce(come, "max")
+    world.all_reduce(gone, "min")
+    assert come <= gone
+
+
 GROWTH_CLAIMS: tuple[MpiClaim, ...] = (
     growth_that_cannot_be_is_refused_on_all_ranks,
     a_launcher_that_starts_nothing_is_told_of_at_once,
     a_job_ends_where_started_processes_do_not_join_in_time,
     ranks_of_the_beginning_join_the_world_of_all,
     processes_that_join_follow_the_ranks_that_were_there,
+    ranks_that_rest_wake_when_the_last_one_has_come,
 )

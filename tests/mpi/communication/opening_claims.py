@@ -6,11 +6,14 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import MISMATCH, CommunicationError
+from mpiparallel.pipeline.action import Action, Kind
 
 MOST_CALLS = 4096
 
@@ -60,11 +63,23 @@ def a_member_alone_hears_what_it_says_itself(world: Communicator, patch: pytest.
 
 
 def a_rank_remembers_no_more_than_a_few_thousand_calls(world: Communicator, patch: pytest.MonkeyPatch) -> None:
-    alone = world.group([world.rank])
+    alone: Any = world.group([world.rank])
     for count in range(MOST_CALLS + 100):
         with alone.noted("call", count=count):
             pass
     assert len(alone._monitor._codes) <= MOST_CALLS
+
+
+def planned_faults_are_told_where_an_action_and_a_step_begin(world: Communicator, patch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    alone: Any = world.group([world.rank])
+    monitor = alone._monitor
+    patch.setattr(monitor, "_faults", SimpleNamespace(begin=told.append))
+    begins = [monitor.beginning(1, Action(Kind.FORWARD, 2)), monitor.beginning(1, None)]
+    assert not told
+    for begin in begins:
+        begin()
+    assert told == ["F2", ""]
 
 
 def a_job_that_is_left_says_why_before_it_ends(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -96,6 +111,7 @@ OPENING_CLAIMS: tuple[MpiClaim, ...] = (
     rank_0_says_for_all_how_calls_are_compared,
     a_member_alone_hears_what_it_says_itself,
     a_rank_remembers_no_more_than_a_few_thousand_calls,
+    planned_faults_are_told_where_an_action_and_a_step_begin,
     a_job_that_is_left_says_why_before_it_ends,
     mpi_starts_where_variables_of_its_launcher_are_unclear,
 )

@@ -92,7 +92,7 @@ def relay() -> ModuleType:
 def test_what_one_side_says_is_handed_to_the_other_until_one_leaves(relay: ModuleType) -> None:
     (slurm, server), (rank, other) = socket.socketpair(), socket.socketpair()
     with slurm, server, rank, other:
-        between = threading.Thread(target=relay._relay, args=(server, other))
+        between = threading.Thread(target=relay._relay, args=(server, other), daemon=True)
         between.start()
         for one, another, said, heard in (
             (rank, slurm, b"cmd=maxes vallen_max=10", b"cmd=maxes vallen_max=10"),
