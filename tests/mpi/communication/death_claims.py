@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,22 @@ def errors_of_mpi_say_whether_a_rank_has_died(world: Communicator, patch: pytest
         with pytest.raises(CommunicationError, match=r"^gather") as caught:
             gather()
         assert isinstance(caught.value, RankFailureError) == is_death
+
+
+def dead_members_are_named_by_their_ranks_once_mpi_has_looked(world: Communicator, patch: pytest.MonkeyPatch) -> None:
+    from mpiparallel.communication.mpi import library
+    from mpiparallel.communication.mpi.library import MPI
+
+    everyone = MPI.COMM_WORLD.Get_group()
+    known = [MPI.GROUP_EMPTY]
+    comm: Any = SimpleNamespace(
+        Iprobe=lambda: known.append(everyone.Incl([1])), Get_failed=lambda: known[-1], Get_group=lambda: everyone
+    )
+    patch.setattr(library, "SURVIVES", False)
+    library.check_members(comm, (10, 11, 12, 13))
+    patch.setattr(library, "SURVIVES", True)
+    with pytest.raises(RankFailureError, match=r"has died: \[11\]"):
+        library.check_members(comm, (10, 11, 12, 13))
 
 
 def the_end_of_a_job_with_dead_ranks_does_not_wait_for_them(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -98,6 +115,7 @@ def a_job_that_is_given_up_says_why_before_it_ends(world: Communicator, patch: p
 
 DEATH_CLAIMS: tuple[MpiClaim, ...] = (
     errors_of_mpi_say_whether_a_rank_has_died,
+    dead_members_are_named_by_their_ranks_once_mpi_has_looked,
     the_end_of_a_job_with_dead_ranks_does_not_wait_for_them,
     ranks_are_told_why_they_cannot_go_on_after_a_death,
     ranks_do_not_agree_where_one_dies_meanwhile,
