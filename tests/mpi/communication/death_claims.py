@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mpiparallel.communication.protocol import Communicator
@@ -53,6 +54,9 @@ def dead_members_are_named_by_their_ranks_once_mpi_has_looked(world: Communicato
     patch.setattr(library, "SURVIVES", True)
     with pytest.raises(RankFailureError, match=r"has died: \[11\]"):
         library.check_members(comm, (10, 11, 12, 13))
+    patch.setattr(world, "comm", comm)
+    with pytest.raises(RankFailureError, match=r"has died: \[1\]"):
+        world.check_members()
 
 
 def the_end_of_a_job_with_dead_ranks_does_not_wait_for_them(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -102,6 +106,26 @@ def ranks_do_not_agree_where_one_dies_meanwhile(world: Communicator, patch: pyte
     assert survival.agreed(world, True, all_live=False) is False
 
 
+def survivors_meet_anew_until_all_have_heard_of_the_death(world: Communicator, patch: pytest.MonkeyPatch) -> None:
+    from mpiparallel.communication.mpi import survival
+    from mpiparallel.communication.mpi.library import MPI
+
+    old, last = world.world_of(world.ranks), world.size - 1
+    is_dead = world.rank == last
+    met = [MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Split(MPI.UNDEFINED if is_dead else 0, world.rank)]
+    if is_dead:
+        return
+    have_heard = [False, True]
+    patch.setattr(survival, "revoke", lambda communicator: None)
+    patch.setattr(survival, "_shrunk", lambda: met.pop(0))
+    patch.setattr(survival, "agreed", lambda *_, **__: have_heard.pop(0))
+    living = survival.survivors(old)
+    assert living.ranks == world.ranks[:last]
+    total = np.array(1)
+    living.all_reduce(total)
+    assert total == last
+
+
 def a_job_that_is_given_up_says_why_before_it_ends(world: Communicator, patch: pytest.MonkeyPatch) -> None:
     from mpiparallel.communication.mpi import survival
 
@@ -119,5 +143,6 @@ DEATH_CLAIMS: tuple[MpiClaim, ...] = (
     the_end_of_a_job_with_dead_ranks_does_not_wait_for_them,
     ranks_are_told_why_they_cannot_go_on_after_a_death,
     ranks_do_not_agree_where_one_dies_meanwhile,
+    survivors_meet_anew_until_all_have_heard_of_the_death,
     a_job_that_is_given_up_says_why_before_it_ends,
 )
