@@ -179,6 +179,8 @@ def unlike_ends_are_refused_and_the_world_goes_on(run: Run) -> None:
             sends = {after: np.zeros(sent_length, np.uint8)}
             with pytest.raises(CommunicationError, match=f"sends {sent_length} bytes .* expects {taken_length} bytes"):
                 communicator.exchange(sends, {before: np.zeros(taken_length, np.uint8)})
+            with pytest.raises(CommunicationError, match=f"sends {sent_length} bytes .* expects {taken_length} bytes"):
+                communicator.exchange({own: sends[after]}, {own: np.zeros(taken_length, np.uint8)})
             received = np.zeros(40, np.uint8)
             communicator.exchange({after: np.full(40, own + 1, np.uint8)}, {before: received})
             assert (received == before + 1).all()

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pytest
 
 from mpiparallel.communication.protocol import Communicator
@@ -16,14 +17,20 @@ from tests.conformance.communicator import (
     all_to_all_v_moves_uneven_and_empty_blocks,
     messages_of_any_length_cross_without_waiting,
 )
+from tests.conformance.message_claims import MESSAGE_CLAIMS
 from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
+from tests.mpi.communication.death_claims import DEATH_CLAIMS
+from tests.mpi.communication.growth_claims import GROWTH_CLAIMS
+from tests.mpi.communication.opening_claims import OPENING_CLAIMS
+from tests.mpi.communication.released_message_claims import RELEASE_CLAIMS, a_message_may_outlive_mpi
 
 Claim = Callable[[Run], None]
 
 # Smaller than most arrays of the claims, and no multiple of their items: what is longer travels in pieces.
 SMALL_MESSAGE = 19
 
-ALL_CLAIMS = CLAIMS + EXCHANGE_CLAIMS
+ALL_CLAIMS = CLAIMS + EXCHANGE_CLAIMS + MESSAGE_CLAIMS
+MPI_CLAIMS = OPENING_CLAIMS + GROWTH_CLAIMS + DEATH_CLAIMS + RELEASE_CLAIMS
 # Blocks of any length are for totals that one message can hold. Thousands of waiting pieces are matched one by one.
 NOT_IN_PIECES = (all_to_all_v_moves_uneven_and_empty_blocks, messages_of_any_length_cross_without_waiting)
 
@@ -71,18 +78,39 @@ def check_communicator_of_another_program() -> None:
             mpi.communicator_of(wrong)
 
 
+def check_what_only_mpi_has(world: Communicator) -> None:
+    """Check what no other communicator has, each claim with what it puts in the place of something."""
+    for claim in MPI_CLAIMS:
+        with pytest.MonkeyPatch.context() as patch:
+            claim(world, patch)
+        world.barrier()
+
+
+def check_that_large_blocks_are_multiples_of_what_is_counted(world: Communicator) -> None:
+    """Check that 39 bytes, which 19 elements can hold if these have 4 bytes each, are refused on each rank."""
+    length = 2 * SMALL_MESSAGE + 1
+    counts, array = [length] + [0] * (world.size - 1), np.zeros(length, np.uint8)
+    with pytest.raises(CommunicationError, match="39 bytes are more than 19, so blocks must be multiples of 4 bytes"):
+        world.all_to_all_v(array, counts, array.copy(), counts)
+
+
 def main() -> None:
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import mpi
 
     mpi.abort_job_on_uncaught_exception()
+    first = mpi.world()
+    check_what_only_mpi_has(first)
     check_communicator_of_another_program()
     in_pieces = [claim for claim in ALL_CLAIMS if claim not in NOT_IN_PIECES]
     for world, claims in worlds(mpi.world, in_pieces):
         for claim in claims:
             claim(on_parts_of(world))
         rank, size = world.rank, world.size
+        if claims is in_pieces:
+            check_that_large_blocks_are_multiples_of_what_is_counted(world)
         world.free()
+    a_message_may_outlive_mpi(first)
     sys.stdout.write(f"rank {rank} of {size} holds {len(ALL_CLAIMS)} claims\n")
 
 

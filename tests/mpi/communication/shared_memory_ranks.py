@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.errors import CommunicationError
+
+Opener = Callable[..., int] | None
 
 LENGTH = 8 << 20
 
@@ -69,22 +73,52 @@ def check_that_a_refused_block_is_refused_on_all(world: Communicator) -> None:
     assert world.share(LENGTH).own.size == LENGTH
 
 
-def check_that_ranks_which_see_no_peer_do_not_share(world: Communicator) -> None:
-    from mpiparallel.communication import mpi
-
-    real = os.open
+def check_that_pages_which_cannot_be_mapped_are_refused_on_all(world: Communicator) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
     if world.rank == 1:
-        os.open = refused  # type: ignore[assignment]
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + LENGTH // 2, limits[1]))
+    with pytest.raises(MemoryError, match=rf"rank 1: .*{LENGTH} bytes cannot be mapped: Cannot allocate memory"):
+        world.share(LENGTH)
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def check_that_ranks_which_see_no_peer_do_not_share(patch: pytest.MonkeyPatch, name: str, stand_in: Opener) -> None:
+    """Check it where rank 1 has a ``stand_in`` for the function ``name`` of the system, or none."""
+    from mpiparallel.communication import mpi
+    from mpiparallel.communication.mpi.library import MPI
+
+    if MPI.COMM_WORLD.Get_rank() == 1:
+        patch.setattr(os, name, stand_in) if stand_in else patch.delattr(os, name)
     blind = mpi.world()
-    os.open = real
+    patch.undo()
     assert not blind.can_share
-    with pytest.raises(Exception, match="cannot see each other's memory"):
+    with pytest.raises(CommunicationError, match="cannot see each other's memory"):
         blind.share(1)
     blind.free()
 
 
 def refused(*_: object) -> int:
     raise PermissionError(13, "Permission denied")
+
+
+def another_file(nbytes: int) -> Opener:
+    """Return what opens a file of so many zeros, as where a number is that of a process of another container."""
+
+    def opened(*_: object) -> int:
+        descriptor = os.memfd_create("another")
+        os.truncate(descriptor, nbytes)
+        return descriptor
+
+    return opened
+
+
+BLINDNESS: tuple[tuple[str, Opener], ...] = (
+    ("open", refused),
+    ("open", another_file(0)),
+    ("open", another_file(LENGTH)),
+    ("memfd_create", None),
+)
 
 
 def main() -> None:
@@ -98,7 +132,10 @@ def main() -> None:
     check_that_memory_is_given_back(world)
     check_that_nothing_has_a_name(world)
     check_that_a_refused_block_is_refused_on_all(world)
-    check_that_ranks_which_see_no_peer_do_not_share(world)
+    check_that_pages_which_cannot_be_mapped_are_refused_on_all(world)
+    for name, stand_in in BLINDNESS:
+        with pytest.MonkeyPatch.context() as patch:
+            check_that_ranks_which_see_no_peer_do_not_share(patch, name, stand_in)
     world.free()
     sys.stdout.write(f"rank {world.rank} leaves nothing behind\n")
 

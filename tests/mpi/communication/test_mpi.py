@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.communicator import CLAIMS
+from tests.conformance.message_claims import MESSAGE_CLAIMS
 from tests.conformance.mpi_launcher import library
 from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
@@ -19,7 +20,7 @@ MANAGEMENT = "tests.mpi.communication.management_ranks"
 def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
     output = mpi_run(size, CONFORMANCE)
     for rank in range(size):
-        assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS)} claims" in output
+        assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS + MESSAGE_CLAIMS)} claims" in output
 
 
 def test_stages_train_for_a_thousand_steps_by_requests_that_are_made_once_and_freed(

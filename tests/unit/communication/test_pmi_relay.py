@@ -7,8 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -73,3 +76,38 @@ def test_ranks_of_srun_are_asked_for_lines_that_slurm_reads_whole_and_nothing_el
         process.kill()
         process.communicate()
         assert slurm.recv(1) == b""
+
+
+@pytest.fixture(scope="module")
+def relay() -> ModuleType:
+    """The module without the rest of its package, which would start MPI."""
+    description = spec_from_file_location("pmi_relay", _FOLDER / "pmi_relay.py")
+    assert description is not None
+    assert description.loader is not None
+    found = module_from_spec(description)
+    description.loader.exec_module(found)
+    return found
+
+
+def test_what_one_side_says_is_handed_to_the_other_until_one_leaves(relay: ModuleType) -> None:
+    (slurm, server), (rank, other) = socket.socketpair(), socket.socketpair()
+    with slurm, server, rank, other:
+        between = threading.Thread(target=relay._relay, args=(server, other), daemon=True)
+        between.start()
+        for one, another, said, heard in (
+            (rank, slurm, b"cmd=maxes vallen_max=10", b"cmd=maxes vallen_max=10"),
+            (slurm, rank, b"cmd=maxes rc=0 vallen_max=1024\n", b"cmd=maxes rc=0 vallen_max=0896\n"),
+            (slurm, rank, b"cmd=got vallen_max=1024\n", b"cmd=got vallen_max=1024\n"),
+        ):
+            one.sendall(said)
+            assert another.recv(100) == heard
+        rank.close()
+        between.join(60.0)
+        assert not between.is_alive()
+
+
+@pytest.mark.parametrize("words", ["", "-1", "socket", "\N{SUPERSCRIPT TWO}"])
+def test_a_step_of_srun_without_the_number_of_a_connection_is_left_alone(relay: ModuleType, words: str) -> None:
+    variables = {**_STEP, "PMI_FD": words}
+    relay.relay_pmi2(variables)
+    assert variables == {**_STEP, "PMI_FD": words}

@@ -13,6 +13,7 @@ from mpiparallel.communication.threads import alone, run_world, running
 from mpiparallel.communication.world import current, initialised
 from mpiparallel.errors import CommunicationError
 from tests.conformance.communicator import CLAIMS, Claim, Run
+from tests.conformance.message_claims import MESSAGE_CLAIMS
 from tests.conformance.patience import stretched
 from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
 
@@ -31,7 +32,7 @@ def run_as_group(size: int, function: Callable[[Communicator], object]) -> objec
 
 
 @pytest.mark.parametrize("run", [run_as_world, run_as_group])
-@pytest.mark.parametrize("claim", CLAIMS + EXCHANGE_CLAIMS, ids=lambda claim: claim.__name__)
+@pytest.mark.parametrize("claim", CLAIMS + EXCHANGE_CLAIMS + MESSAGE_CLAIMS, ids=lambda claim: claim.__name__)
 def test_threads_conform(claim: Claim, run: Run) -> None:
     claim(run)
 
