@@ -69,6 +69,20 @@ class InputGradient(nn.Cell):
         return ops.grad(lambda rows: (self.sum(rows, 1) ** 2).sum())(self.relu(x))
 
 
+class Cast(nn.Cell):
+    """A product that is rounded, and then taken by two others."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.width = 24, 16
+        self.weight, self.one, self.other = weight(16, 64), weight(64, 32), weight(64, 32)
+        self.product, self.left, self.right = ops.MatMul(), ops.MatMul(), ops.MatMul()
+
+    def construct(self, x):
+        rounded = self.product(x, self.weight).astype(np.float16).astype(np.float32)
+        return (self.left(rounded, self.one) * self.right(rounded, self.other)).sum()
+
+
 class Returned(nn.Cell):
     """A network that goes on with a gradient, which is a sum of two."""
 
@@ -91,6 +105,7 @@ NETWORKS = {
     "sums": Summed,
     "moved": Moved,
     "gradient": InputGradient,
+    "cast": Cast,
 }
 
 
@@ -128,7 +143,7 @@ def test_strategies_that_cut_one_weight_otherwise_are_refused_as_they_are_withou
         problem(task_of(network, 4))
 
 
-@pytest.mark.parametrize("name", ["drawn", "transformer", "images"])
+@pytest.mark.parametrize("name", ["drawn", "transformer", "images", "cast"])
 def test_what_is_counted_apart_is_never_above_what_runs_and_comes_nearer_at_plans(name) -> None:
     task = task_of(NETWORKS[name](), 4)
     choices = choices_of(task.graph, task.given, 4)

@@ -124,8 +124,8 @@ def test_a_merged_file_cuts_each_stage_as_it_was(tmp_path: Path) -> None:
 def test_a_file_of_a_training_in_one_stage_is_refused_in_two(tmp_path: Path) -> None:
     run("2 ranks, cut", build, tmp_path)
     said = (
-        r'strategy0\.ckpt: parameter "blocks\.0\.first": it is laid out on 2 devices in the file, but its stage is on 1; '
-        "use the file of a training in the same stages"
+        r'strategy0\.ckpt: parameter "blocks\.0\.first": it is laid out on 2 devices in the file, '
+        "but its stage is on 1; use the file of a training in the same stages"
     )
     with pytest.raises(StrategyFileError, match=said):
         run("2 stages", shards_of, str(tmp_path / "strategy0.ckpt"))
