@@ -12,6 +12,7 @@ import pytest
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.show import reasons
 from mpiparallel.launch.show.reasons import asked as meant
 from mpiparallel.launch.show.reasons import reason_words
 from mpiparallel.search.forecast.reason import Alternative, Reason
@@ -195,8 +196,10 @@ def test_an_answer_says_what_the_best_alternative_would_cost(
 
 
 def test_of_many_parts_of_a_parameter_as_many_are_told_as_the_page_shows_and_how_many_more_there_are(
-    told: Any, tmp_path: Path
+    told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What other cuts would cost takes long on so many ranks.
+    monkeypatch.setattr(reasons, "heaviest", lambda network: [])
     settings = 'parallel_mode="semi_auto_parallel", full_batch=True'
     script = DATA.format(settings=settings, cut="self.wide.matmul.shard(((1, 1), (64, 1)))")
     html = tmp_path / "net.html"
