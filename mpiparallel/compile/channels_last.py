@@ -19,7 +19,7 @@ _LOAD: Final = 16
 """Bytes of channels that a convolution reads at once."""
 
 
-def put_channels_last(graph: Graph, in_tf32: bool = False) -> None:
+def put_channels_last(graph: Graph, in_tf32: bool) -> None:
     """Say which values of a graph lie in memory with their channels last.
 
     They are what convolutions of 16 bits read and make, and ``in_tf32`` what those of float32 do too. So is all that is

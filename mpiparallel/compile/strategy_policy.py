@@ -77,7 +77,8 @@ class StrategyPolicy(Policy):
                 continue
             operands = operands_of(node)
             used = {index: stands_for[value].name for index, value in enumerate(node.inputs) if value in stands_for}
-            users[node] = ParameterUser(operands, place_by_strategy(operands, strategy, self._devices), used)
+            placement = place_by_strategy(operands, strategy, self._devices)
+            users[node] = ParameterUser(operands, strategy, placement, used)
         placements, layouts = agree_on_parameters(list(users.values()))
         self._agreed = dict(zip(users, placements, strict=True))
         for name, layout in layouts.items():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mpiparallel.errors import StrategyError
+from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.held_placement import place_beside
 from mpiparallel.parallel.operator_placement import Operands, OperatorPlacement
@@ -13,9 +14,10 @@ from mpiparallel.parallel.operator_placement import Operands, OperatorPlacement
 
 @dataclass(frozen=True)
 class ParameterUser:
-    """An operator, its placement by itself, and the names of the parameters at these positions of its inputs."""
+    """An operator, its placement by its strategy, and the names of the parameters at these positions of its inputs."""
 
     operands: Operands
+    strategy: Strategy
     placement: OperatorPlacement
     parameters: Mapping[int, str]
 
@@ -98,9 +100,7 @@ class _Agreement:
         held = {position: settled[name] for position, name in user.parameters.items() if name in settled}
         if all(user.placement.inputs[position].canonical == layout.canonical for position, layout in held.items()):
             return user.placement
-        if user.placement.strategy is None:
-            return None
-        made = place_beside(user.operands, user.placement.strategy, held)
+        made = place_beside(user.operands, user.strategy, held)
         return made if made is not None and all(_has_words(made.inputs[place]) for place in user.parameters) else None
 
     def _refusal(self, name: str) -> StrategyError:

@@ -112,9 +112,6 @@ class _Connected(Cell):
     def __call__(self, *inputs: Any) -> Any:
         return self.network(*(inputs or self._helper.take()))
 
-    def construct(self, *inputs: Any) -> Any:
-        return self.network(*inputs)
-
 
 def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -> Cell:
     """Return a cell that, called without inputs, runs a network on the next batch of a dataset.

@@ -65,6 +65,18 @@ class Drawn(nn.Cell):
         return values[-1].sum()
 
 
+class Moved(Drawn):
+    """A network whose program says where an output goes at once, and whose next operator wants it elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 3)
+        self.first, self.table = ops.MatMul().shard(((2, 4), (4, 1)), ((8, 1),)), weight(self.width, self.width)
+        self.relu = ops.ReLU().shard(((1, 2),))
+
+    def construct(self, x: Any) -> Any:
+        return super().construct(self.relu(self.first(x, self.table)))
+
+
 class Block(nn.Cell):
     """A layer of a Transformer encoder."""
 

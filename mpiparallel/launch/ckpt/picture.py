@@ -53,7 +53,10 @@ def picture(title: str, tensors: Sequence[HeldTensor], ranks: int, problems: Map
         'font-family="DejaVu Sans, Verdana, sans-serif" font-size="11" fill="#222">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         _text(_MARGIN, 34, _shortened(title, 90), size=17, weight="bold"),
-        _text(_MARGIN, 56, _summary(tensors, ranks, len(panels) - len(shown), problems), fill="#555"),
+        *(
+            _text(_MARGIN, 56 + _LEAST_TEXT * number, line, fill="#555")
+            for number, line in enumerate(_summary(tensors, ranks, len(panels) - len(shown), problems))
+        ),
     ]
     for row, top in zip(rows, tops, strict=False):
         for column, group in enumerate(row):
@@ -62,15 +65,18 @@ def picture(title: str, tensors: Sequence[HeldTensor], ranks: int, problems: Map
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _summary(tensors: Sequence[HeldTensor], ranks: int, hidden: int, problems: Mapping[int, str]) -> str:
+def _summary(tensors: Sequence[HeldTensor], ranks: int, hidden: int, problems: Mapping[int, str]) -> Iterator[str]:
+    """Yield what is shown, and in a line of its own what is lost or not shown: together they are wider than all."""
     whole = amount(sum(tensor.nbytes for tensor in tensors))
-    told = [f"{len(tensors)} tensors, {whole}, of {ranks} ranks; numbers are the ranks whose files have a part"]
+    yield f"{len(tensors)} tensors, {whole}, of {ranks} ranks; numbers are the ranks whose files have a part"
+    told = []
     if problems:
         shown = ", ".join(map(str, sorted(problems)[:8])) + (", ..." if len(problems) > 8 else "")
         told.append(f"red: missing or damaged, of rank{'s' * (len(problems) > 1)} {shown}")
     if hidden:
         told.append(f"{hidden} more ways of cutting are not shown")
-    return "; ".join(told)
+    if told:
+        yield "; ".join(told)
 
 
 def _largest(group: Sequence[HeldTensor]) -> HeldTensor:
@@ -86,8 +92,8 @@ def _panel(group: Sequence[HeldTensor], left: float, top: float, ranks: int) -> 
     tensor = _largest(group)
     yield _text(left, top + 14, _shortened(tensor.name, _NAME_CHARACTERS), weight="bold")
     yield _text(left, top + 30, f"{tensor.dtype} {tensor.layout}", fill="#555")
-    alike = f"and {len(group) - 1} more cut alike" if len(group) > 1 else ""
-    yield _text(left, top + 46, alike, fill="#555")
+    if len(group) > 1:
+        yield _text(left, top + 46, f"and {len(group) - 1} more cut alike", fill="#555")
     down, across = _drawn_dims(tensor)
     wide, high = _extent(tensor, down, across)
     if not tensor.nbytes:

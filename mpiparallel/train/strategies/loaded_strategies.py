@@ -80,8 +80,8 @@ def _check_layout(sharded: ShardedGraph, name: str, item: LayoutItem) -> None:
     wanted = replace(stored_layout(item, made.global_shape, made.devices.first_rank), optimizer_axes=())
     if wanted.devices.size != made.devices.size:
         raise StrategyFileError(
-            f"it is laid out on {wanted.devices.size} devices in the file, but there are {made.devices.size}; start as "
-            "many ranks as the file was made for"
+            f"it is laid out on {wanted.devices.size} devices in the file, but its stage is on {made.devices.size}; "
+            "use the file of a training in the same stages"
         )
     if wanted.canonical != made.canonical:
         raise StrategyFileError(

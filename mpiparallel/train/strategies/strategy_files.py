@@ -169,8 +169,6 @@ def communication_groups(staged: StagedGraph, rank: int) -> list[tuple[int, ...]
 
 def _repeated(layouts: tuple[Layout, ...], rank: int) -> tuple[int, ...]:
     """Return the ranks that compute the same as ``rank``: those that differ only in axes that no layout uses."""
-    if not layouts:
-        return (rank,)
     unused = set.intersection(*(set(layout.replica_axes) for layout in layouts))
     return layouts[0].devices.group(rank, unused)
 

@@ -9,7 +9,7 @@ import pytest
 
 from mpiparallel import context, nn, ops
 from mpiparallel.communication.threads import alone
-from mpiparallel.compile.rank_graph import local_graph
+from mpiparallel.compile.rank_graph import local_graph, rank_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import RandomState, Runtime
@@ -73,7 +73,9 @@ def test_images_between_convolutions_of_16_bits_have_their_channels_last() -> No
 
 
 def test_images_of_float32_stay_in_the_order_of_their_dims() -> None:
-    assert shapes(local_graph(sharded(Images(np.float32)), 0, on_device=True)) == set()
+    images = sharded(Images(np.float32))
+    assert shapes(local_graph(images, 0, on_device=True)) == set()
+    assert shapes(rank_graph(images, 0, on_device=True).graph) == set()
 
 
 def test_images_of_float32_have_their_channels_last_where_they_may_be_rounded() -> None:

@@ -35,6 +35,8 @@ SAME: list[Both] = [
     lambda x: (-x).argmax(1),
     lambda x: (-x).argmin(),
     lambda x: x.cumsum(1),
+    lambda x: (x > 1).cumsum(2, np.int32),
+    lambda x: (3 * x).cumsum(0, dtype=np.int32),
     lambda x: x.clip(1.0, 2.0),
     lambda x: x.clip(1.0),
     lambda x: x.clip(None, 2.0),

@@ -20,7 +20,22 @@ from mpiparallel.train import Callback, Model
 from mpiparallel.train.persistence.state import state_of
 
 STEPS, MORE_STEPS = 20, 10
+TUTORIAL = {
+    "batch_size": 32,
+    "source_length": 10,
+    "target_length": 10,
+    "vocab_size": 20000,
+    "hidden_size": 128,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+}
+"""What its train.py takes where the command line says nothing."""
 WORDS = [f"w{number}" for number in range(40)]
+
+
+def test_a_network_of_no_given_sizes_is_as_large_as_the_tutorials():
+    config = TranslationConfig()
+    assert {name: getattr(config, name) for name in TUTORIAL} == TUTORIAL
 
 
 def make_dataset(dtype):

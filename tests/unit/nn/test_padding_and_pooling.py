@@ -45,6 +45,14 @@ def test_values_are_those_of_numpy_however_images_and_channels_are_cut(ranks, cu
         np.testing.assert_allclose(found, loss.mean(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 4, 6), (2, 0, 4, 6)])
+def test_pools_of_no_images_or_no_channels_have_the_wanted_height_and_width(shape) -> None:
+    images = np.ones(shape)
+    halves = np.stack([images[:, :, :, :3].mean((2, 3)), images[:, :, :, 3:].mean((2, 3))], -1)[:, :, None]
+    pooled = nn.AdaptiveAvgPool2d((1, 2))(ms.Tensor(images)).asnumpy()
+    assert pooled.shape == halves.shape == (*shape[:2], 1, 2)
+
+
 def test_what_is_not_supported_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="mode 'REFLECT' is not supported; use 'CONSTANT'"):
         nn.Pad(((0, 1),), "REFLECT")

@@ -20,7 +20,7 @@ from mpiparallel.search.problem.choices import choices_of
 from mpiparallel.search.problem.clock import Clock, TimeOverError
 from mpiparallel.search.problem.folding import folding_of, tied
 from mpiparallel.search.problem.likeness import likeness
-from mpiparallel.search.problem.problem import NARROW, WIDE, pricing_of, problem_of
+from mpiparallel.search.problem.problem import NARROW, WIDE, problem_of
 from mpiparallel.search.problem.views import whole_view
 from mpiparallel.search.search import MODES, search
 from tests.conformance.hand_plans import cut_by_hand, degrees
@@ -80,123 +80,6 @@ def test_optimal_is_the_best_of_all_strategies_and_the_quick_ones_are_near() -> 
 @pytest.mark.slow
 def test_optimal_is_the_best_of_all_strategies_for_the_whole_family() -> None:
     hold_to_all_strategies(FAMILY)
-
-
-class Tied(nn.Cell):
-    """One weight on both sides of a non-linear operator."""
-
-    def __init__(self):
-        super().__init__()
-        self.rows, self.width = 24, 16
-        self.weight = weight(16, 64)
-        self.first, self.second, self.relu = ops.MatMul(), ops.MatMul(transpose_b=True), ops.ReLU()
-
-    def construct(self, x):
-        return self.second(self.relu(self.first(x, self.weight)), self.weight).sum()
-
-
-class Images(nn.Cell):
-    """Convolutions, of which windows reach over cuts."""
-
-    def __init__(self):
-        super().__init__()
-        self.rows, self.width = 4, 3 * 8 * 8
-        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3, stride=2)
-        self.norm, self.relu = nn.BatchNorm2d(8), nn.ReLU()
-
-    def construct(self, x):
-        return self.second(self.relu(self.norm(self.first(x.reshape((4, 3, 8, 8)))))).sum()
-
-
-class Summed(nn.Cell):
-    """Sums whose gradients are the same number everywhere: of weights, and of the largest of each row."""
-
-    def __init__(self):
-        super().__init__()
-        self.rows, self.width = 24, 16
-        self.weight, self.bias = weight(16, 64), weight(64)
-        self.product, self.largest = ops.MatMul(), ops.TopK()
-
-    def construct(self, x):
-        y = self.product(x, self.weight)
-        return self.largest(y, 2)[0].sum() + ops.logsumexp(y, 1).sum() + self.weight.mean() + self.bias.sum()
-
-
-NETWORKS = {
-    "drawn": lambda: Drawn(3, 5),
-    "tied": Tied,
-    "transformer": lambda: Transformer(1),
-    "layers": lambda: Transformer(5),
-    "images": Images,
-    "sums": Summed,
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "ranks"),
-    [("drawn", 6), ("drawn", 8), ("tied", 4), ("transformer", 4), ("layers", 4), ("images", 2), ("sums", 4)],
-)
-def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks) -> None:
-    """Truth is a walk over the local graph that the compiler makes of these strategies."""
-    task = task_of(NETWORKS[name](), ranks)
-    found = problem(task)
-    draw = np.random.default_rng(ranks)
-    assert found.exact
-    for _ in range(4):
-        options = [int(draw.integers(count)) for count in found.counts]
-        if name == "layers":
-            assert len({id(table.values) for table in found.seconds}) < len(found.seconds) / 2
-        if np.isfinite(found.cost(options)):
-            assert found.cost(options) == pytest.approx(task.cost(found.strategies(options)).seconds, rel=1e-9)
-
-
-def test_strategies_that_cut_one_weight_otherwise_are_refused_as_they_are_without_a_search() -> None:
-    network = Tied()
-    network.first.shard(((4, 1), (1, 1)))
-    network.second.shard(((2, 2), (1, 2)))
-    said = (
-        r"parameter 'weight' of shape \(16, 64\) is used under two layouts: .* by network/MatMul and .* cut it alike$"
-    )
-    with pytest.raises(StrategyError, match=said):
-        problem(task_of(network, 4))
-
-
-@pytest.mark.parametrize("name", ["drawn", "transformer", "images"])
-def test_what_is_counted_apart_is_never_above_what_runs_and_comes_nearer_at_plans(name) -> None:
-    task = task_of(NETWORKS[name](), 4)
-    choices = choices_of(task.graph, task.given, 4)
-    pricing = pricing_of(task, choices, Clock(), most_cells=1)
-    found = pricing.problem()
-    assert found.bounds
-    assert not found.exact
-    draw = np.random.default_rng(5)
-    below, nearer = 0, 0
-    for _ in range(4):
-        options = [int(draw.integers(count)) for count in found.counts]
-        told, real = found.cost(options), task.cost(found.strategies(options)).seconds
-        again = pricing.problem([options]).cost(options)
-        assert max(told, again) <= real * (1 + 1e-9)
-        below += told < real * (1 - 1e-9)
-        nearer += again > told
-    assert below
-    assert nearer
-
-
-def test_what_is_counted_apart_is_all_of_what_runs_where_operators_that_take_one_value_are_cut_alike() -> None:
-    task = task_of(Transformer(1), 4)
-    choices = choices_of(task.graph, task.given, 4)
-    pricing = pricing_of(task, choices, Clock(), most_cells=200)
-    draw = np.random.default_rng(5)
-    apart = 0
-    for products in (((1, 1), (1, 4)), ((2, 1), (1, 2)), ((1, 4), (4, 1))):
-        drawn_options = {choice.options: int(draw.integers(len(choice.options))) for choice in choices}
-        drawn_options[choices[1].options] = choices[1].options.index(products)
-        options = [drawn_options[choice.options] for choice in choices]
-        found = pricing.problem([options])
-        real = task.cost(found.strategies(options)).seconds
-        assert found.cost(options) == pytest.approx(real, rel=1e-9)
-        apart += pricing.problem().cost(options) < real * (1 - 1e-9)
-    assert apart
 
 
 @pytest.mark.parametrize("wide", [1, WIDE])

@@ -12,6 +12,7 @@ import pytest
 
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.show import reasons
 from mpiparallel.launch.show.reasons import asked as meant
 from mpiparallel.launch.show.reasons import reason_words
 from mpiparallel.search.forecast.reason import Alternative, Reason
@@ -194,12 +195,24 @@ def test_an_answer_says_what_the_best_alternative_would_cost(
     assert re.search(f"{words}$", reason_words(Reason("MatMul", "by hand", ((1, 2),), 2.0, 8, others, tried, 2)))
 
 
-def test_of_many_parts_of_a_parameter_some_are_told_and_how_many_more_there_are(told: Any) -> None:
+def test_of_many_parts_of_a_parameter_as_many_are_told_as_the_page_shows_and_how_many_more_there_are(
+    told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What other cuts would cost takes long on so many ranks.
+    monkeypatch.setattr(reasons, "heaviest", lambda network: [])
     settings = 'parallel_mode="semi_auto_parallel", full_batch=True'
     script = DATA.format(settings=settings, cut="self.wide.matmul.shard(((1, 1), (64, 1)))")
-    _, *parts, last = told("show", script, "-n", "64", "--parameter", "wide.weight").splitlines()
+    html = tmp_path / "net.html"
+    words = ("--parameter", "wide.weight", "--html", str(html))
+    _, *parts, last, _, page = told("show", script, "-n", "64", *words).splitlines()
+    assert page == f"page: {html}"
     assert re.fullmatch(rf"  and {64 - len(parts)} parts more", last)
     assert all(" on ranks " in part for part in parts)
+    text = html.read_text(encoding="utf-8")
+    data, _ = json.JSONDecoder().raw_decode(text, text.index('{"title":'))
+    (wide,) = (one for one in data["parameters"] if one["name"] == "wide.weight")
+    shown = [f"  {part['box']}  on ranks {part['ranks']}" for part in data["parts"][wide["parts"]]]
+    assert (wide["part_count"], shown) == (64, parts)
 
 
 def test_the_page_marks_memory_that_a_rank_does_not_have(told: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from mpiparallel.errors import StrategyError
 from mpiparallel.search.cost.step import step_cost
 from mpiparallel.search.cost.timed_nodes import timed_nodes
 from mpiparallel.search.problem.choices import choices_of
-from tests.conformance.searched_networks import Drawn, Transformer, task_of, weight
+from tests.conformance.searched_networks import Drawn, Moved, Transformer, task_of, weight
 
 SHARDS = {"enable_parallel_optimizer": True, "optimizer_threshold": 0}
 
@@ -27,18 +27,6 @@ class Unread(Drawn):
     def construct(self, x):
         self.unused(x, self.table)
         return super().construct(x)
-
-
-class Moved(Drawn):
-    """A network whose program says where an output goes at once, and whose next operator wants it elsewhere."""
-
-    def __init__(self) -> None:
-        super().__init__(4, 3)
-        self.first, self.table = ops.MatMul().shard(((2, 4), (4, 1)), ((8, 1),)), weight(self.width, self.width)
-        self.relu = ops.ReLU().shard(((1, 2),))
-
-    def construct(self, x):
-        return super().construct(self.relu(self.first(x, self.table)))
 
 
 def recomputed():

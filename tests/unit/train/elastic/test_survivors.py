@@ -19,7 +19,7 @@ from mpiparallel.train.elastic import shrinking
 from mpiparallel.train.elastic.snapshot import Snapshot
 from tests.conformance.trainings.moving_product import At, alone, compare, make_model, rows
 from tests.conformance.trainings.moving_training import Losses
-from tests.unit.train.elastic.thread_survival import Death, thread_survival
+from tests.unit.train.elastic.thread_survival import Death, once, thread_survival
 
 
 @pytest.fixture
@@ -40,12 +40,6 @@ def training(survival, strategy, dead, *more, step=5, moment="step_end"):
         return losses.by_step, model.active, model.training_ranks
 
     return job
-
-
-def once(action):
-    """Return what acts the first time that it is called."""
-    left = [action]
-    return lambda: left and left.pop()()
 
 
 @cache
@@ -287,55 +281,3 @@ def test_a_checkpoint_that_is_gone_is_said_to_be_missing(survival, tmp_path) -> 
 
     said = f"Model.train: ranks 2, 3 have died, and {folder} has no checkpoint to go on from"
     assert run_world(4, job) == [said, said, None, None]
-
-
-def waits(survival, model):
-    """Let a spare hear of the next death instead of what the leader says."""
-    membership = model.resharding.membership
-    hear = membership.hear
-
-    def fail():
-        if not survival.has_happened_to(membership.number):
-            survival.wait(membership.number)
-        return hear()
-
-    membership.hear = fail
-
-
-def test_a_spare_meets_the_survivors_and_may_be_called_later(survival, capsys) -> None:
-    def job(communicator):
-        model, losses, number = make_model(), Losses(), communicator.rank
-        if number == 3:
-            waits(survival, model)
-        legs = [At(2, lambda: model.reshard(ranks=3)), At(5, once(lambda: survival.die(number, (2,))))]
-        legs.append(At(8, lambda: model.reshard(ranks=[3, 0])))
-        try:
-            model.train(3, rows(), [losses, *legs], dataset_sink_mode=False)
-        except Death:
-            return None
-        return losses.by_step, model.training_ranks
-
-    results = run_world(4, job)
-    said = "Model.train: rank 2 has died; 2 ranks go on from step 5 (slices of replicas); 1 more waits\n"
-    assert capsys.readouterr().out == said
-    compare(results[0][0], wanted())
-    compare(results[3][0], {step: loss for step, loss in wanted().items() if step < 3 or step > 8})
-    assert [one and one[1] for one in results] == [(3, 0), (3, 0), None, (3, 0)]
-
-
-def test_spares_cannot_go_on_without_those_who_trained(survival) -> None:
-    def job(communicator):
-        model, number = make_model(), communicator.rank
-        if number == 2:
-            waits(survival, model)
-        legs = [At(2, lambda: model.reshard(ranks=2)), At(5, once(lambda: survival.die(number, (0, 1))))]
-        try:
-            model.train(3, rows(), legs, dataset_sink_mode=False)
-        except Death:
-            return None
-        except RankFailureError as error:
-            return str(error)
-
-    why = "all ranks that trained have died"
-    said = f"Model.train: ranks 0, 1 have died, and the others cannot go on without: {why}{AGAIN}"
-    assert run_world(3, job) == [None, None, said]

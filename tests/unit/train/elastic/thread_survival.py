@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -80,6 +80,12 @@ class ThreadSurvival(ModuleType):
 
     def _living(self, communicator: Communicator) -> Communicator:
         return communicator.group([rank for rank in communicator.ranks if rank not in self.dead])
+
+
+def once(action: Callable[[], Any]) -> Callable[[], Any]:
+    """Return what acts the first time that it is called."""
+    left = [action]
+    return lambda: left and left.pop()()
 
 
 def thread_survival(monkeypatch: pytest.MonkeyPatch) -> Any:

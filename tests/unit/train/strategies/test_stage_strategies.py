@@ -18,6 +18,7 @@ from mpiparallel import (
 )
 from mpiparallel.communication.threads import run_world
 from mpiparallel.context.settings import all_settings, take_settings
+from mpiparallel.errors import StrategyFileError
 from mpiparallel.train import ModelCheckpoint
 from tests.unit.train.staged_networks import ROWS, Case, Losses, make_model, rows
 
@@ -25,6 +26,7 @@ ALONE = Case(stages=(0,) * 6, micro_size=0, tied=True)
 SHARDS = {"enable_parallel_optimizer": True, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
 CASES = {
     "2 stages, cut": (4, Case(tied=True, cut=2)),
+    "2 stages": (2, Case(tied=True)),
     "3 stages": (3, Case(tied=True, stages=(0, 0, 1, 1, 2, 2))),
     "2 stages, shards": (4, Case(tied=True, settings=SHARDS)),
     "2 ranks, cut": (2, replace(ALONE, cut=2, settings={"enable_parallel_optimizer": False})),
@@ -117,3 +119,13 @@ def test_a_merged_file_cuts_each_stage_as_it_was(tmp_path: Path) -> None:
     found = run("2 stages, cut", shards_of, whole)
     assert found[1]["blocks.0.first"].start == (0, 8)
     assert found[3]["blocks.3.second"].start == (8, 0)
+
+
+def test_a_file_of_a_training_in_one_stage_is_refused_in_two(tmp_path: Path) -> None:
+    run("2 ranks, cut", build, tmp_path)
+    said = (
+        r'strategy0\.ckpt: parameter "blocks\.0\.first": it is laid out on 2 devices in the file, '
+        "but its stage is on 1; use the file of a training in the same stages"
+    )
+    with pytest.raises(StrategyFileError, match=said):
+        run("2 stages", shards_of, str(tmp_path / "strategy0.ckpt"))
