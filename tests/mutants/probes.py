@@ -50,13 +50,6 @@ def label(path: Path, line: int) -> tuple[str, bool]:
     return (f"{path}:{place[1].lineno}", True) if place else (f"{path}:0", False)
 
 
-def enclosing_names(path: Path, line: int) -> tuple[str, ...]:
-    """Return the names of the functions and classes that a line is in, without those that begin with "_"."""
-    nodes = (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, _Function | ast.ClassDef))
-    names = (one.name for one in nodes if one.lineno <= line <= (one.end_lineno or 0))
-    return tuple(name for name in names if not name.startswith("_"))
-
-
 def write_probes(package: Path, labels: Sequence[str], told: Path, blocks: Path) -> list[str]:
     """Compile the files of ``package`` with a call before each statement of ``labels``, which appends to ``told``.
 

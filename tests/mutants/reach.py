@@ -16,13 +16,14 @@ from pathlib import Path
 
 from tests.mutants import ends
 from tests.mutants.descendants import end_descendants
-from tests.mutants.probes import enclosing_names, label, write_probes
+from tests.mutants.names_around import names_around
+from tests.mutants.probes import label, write_probes
 from tests.mutants.results import digest, test_key
 
 _SURVEYS = ("tests/architecture/", "tests/unit/compatibility/", "tests/unit/documents/")
 """What looks at files, names and signatures, and runs no statement for that."""
-_FEW_OF_FILES = 0.03
-"""The share of the files of tests that may say a name which leads to what is changed."""
+_FEW = 0.03
+"""The share of the tests, or of their files, that may say a name which leads to what is changed."""
 _WORD = re.compile(r"\w+")
 _PHASE = re.compile(r" \((setup|call|teardown)\)$")
 
@@ -57,6 +58,7 @@ class Reach:
 
     def __init__(self, told: Path, seconds: Mapping[str, float], files: Mapping[str, str]) -> None:
         self._seconds, self._files = seconds, files
+        self._words = {test: frozenset(_WORD.findall(test.partition("::")[2])) for test in seconds}
         self._tests: defaultdict[str, set[str]] = defaultdict(set)
         for line in told.read_text().splitlines() if told.exists() else ():
             one, _, test = line.partition("\t")
@@ -110,11 +112,13 @@ class Reach:
     def _ordered(self, path: Path, line: int, tests: Iterable[str]) -> list[str]:
         """Return tests in the order in which they are likely to notice a change soon.
 
-        After those of the file itself come those that say the name of what is changed. Cases of one test are much
-        alike: after the first of each come two more, then four, and so on. Tests of a file stay together, which share
-        what they need.
+        Those whose own name says what is changed come first, then those of the file. Others come sooner where their
+        file says it. Cases of one test are much alike: after the first of each come two more, then four, and so on.
+        Tests of a file stay together, which share what they need.
         """
-        saying = _files_that_say(enclosing_names(path, line))
+        names = names_around(path, line)
+        saying_files = _few_that_say(names, _words_of_files())
+        saying = _few_that_say(names, self._words)
         sought = sorted(tests, key=lambda test: (self._seconds[test], test))
         costs: defaultdict[str, float] = defaultdict(float)
         for test in sought:
@@ -124,7 +128,7 @@ class Reach:
         for test in sought:
             file, function = test.split("::")[0], test.split("[")[0]
             distance = self._distance(path, test)
-            nearness = 0 if distance == 0 else distance + (file not in saying)
+            nearness = 0 if test in saying else 1 if distance == 0 else 1 + distance + (file not in saying_files)
             keys[test] = nearness, (before[function] + 1).bit_length(), costs[file], file
             before[function] += 1
         return sorted(sought, key=keys.__getitem__)
@@ -139,16 +143,14 @@ def _imports(file: str, path: Path) -> bool:
     return bool(wanted.search(Path(file).read_text()))
 
 
-@cache
-def _files_that_say(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the files of tests that say one of some names, without names that many files say."""
-    files = _words_of_tests()
-    said = ({file for file, words in files.items() if name in words} for name in names)
-    return frozenset().union(*(one for one in said if len(one) <= _FEW_OF_FILES * len(files)))
+def _few_that_say(names: Iterable[str], words: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return which have one of some names among their words, without names that many have."""
+    said = ({one for one, its in words.items() if name in its} for name in names)
+    return frozenset().union(*(ones for ones in said if len(ones) <= _FEW * len(words)))
 
 
 @cache
-def _words_of_tests() -> dict[str, frozenset[str]]:
+def _words_of_files() -> dict[str, frozenset[str]]:
     return {str(path): frozenset(_WORD.findall(path.read_text())) for path in Path("tests").rglob("test_*.py")}
 
 
