@@ -128,7 +128,7 @@ def test_any_other_rank_waits_for_its_identity_alone(job: Job, capsys: pytest.Ca
 def test_a_rank_without_a_job_lets_the_others_know_why(job: Job) -> None:
     job.environment.update(RANK_ID="1", RANK_SIZE="2")
     job.refusal = "init: rank 1 is claimed twice"
-    with pytest.raises(LaunchError, match="^init: rank 1 is claimed twice$"):
+    with pytest.raises(LaunchError, match=r"^init: rank 1 is claimed twice$"):
         join_hand_started()
     assert job.asked[2:] == [("refuse all", job.refusal)]
     assert job.variables() == {"RANK_ID": "1", "RANK_SIZE": "2"}
@@ -150,6 +150,6 @@ def test_other_systems_than_linux_are_told_the_command(job: Job, monkeypatch: py
 def test_a_process_that_has_started_mpi_itself_is_told_the_command(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.environment.update(RANK_ID="1", RANK_SIZE="2")
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", ModuleType("mpi4py.MPI"))
-    with pytest.raises(LaunchError, match="was imported before.*call init first, or use mpiparallel run -n 2"):
+    with pytest.raises(LaunchError, match=r"was imported before.*call init first, or use mpiparallel run -n 2"):
         join_hand_started()
     assert job.asked == []

@@ -70,7 +70,7 @@ def test_the_last_words_are_all_that_was_said_once_the_job_has_ended(
         starter.check()
     process.end()
     assert starter.last_words(0) == said
-    with pytest.raises(LaunchError, match="^init: the processes could not be made one job: ") as caught:
+    with pytest.raises(LaunchError, match=r"^init: the processes could not be made one job: ") as caught:
         starter.check()
     assert f"one job: {said}\n  use mpiparallel run -n 4 " in str(caught.value)
 
@@ -98,7 +98,11 @@ def test_the_rank_table_is_named_where_ranks_are_on_other_hosts(
 ) -> None:
     MpirunStarter(HandStarted(0, 4, here, 30.0, "d1gest", Path("/job/table.json")), ORIGIN)
     process.end()
-    assert (["--rank-table", "/job/table.json"] == process.command[9:11]) == is_named
+    assert (process.command[9:11] == ["--rank-table", "/job/table.json"]) == is_named
+
+
+def open_files() -> list[str]:
+    return sorted(one.name for one in Path("/proc/self/fd").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -116,9 +120,9 @@ def test_what_cannot_be_started_is_told_with_the_command_that_can_and_leaves_no_
         raise fail()
 
     monkeypatch.setattr(subprocess, "run", run)
-    before = os.listdir("/proc/self/fd")
+    before = open_files()
     with pytest.raises(
         LaunchError, match=rf"init: mpirun could not be started \(.*{words}.*\); use mpiparallel run -n 4"
     ):
         MpirunStarter(STARTED, ORIGIN)
-    assert os.listdir("/proc/self/fd") == before
+    assert open_files() == before

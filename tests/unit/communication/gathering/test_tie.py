@@ -163,7 +163,7 @@ def test_however_long_an_error_is_its_beginning_and_the_end_of_its_traceback_are
 def test_a_rank_that_cannot_tell_its_stand_in_leaves_all_the_same(ends: Ends) -> None:
     tie = Tie(ends.own, 2)
     ends.own.shutdown(socket.SHUT_WR)
-    with pytest.raises(SystemExit, match="^3$"):
+    with pytest.raises(SystemExit, match=r"^3$"):
         tie.leave(3, "odd")
 
 

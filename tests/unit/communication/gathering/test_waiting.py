@@ -143,10 +143,11 @@ def test_without_rank_0_a_process_gives_up_after_its_time(
     """30 s, and 60 s more on another host than rank 0's; 2 s after rank 0 has gone, 15 s after the stand-in has."""
     if led_until:
         clock.planned[led_until] = closed.enter_context(closing(meeting_point.listen(digest, 0))).close
-    with Waiting(started(digest, 1, 4, here), OWN) as one, pytest.raises(LaunchError, match=words):
+    with Waiting(started(digest, 1, 4, here), OWN) as one:
         if stand_in_until:
             clock.planned[stand_in_until] = closed.enter_context(calling(digest, 1, "stand-in")).close
-        one.for_identity(None)
+        with pytest.raises(LaunchError, match=words):
+            one.for_identity(None)
     assert clock.seconds == gives_up_at
 
 
