@@ -136,7 +136,8 @@ def process_of(connection: socket.socket) -> int:
 
 def send(connection: socket.socket, word: str, files: Sequence[int] = (), **fields: Any) -> None:
     """Say ``word`` with its fields, and hand over open files."""
-    content = json.dumps({"word": word, **fields}).encode()
+    # Variables may hold bytes that are no UTF-8. A letter takes four bytes at most, where an escape takes twelve.
+    content = json.dumps({"word": word, **fields}, ensure_ascii=False).encode(errors="surrogatepass")
     if files:
         socket.send_fds(connection, [content], list(files))
     else:

@@ -17,7 +17,6 @@ from mpiparallel.errors import LaunchError
 
 # Settings of MPI that the process has itself are its own; what names its place in the job is not.
 _SETTINGS = ("OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_")
-_FILE_VARIABLES = ("PMI_FD",)
 
 
 def join_hand_started() -> Tie | None:

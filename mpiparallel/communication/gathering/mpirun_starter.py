@@ -31,6 +31,7 @@ class MpirunStarter:
                 command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, pass_fds=[own], check=True, timeout=60
             )
         except (OSError, subprocess.SubprocessError) as error:
+            os.close(self._words)
             raise LaunchError(f"init: mpirun could not be started ({error}); use {started.command}") from error
         finally:
             os.close(own)

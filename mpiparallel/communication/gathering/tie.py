@@ -19,7 +19,9 @@ from mpiparallel.errors import LaunchError
 
 _END_SECONDS = 10.0
 _TELL_SECONDS = 5.0
-_LONGEST_TRACEBACK = 64 * 1024
+# In characters. Together they fit into one message, whatever letters they are made of.
+_LONGEST_TRACEBACK = 40 * 1024
+_LONGEST_SUMMARY = 4 * 1024
 
 
 class Tie:
@@ -59,7 +61,7 @@ class Tie:
         """Tell mpirun that this rank fails by ``error``, which ends the job, and leave without MPI's end."""
         summary = "".join(traceback.format_exception_only(type(error), error)).strip()
         told = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.leave(FAILED_CODE, summary, told[-_LONGEST_TRACEBACK:])
+        self.leave(FAILED_CODE, summary[:_LONGEST_SUMMARY], told[-_LONGEST_TRACEBACK:])
 
     def leave(self, code: int, summary: str, told: str = "") -> NoReturn:
         """Tell mpirun that this rank ends with ``code`` because of ``summary``, which ends the job, and leave."""

@@ -130,6 +130,21 @@ def test_a_rank_that_fails_amid_calls_is_named_to_the_others(device: pytest.Monk
     assert all("rank 1" in one for one in seen)
 
 
+def test_a_block_that_others_may_still_see_stays_where_one_of_them_has_died(device: pytest.MonkeyPatch) -> None:
+    def job(communicator: Communicator) -> None:
+        rank = Rank(communicator)
+        rank.transport.all_reduce(rank.array(np.ones(3, np.float32))).run()
+        if communicator.rank == 1:
+            raise OSError("its card has fallen off the bus")
+        rank.transport.group.free()
+
+    before = blocks_left()
+    with pytest.raises(OSError, match="fallen off the bus"):
+        run_world(3, job)
+    # The blocks of all three stay, and what the dead one sees of two; the others have closed what they had opened.
+    assert blocks_left() - before == 3 + 2
+
+
 def test_a_transformer_trains_on_one_gpu_as_on_the_host(device: pytest.MonkeyPatch) -> None:
     device.setenv("MPIPARALLEL_TRANSPORT", "auto")
     device.setattr(test_training, "STEPS", 2)
