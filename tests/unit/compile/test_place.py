@@ -92,6 +92,15 @@ def test_one_graph_is_placed_by_every_legal_strategy_of_a_node_without_being_tra
     ]
 
 
+@pytest.mark.parametrize(("shares", "stored"), [(True, (2, 6)), (False, (4, 6))])
+def test_replicas_of_a_weight_store_a_shard_each_where_the_optimizer_is_parallel(shares, stored) -> None:
+    configuration = replace(SEMI_AUTO, enable_parallel_optimizer=shares, optimizer_threshold=0)
+    graph = Network(((2, 1), (1, 1))).sharded_graph(Tensor(X), configuration=configuration).graph
+    sharded = place(graph, configuration)
+    assert [sharded.stored["weight"].box(rank).shape for rank in range(2)] == [stored] * 2
+    assert sharded.used["weight"].box(0).shape == (4, 6)
+
+
 def test_a_graph_of_tensors_that_no_host_has_room_for_is_made_and_its_constants_cut() -> None:
     """The gradient of a dropout's mask is zero; the part of 4 TB of them that one rank needs is a few elements."""
 

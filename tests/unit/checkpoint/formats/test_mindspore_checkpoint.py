@@ -191,6 +191,7 @@ REFUSED = {
     "of two ranks": (bytes.fromhex("88b51801 88b51802"), "rank is told twice"),
     "a field of others": (bytes.fromhex("98b51801"), "stands where a value"),
     "a MapTensor": (bytes.fromhex("0a05 0a0177 1a00"), "MapTensor"),
+    "a value of an unknown kind": (bytes.fromhex("0a05 0a0177 2200"), "is followed by no tensor"),
     "a number in too many bytes": (bytes.fromhex("0a8500 0a0177"), "too many bytes"),
     "a value longer than the file": (message(VALUE)[:-1], "should follow, but only"),
     "something behind the content": (

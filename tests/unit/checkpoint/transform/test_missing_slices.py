@@ -9,6 +9,8 @@ import pytest
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.rank_list import rank_list_for_transform
 from mpiparallel.errors import TransformError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from tests.unit.checkpoint.transform.perceptron import LAYOUTS, WHOLE, assert_folder, mlp
 from tests.unit.checkpoint.transform.stored_slices import (
     assert_same,
@@ -110,6 +112,18 @@ def test_an_array_that_no_strategy_names_is_taken_as_replicated_where_all_files_
     report = transform_checkpoints(statistics, tmp_path / "out", "net", strategies[8], strategies[4])
     assert "bn.moving_mean" in report.replicated
     assert read_slices(report.files[3])["bn.moving_mean"].tobytes() == numbers((16,)).tobytes()
+
+
+@pytest.mark.parametrize(("ranks", "told"), [(1, ()), (2, ("bn.moving_mean",))])
+def test_an_array_that_no_strategy_names_is_told_where_several_ranks_have_it(
+    ranks: int, told: tuple[str, ...], tmp_path: Path
+) -> None:
+    layouts = {"w": Layout((4, 6), DeviceMatrix((ranks,)), ((0,), ()))}
+    for rank in range(ranks):
+        arrays = {"w": numbers((4 // ranks, 6)), "bn.moving_mean": numbers((16,))}
+        write_slices(tmp_path / "in" / f"rank_{rank}" / "net-1_7.ckpt", arrays)
+    source = write_layouts(tmp_path / "in.ckpt", layouts)
+    assert transform_checkpoints(tmp_path / "in", tmp_path / "out", "net", source, None).replicated == told
 
 
 def test_one_copy_of_an_array_that_no_strategy_names_may_be_a_slice(tmp_path: Path, strategies) -> None:

@@ -118,6 +118,19 @@ def test_a_call_inside_another_leaves_the_outer_one_going_on() -> None:
     assert inside.name == "share"
 
 
+def test_a_message_is_not_taken_for_a_collective_of_its_group() -> None:
+    recorder = FlightRecorder(None, 0, 2)
+    world = recorder.group(range(2))
+    recorder.leave(recorder.enter_message(world, recorder.text("send"), 0, 4, 1))
+    found = read(recorder)
+    assert found.call(found.groups[world], 1) is None
+    enter(recorder, world, "barrier")
+    found = read(recorder)
+    call = found.call(found.groups[world], 1)
+    assert call is not None
+    assert call.name == "barrier"
+
+
 def test_a_killed_process_leaves_its_last_call(tmp_path: Path) -> None:
     path = tmp_path / "flight.bin"
     program = f"""

@@ -241,6 +241,16 @@ def test_all_that_is_left_open_is_among_the_candidates() -> None:
         candidates(replace(now, pipeline_stages=2), Openness(7, 4, 1, True, True))
 
 
+@pytest.mark.parametrize(("stages", "most"), [(2, 16), (4, 32), (32, 128), (64, 64)])
+def test_more_micro_batches_than_help_or_than_messages_allow_are_not_tried(stages: int, most: int) -> None:
+    on_laptop(stages)
+    asked = replace(current_configuration(), pipeline_stages=stages, pipeline_schedule="gpipe")
+    found = candidates(asked, Openness(4096, stages, 1, finds_size=True))
+    assert max(one.micro_batches for one in found) == most
+    # Eight for each stage, and 4,096 crossings of all micro-batches between all stages.
+    assert most == min(8 * stages, 4096 // stages)
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
