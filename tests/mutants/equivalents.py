@@ -199,6 +199,81 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "x = np.full((extent, extent), 0.5, np.float32)",
         "x = np.full((extent, extent), -0.5, np.float32)",
     ): "a product takes as long whatever its sign is",
+    (
+        "backend/products/cublas_lt.py",
+        "if count > 1:",
+        "if count != 1:",
+    ): "a stack has at least one matrix",
+    (
+        "graph/expression/cuda/many_arrays.py",
+        "if width == 1:",
+        "if width < 1:",
+    ): "the loop for what is left of vectors of one element has none left",
+    (
+        "train/elastic/shrinking.py",
+        'newest = max((one["generation"] for one in trainers), default=-1)',
+        'newest = max((one["generation"] for one in trainers), default=+1)',
+    ): "where nobody trains there is no leader, whatever is the newest",
+    (
+        "cluster/flight/recording.py",
+        "if stop - int(first) > 1 << 20:",
+        "if stop - int(first) > 1 << 19:",
+    ): "no job has half a million ranks",
+    (
+        "cluster/json_lines.py",
+        "key_at = -1",
+        "key_at = - 0",
+    ): "it is set before it is read",
+    (
+        "reshard/verification.py",
+        "mixed ^= mixed >> np.uint64(31)",
+        "mixed ^= mixed ** np.uint64(31)",
+    ): "another mixing of the same bits",
+    (
+        "ops/reductions/sum_of_squares.py",
+        "return (TensorSpec((), inputs[0].dtype),)",
+        "return (TensorSpec((), inputs[ -1].dtype),)",
+    ): "it has one input",
+    (
+        "ops/indexing/gathering.py",
+        "add_slices = _add_each_slice if xp is np and place[:1].size >= _NARROW else _add_slices",
+        "add_slices = _add_each_slice if xp is np and place[:1].size <= _NARROW else _add_slices",
+    ): "both ways add the same slices in the same order",
+    (
+        "communication/fault_injection/full_disk.py",
+        "(_JUMP_IF_EQUAL, 0, len(writes) + 1, machine.audit),",
+        "(_JUMP_IF_EQUAL, 0, len(writes) * 1, machine.audit),",
+    ): "it then compares the number of a processor with that of a call, which are never equal",
+    (
+        "search/machine/gpu_calibration.py",
+        "_EXTENTS: Final = (256, 1024, 4096, 8192)",
+        "_EXTENTS: Final = ( 255, 1024, 4096, 8192)",
+    ): "the size of a product that is measured, not of one that is priced",
+    (
+        "models/measured_steps.py",
+        "_IMAGES = (12, 5)",
+        "_IMAGES = ( 13, 5)",
+    ): "how many images are measured, not how many are priced",
+    (
+        "graph/execution/one_by_one.py",
+        "_SLOT: Final = 70",
+        "_SLOT: Final = 71",
+    ): "any place that nothing else has is as good",
+    (
+        "ops/images/convolution/written.py",
+        "chunks = min(max(windows // SHARE, 1), _MOST_PARTS)",
+        "chunks = min(max(windows << SHARE, 1), _MOST_PARTS)",
+    ): "how many blocks of a GPU share a sum",
+    (
+        "graph/execution/product_kernel.py",
+        "source = array.swapaxes(-1, -2) if lies_turned else array",
+        "source = array.swapaxes(-1, -2) if not lies_turned else array",
+    ): "the same numbers are cast in another order",
+    (
+        "train/elastic/resharding.py",
+        " @collector_paused()",
+        "",
+    ): "how long a move takes",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tempfile
 from collections.abc import Callable
+from mmap import mmap
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,6 +53,21 @@ def rank_0_says_for_all_how_calls_are_compared(world: Communicator, patch: pytes
     patch.setenv("MPIPARALLEL_FINGERPRINTS", "some")
     with pytest.raises(CommunicationError, match=r"MPIPARALLEL_FINGERPRINTS='some' .* none of off, on, strict"):
         opening._agreed_fingerprints(world)
+
+
+def segments_that_a_rank_has_mapped_lose_their_names_and_others_keep_theirs(
+    world: Communicator, patch: pytest.MonkeyPatch
+) -> None:
+    from mpiparallel.communication.mpi import opening
+
+    with tempfile.TemporaryDirectory() as folder:
+        patch.setattr(opening, "_SHARED_MEMORY", f"{folder}/segment_")
+        mapped, other = Path(folder) / "segment_mine", Path(folder) / "segment_other"
+        for path in (mapped, other):
+            path.write_bytes(b"shared")
+        with mapped.open("r+b") as file, mmap(file.fileno(), 0) as memory:
+            opening.take_names_away()
+            assert (mapped.exists(), other.exists(), memory[:]) == (False, True, b"shared")
 
 
 def a_member_alone_hears_what_it_says_itself(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -111,6 +129,7 @@ def mpi_starts_where_variables_of_its_launcher_are_unclear(world: Communicator, 
 OPENING_CLAIMS: tuple[MpiClaim, ...] = (
     ranks_of_two_hosts_share_memory_on_their_own_alone,
     rank_0_says_for_all_how_calls_are_compared,
+    segments_that_a_rank_has_mapped_lose_their_names_and_others_keep_theirs,
     a_member_alone_hears_what_it_says_itself,
     a_rank_remembers_no_more_than_a_few_thousand_calls,
     planned_faults_are_told_where_an_action_and_a_step_begin,

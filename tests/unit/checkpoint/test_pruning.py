@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def test_the_newest_of_each_prefix_stay(folder: Path) -> None:
     assert names(folder) == ["net-1_2", "net-1_3", "other-1_9"]
     assert len(list(folder.rglob("*.h5"))) == 6
     assert done.nbytes > 0
+
+
+def test_nothing_is_deleted_through_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "rank_1"
+    shutil.move(folder / "rank_1", elsewhere)
+    (folder / "rank_1").symlink_to(elsewhere)
+    assert prune(folder, 2).removed == ("net-1_1",)
+    assert sorted(path.name for path in elsewhere.iterdir()) == [f"net-1_{n}.h5" for n in (1, 2, 3)] + ["other-1_9.h5"]
+    assert not (folder / "rank_0" / "net-1_1.h5").exists()
 
 
 def test_one_prefix_alone_can_be_pruned(folder: Path) -> None:

@@ -87,6 +87,7 @@ VALUES = {
     "no numbers": (np.full((2, 2), np.nan, np.float16), True),
     "a number": (np.array(3, np.int64), True),
     "one other at the end": (np.array([7] * 9 + [8], np.int32), False),
+    "one other in the middle": (np.array([7] * 4 + [8] + [7] * 4, np.int32), False),
     "truths": (np.ones(4, np.bool_), True),
     "nothing": (np.empty((0, 2), np.float32), False),
 }
