@@ -34,7 +34,7 @@ def _probe(label):
             pass  # no file may grow, or all are closed
 """
 _FLAGS = "_probe_os.O_WRONLY | _probe_os.O_CREAT | _probe_os.O_APPEND"
-_COMPILED = {"compiled", "inlined", "intrinsic"}
+_COMPILED = {"compiled", "inlined", "intrinsic", "loosely"}
 """What makes machine code of a function: there Python reaches no statement."""
 _UNCHECKED = (1).to_bytes(4, "little") + bytes(8)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -136,10 +136,11 @@ def _blocks(body: list[ast.stmt], compiled: Collection[ast.AST], within: bool = 
 def _compiled(tree: ast.Module) -> set[ast.AST]:
     """Return the functions of a file that become machine code, and those that make such: Python reaches none of them.
 
-    They have a decorator that compiles, or what they return is given to one.
+    They have a decorator that compiles, or they, or what they return, are given to one.
     """
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) in _COMPILED]
-    made = {_name(one.func) for call in calls for one in call.args if isinstance(one, ast.Call)}
+    arguments = [one for call in calls for one in call.args]
+    made = {_name(one.func if isinstance(one, ast.Call) else one) for one in arguments}
     functions = [node for node in ast.walk(tree) if isinstance(node, _Function)]
     found = [one for one in functions if one.name in made or _is_decorated(one)]
     return {inner for one in found for inner in ast.walk(one) if isinstance(inner, _Function)}

@@ -253,7 +253,7 @@ def test_the_picture_says_how_many_ways_of_cutting_it_leaves_out(run: Run) -> No
     # The largest are shown.
     texts = pictured("many.svg")
     assert {name for name in layouts if name in texts} == {f"w{ranks}" for ranks in range(1, 13)}
-    assert any(text.endswith("; 2 more ways of cutting are not shown") for text in texts)
+    assert "2 more ways of cutting are not shown" in texts
 
 
 @pytest.mark.parametrize(("ranks", "told"), [(3, "0 1 2"), (40, "…")])
