@@ -274,6 +274,16 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         " @collector_paused()",
         "",
     ): "how long a move takes",
+    (
+        "nn/initializer/rule.py",
+        "np.random.seed(self.key(name) & 0xFFFFFFFF)",
+        "np.random.seed(self.key(name) % 0xFFFFFFFF)",
+    ): "any number that follows from the key is as good a seed",
+    (
+        "communication/mpi/shared_memory.py",
+        "few = communicator.hosts.count(own_host) <= _FEW",
+        "few = communicator.hosts.count(own_host) is _FEW",
+    ): "whether pages are mapped at once or when they are touched",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

@@ -310,6 +310,7 @@ def failing(returned, inputs=1):
     [
         (lambda x, out, dout: (dout, dout), 1, "2 gradients for the 1 inputs of construct; return a tuple of one for"),
         (lambda x, y, out, dout: (dout,), 2, "1 gradient for the 2 inputs of construct"),
+        (lambda x, out, dout: (), 1, "0 gradients for the 1 inputs of construct"),
         (lambda x, y, out, dout: dout, 2, "a Tensor for the 2 inputs of construct"),
         (lambda x, out, dout: None, 1, "a NoneType for the 1 inputs of construct"),
         (

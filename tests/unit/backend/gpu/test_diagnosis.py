@@ -78,7 +78,7 @@ def test_a_library_that_cannot_be_loaded_is_told_in_one_line(monkeypatch: pytest
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     told = gpu_problem()
     assert told is not None
-    assert "CuPy cannot be loaded (libcudart.so.12: cannot open)" in told
+    assert "CuPy cannot be loaded (libcudart.so.12: cannot open); install it anew" in told
     assert "\n" not in told
 
 

@@ -42,14 +42,17 @@ def test_check_that_fails_costs_no_answer_of_others(faked: FakedMachine) -> None
 
 
 def test_check_that_never_ends_is_told(faked: FakedMachine) -> None:
-    let_go = threading.Event()
+    let_go, before = threading.Event(), threading.enumerate()
 
     def blocked(machine: ExaminedMachine) -> Iterator[Finding]:
         let_go.wait()
         yield Finding("late", "ok", "")
 
     late, *others = examine(faked(), (Check("blocked", "A", blocked), Check("well", "B", well)), seconds=0.2)
+    # Nor does it keep the program from ending.
+    kept = [thread for thread in threading.enumerate() if thread not in before]
     let_go.set()
+    assert [thread.daemon for thread in kept] == [True]
     assert (late.subject, late.state, "has not ended" in late.what) == ("blocked", "warning", True)
     assert len(others) == 2
 

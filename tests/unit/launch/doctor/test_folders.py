@@ -131,3 +131,8 @@ def test_mount_of_a_path_is_the_last_with_the_longest_point() -> None:
     kinds = {path: mount.kind for path in ("/x", "/data/y", "/data/my own/z") if (mount := mount_of(Path(path), found))}
     assert kinds == {"/x": "ext4", "/data/y": "beegfs", "/data/my own/z": "lustre"}
     assert mount_of(Path("relative"), found) is None
+
+
+def test_options_of_a_mount_are_its_own_and_those_of_its_file_system_not_the_name_of_what_is_mounted() -> None:
+    (mount,) = mounts("1 0 0:1 / /scratch rw,noatime shared:1 - tmpfs noexec rw,size=64k\n")
+    assert mount.options == {"rw", "noatime", "size=64k"}

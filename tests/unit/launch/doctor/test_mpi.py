@@ -84,6 +84,14 @@ def test_parameters_of_the_mpi_at_hand_are_noted(faked: FakedMachine) -> None:
     assert (finding.state, finding.mend) == ("note", "unset OMPI_MCA_btl")
 
 
+@pytest.mark.parametrize(("count", "more"), [(6, ""), (7, " and 1 more"), (9, " and 3 more")])
+def test_of_many_parameters_the_first_six_are_named(faked: FakedMachine, count: int, more: str) -> None:
+    names = [f"OMPI_MCA_p{number}" for number in range(count)]
+    machine = faked(probes=READY, programs=OPENMPI_LAUNCHER, variables=dict.fromkeys(names, "1"))
+    finding = only(find_mpi(machine), "parameters")
+    assert finding.what == f"set in the environment: {', '.join(names[:6])}{more}"
+
+
 @pytest.mark.parametrize(
     ("user", "variables", "state"),
     [

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import importlib.metadata
+import io
 import json
 import os
 import platform
@@ -68,6 +69,13 @@ def test_a_lock_works_only_where_a_second_one_is_refused(
     assert [list(line) for line in lines] == [["seconds"], ["skew"], ["lock"]]
     assert lines[-1] == {"lock": told}
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_probe_of_a_folder_says_is_out_before_its_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed))
+    folder._say(seconds=0.5)
+    assert printed.getvalue() == b'{"seconds": 0.5}\n'
 
 
 @pytest.mark.parametrize(
