@@ -309,6 +309,11 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "_TWICE: Final = 2",
         "_TWICE: Final = 3",
     ): "large messages are measured once more",
+    (
+        "ops/images/convolution/compiled.py",
+        "*(dw.reshape(-1), self._once(np.arange(width)), block.start > 0),",
+        "*(dw.reshape(- 2), self._once(np.arange(width)), block.start > 0),",
+    ): "NumPy takes any negative length for the one that is not known",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 
