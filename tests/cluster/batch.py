@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -103,3 +103,13 @@ class Batch:
         """Wait for its end, and return what SLURM says then."""
         self.wait_until(lambda: self.state()["JobState"] in _FINAL)
         return self.state()
+
+
+def preempt_each_at(step: int, batches: Iterable[Batch]) -> None:
+    """Send each job SIGUSR1 once its training has done ``step``, in the order in which they get there."""
+    left = list(batches)
+    while left:
+        left[0].wait_until(lambda: any(batch.is_at(step) for batch in left))
+        for batch in [batch for batch in left if batch.is_at(step)]:
+            batch.cluster.run(["scancel", "--signal=USR1", "--batch", batch.number])
+            left.remove(batch)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.batch import PMI, Batch, losses
+from tests.cluster.batch import PMI, Batch, losses, preempt_each_at
 from tests.cluster.hosts import Ended, Hosts
 from tests.conformance.mpi_launcher import interpreters, library
 
@@ -169,9 +169,7 @@ def test_preempted_jobs_commit_the_same_step_on_all_ranks_and_come_again(
         Batch.submitted(slurm_cluster, interpreter, tmp_path, "slurm_requeue.sh", PMI[library(interpreter)], pause=0.4)
         for interpreter in interpreters()
     ]
-    for batch in told:
-        batch.wait_until(lambda batch=batch: batch.is_at(5))
-        slurm_cluster.run(["scancel", "--signal=USR1", "--batch", batch.number])
+    preempt_each_at(5, told)
     limited.wait_until(lambda: "preempted by SIGUSR1" in limited.output)
     for batch in (limited, *told):
         state = batch.ended()

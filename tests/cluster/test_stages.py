@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.communication.threads import run_world
-from tests.cluster.batch import PMI, Batch, losses
+from tests.cluster.batch import PMI, Batch, losses, preempt_each_at
 from tests.cluster.hosts import Hosts
 from tests.cluster.job import Job
 from tests.cluster.staged_training import STEPS, train
@@ -86,9 +86,7 @@ def test_a_preempted_job_comes_again_in_other_stages(
         )
         for interpreter, launcher in ((first, "run"), *((one, PMI[library(one)]) for one in others))
     ]
-    for batch in started:
-        batch.wait_until(lambda batch=batch: batch.is_at(3))
-        slurm_cluster.run(["scancel", "--signal=USR1", "--batch", batch.number])
+    preempt_each_at(3, started)
     for batch in started:
         state = batch.ended()
         assert (state["ExitCode"], state["Restarts"]) == ("0:0", "1"), batch.output
