@@ -9,10 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-_ROOT = Path(__file__).parent
+from tests.conformance.package_trees import PACKAGE, module_of
 
 
 def pytest_collect_file(file_path: Path) -> None:
-    if file_path.is_relative_to(_ROOT / "mpiparallel") and file_path.suffix == ".py" and file_path.stem != "__main__":
-        parts = file_path.relative_to(_ROOT).with_suffix("").parts
-        import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    if file_path.is_relative_to(PACKAGE) and file_path.suffix == ".py" and file_path.stem != "__main__":
+        import_module(module_of(file_path))

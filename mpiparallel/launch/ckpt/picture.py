@@ -66,7 +66,7 @@ def picture(title: str, tensors: Sequence[HeldTensor], ranks: int, problems: Map
 
 
 def _summary(tensors: Sequence[HeldTensor], ranks: int, hidden: int, problems: Mapping[int, str]) -> Iterator[str]:
-    """Yield what is shown, and in a line of its own what is lost or not shown: together they are wider than all."""
+    """Yield what is shown, and in a line of its own what is lost or not shown: one line of both leaves the picture."""
     whole = amount(sum(tensor.nbytes for tensor in tensors))
     yield f"{len(tensors)} tensors, {whole}, of {ranks} ranks; numbers are the ranks whose files have a part"
     told = []
