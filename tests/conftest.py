@@ -64,15 +64,18 @@ def heeded_interrupts() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while all tests are imported, nor later in what was imported: there is none.
+    """Look for no garbage while all tests are imported; what was imported counts as old then.
 
-    Tests make millions of objects and few cycles, so Python's own thresholds cost a tenth of their time.
+    Nothing stays frozen: a pause of the collector (``collector_paused``) would leave what was made in it young, and the
+    next collection would walk over it. Tests make millions of objects and few cycles, so Python's own thresholds cost a
+    tenth of their time.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.unfreeze()
         gc.set_threshold(*COLLECTED_AFTER)
         gc.enable()
 
