@@ -225,11 +225,6 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "key_at = - 0",
     ): "it is set before it is read",
     (
-        "reshard/verification.py",
-        "mixed ^= mixed >> np.uint64(31)",
-        "mixed ^= mixed ** np.uint64(31)",
-    ): "another mixing of the same bits",
-    (
         "ops/reductions/sum_of_squares.py",
         "return (TensorSpec((), inputs[0].dtype),)",
         "return (TensorSpec((), inputs[ -1].dtype),)",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +13,6 @@ import pytest
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError, RankFailureError
-
-MpiClaim = Callable[[Communicator, pytest.MonkeyPatch], None]
 
 
 def errors_of_mpi_say_whether_a_rank_has_died(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +134,7 @@ def a_job_that_is_given_up_says_why_before_it_ends(world: Communicator, patch: p
     assert told == ["mpiparallel: no checkpoint can be read; the job ends\n", "ended"]
 
 
-DEATH_CLAIMS: tuple[MpiClaim, ...] = (
+DEATH_CLAIMS = (
     errors_of_mpi_say_whether_a_rank_has_died,
     dead_members_are_named_by_their_ranks_once_mpi_has_looked,
     the_end_of_a_job_with_dead_ranks_does_not_wait_for_them,

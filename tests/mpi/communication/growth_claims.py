@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +20,6 @@ from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError
 
 LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
-
-MpiClaim = Callable[[Communicator, pytest.MonkeyPatch], None]
 
 
 class Launcher:
@@ -144,7 +141,7 @@ def ranks_that_rest_wake_when_the_last_one_has_come(world: Communicator, patch: 
     assert come <= gone
 
 
-GROWTH_CLAIMS: tuple[MpiClaim, ...] = (
+GROWTH_CLAIMS = (
     growth_that_cannot_be_is_refused_on_all_ranks,
     a_launcher_that_starts_nothing_is_told_of_at_once,
     a_job_ends_where_started_processes_do_not_join_in_time,

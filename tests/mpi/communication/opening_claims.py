@@ -6,7 +6,6 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +18,6 @@ from mpiparallel.errors import MISMATCH, CommunicationError
 from mpiparallel.pipeline.action import Action, Kind
 
 MOST_CALLS = 4096
-
-MpiClaim = Callable[[Communicator, pytest.MonkeyPatch], None]
 
 
 def ranks_of_two_hosts_share_memory_on_their_own_alone(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -126,7 +123,7 @@ def mpi_starts_where_variables_of_its_launcher_are_unclear(world: Communicator, 
         pass
 
 
-OPENING_CLAIMS: tuple[MpiClaim, ...] = (
+OPENING_CLAIMS = (
     ranks_of_two_hosts_share_memory_on_their_own_alone,
     rank_0_says_for_all_how_calls_are_compared,
     segments_that_a_rank_has_mapped_lose_their_names_and_others_keep_theirs,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +12,6 @@ from numpy.typing import NDArray
 from mpiparallel.communication.protocol import Communicator
 
 LENGTH = 1 << 18
-
-MpiClaim = Callable[[Communicator, pytest.MonkeyPatch], None]
 
 
 def a_message_that_was_let_go_of_arrives_as_it_was(world: Communicator, patch: pytest.MonkeyPatch) -> None:
@@ -60,7 +57,7 @@ def a_message_may_outlive_mpi(world: Communicator) -> None:
     del message
 
 
-RELEASE_CLAIMS: tuple[MpiClaim, ...] = (
+RELEASE_CLAIMS = (
     a_message_that_was_let_go_of_arrives_as_it_was,
     a_message_to_a_dead_rank_is_freed_and_not_kept,
 )
