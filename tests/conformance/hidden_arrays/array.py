@@ -19,8 +19,8 @@ _ALLOWED = ("mpiparallel.backend.cupy_backend", "mpiparallel.graph.tensor")
 """The modules that may copy from the device to the host."""
 
 
-OWNERS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The memory of all arrays of devices that there is."""
+OWNERS: weakref.WeakValueDictionary[tuple[int, int, int], Any] = weakref.WeakValueDictionary()
+"""The memory of all arrays of devices that there is, by its first byte, the one after its last, and its identity."""
 
 
 class LeakError(AssertionError):
@@ -128,7 +128,8 @@ class HiddenArray:
         owner: Any = hidden
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        OWNERS[id(owner)] = owner
+        start = owner.__array_interface__["data"][0]
+        OWNERS[start, start + owner.nbytes, id(owner)] = owner
 
     @property
     def T(self) -> HiddenArray:  # noqa: N802

@@ -122,9 +122,8 @@ def memory_at(address: int, count: int, code: int) -> np.ndarray[Any, Any]:
     dtype = np.dtype(_TYPES[code])
     length = count * dtype.itemsize
     # A list at once: other ranks, which are threads, make arrays meanwhile.
-    living = [one for one in (reference() for reference in OWNERS.valuerefs()) if one is not None]
-    owners = [one for one in living if one.ctypes.data <= address < one.ctypes.data + max(one.nbytes, 1)]
-    if length and not any(address + length <= one.ctypes.data + one.nbytes for one in owners):
+    owners = [reference.key for reference in OWNERS.valuerefs()]
+    if length and not any(start <= address and address + length <= stop for start, stop, _ in owners):
         raise HostMemoryError(f"{length} bytes at {address:#x} are not in the device's memory")
     return np.frombuffer((ctypes.c_char * max(length, 1)).from_address(address), dtype, count)
 

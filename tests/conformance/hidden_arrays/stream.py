@@ -7,7 +7,7 @@ and knows up to which call of the others it has waited.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -89,7 +89,7 @@ class HiddenStream:
         self.device = device or DEVICE
         self.now = 0
         self.seen: dict[HiddenStream, int] = {}
-        self.used: dict[tuple[Bounds, bool], int] = {}
+        self.used: dict[tuple[Bounds, bool], int] = {}  # in the order of the clock
         self.is_legacy = not non_blocking
         self.transfers: list[Transfer] = []
         self.ptr = id(self)
@@ -177,13 +177,19 @@ class HiddenStream:
         for other in self.device.streams():
             if other is not self and other.used:
                 self._compare(other, ranges)
-        self.used.update(dict.fromkeys(ranges, self.now))
+        for one in ranges:
+            self.used.pop(one, None)
+            self.used[one] = self.now
+
+    def used_since(self, clock: int) -> Iterator[tuple[Bounds, bool]]:
+        """Yield where calls after ``clock`` have read, or written (True), the last one first."""
+        for used, when in reversed(self.used.items()):
+            if when <= clock:
+                return
+            yield used
 
     def _compare(self, other: HiddenStream, ranges: Sequence[tuple[Bounds, bool]]) -> None:
-        known = self.seen.get(other, 0)
-        for ((start, stop), was_written), clock in [*other.used.items()]:
-            if clock <= known:
-                continue
+        for (start, stop), was_written in other.used_since(self.seen.get(other, 0)):
             for (first, last), is_written in ranges:
                 if first < stop and start < last and (was_written or is_written):
                     raise MissingEventError("two streams use the same memory, and neither waits for the other")
@@ -343,10 +349,9 @@ class Device(threading.local):
         """Return whether a stream may be at work in some memory, by what the host has waited for."""
         first, last = bounds(memory)
         return any(
-            clock > known.get(stream, 0)
+            was_written and first < stop and start < last
             for stream in self._streams
-            for ((start, stop), was_written), clock in stream.used.items()
-            if was_written and first < stop and start < last
+            for (start, stop), was_written in stream.used_since(known.get(stream, 0))
         )
 
 
@@ -357,6 +362,9 @@ def _check_unchanged(source: Any, given: Any) -> None:
 
 def bounds(array: np.ndarray[Any, Any]) -> Bounds:
     """Return where an array's memory begins and ends."""
+    memory = array.__array_interface__
+    if memory["strides"] is None:
+        return memory["data"][0], memory["data"][0] + array.nbytes
     first, last = np.lib.array_utils.byte_bounds(array)
     return int(first), int(last)
 
