@@ -76,7 +76,7 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return "[...]" if value else "[]"
     text = json.dumps(value[:_MOST_SHOWN] if isinstance(value, str) else value)
-    if isinstance(value, str) and (len(value) > _MOST_SHOWN or len(text) > _MOST_SHOWN):
+    if isinstance(value, str) and len(text) > _MOST_SHOWN:
         return text[: _MOST_SHOWN - 4].rstrip("\\") + '..."'
     return text
 

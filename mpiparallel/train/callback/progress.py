@@ -15,7 +15,8 @@ def describe_progress(parameters: CallbackParameters, seconds: float, steps: int
 
     The samples are those of all ranks.
 
-    >>> parameters = CallbackParameters(epoch_num=2, batch_num=10, batch_size=32, cur_step_num=5, net_outputs=7.5)
+    >>> parameters = CallbackParameters(epoch_num=2, batch_num=10, cur_step_num=5, net_outputs=7.5)
+    >>> parameters.batch_size, parameters.pieces = 8, 4
     >>> describe_progress(parameters, 1.0, 5)
     'epoch 1/2 step 5/10  loss 7.5000  200.0 ms/step  160 samples/s  0:00:03 left'
     """

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -88,6 +89,30 @@ def test_a_failure_is_known_to_the_receiver_of_a_message() -> None:
     with pytest.raises(ValueError, match="no data"):
         run_world(2, function)
     assert messages == ["rank 1 waits in receive from rank 0 for rank 0, which failed with ValueError: no data"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_waits_for_a_device_misses_a_rank_that_has_failed_and_none_that_has_ended(fails: bool) -> None:
+    told: list[str] = []
+
+    def on_each_rank(communicator: Communicator) -> None:
+        communicator.barrier()
+        if communicator.rank == 1:
+            if fails:
+                raise ValueError("no more")
+            return
+        for thread in threading.enumerate():
+            if thread.name == "rank 1":
+                thread.join()
+        try:
+            communicator.check_members()
+        except CommunicationError as error:
+            told.append(str(error))
+
+    with suppress(ValueError):
+        run_world(2, on_each_rank)
+    words = "rank 0 waits for its device and for rank 1, which failed with ValueError: no more"
+    assert told == ([words] if fails else [])
 
 
 def test_a_deadlock_ends_at_the_timeout_and_says_who_waits() -> None:

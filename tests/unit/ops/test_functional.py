@@ -179,8 +179,9 @@ def test_what_is_not_supported_is_refused() -> None:
         F.gelu(X, approximate="erf")
     with pytest.raises(ShapeError, match="must be the last dims"):
         F.layer_norm(X, (5,), V, V)
-    with pytest.raises(ConfigurationError, match="mode 'reflect' is not supported; use 'constant'"):
-        F.pad(X, (1, 1), "reflect")
+    for mode in ("reflect", "circular"):
+        with pytest.raises(ConfigurationError, match=f"mode '{mode}' is not supported; use 'constant'"):
+            F.pad(X, (1, 1), mode)
     with pytest.raises(ShapeError, match=r"must be a .before, after. for each of at most 2 dims"):
         F.pad(X, (1, 1, 1))
     with pytest.raises(ConfigurationError, match=r"must be pairs .before, after. of at least 0"):

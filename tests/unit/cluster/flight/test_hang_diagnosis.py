@@ -16,6 +16,7 @@ class Rank:
     """A rank that plays its part of a story."""
 
     def __init__(self, number: int, size: int = SIZE) -> None:
+        self.number = number
         self.recorder = FlightRecorder(None, number, size)
         self.world = self.recorder.group(range(size))
         self.recorder.change_state(layout.RUNNING)
@@ -27,6 +28,10 @@ class Rank:
     def does(self, *names: str) -> Rank:
         for name in names:
             self.recorder.leave(self.enter(name))
+        return self
+
+    def alone(self, name: str) -> Rank:
+        self.recorder.leave(self.enter(name, group=self.recorder.group((self.number,))))
         return self
 
     def waits(self, name: str, place: str = "train.py:88", label: str = "layer3.w") -> Rank:
@@ -76,6 +81,11 @@ STORIES: dict[str, tuple[Callable[[Rank], Rank], str, bool]] = {
         lambda rank: rank.becomes(layout.FAILED),
         f"{WAIT} for rank 1, which has failed before its first collective",
         True,
+    ),
+    "alone, whose own collectives nobody waits for": (
+        lambda rank: rank.does("barrier").alone("all_gather").at("model.py:9"),
+        f"{WAIT} for rank 1, which is at model.py:9 after barrier #1 (all ranks)",
+        False,
     ),
 }
 

@@ -53,7 +53,7 @@ def test_quota_below_the_cores_is_a_warning(faked: FakedMachine) -> None:
     assert finding.mend.startswith("export OPENBLAS_NUM_THREADS=1 ")
 
 
-@pytest.mark.parametrize(("ranks", "state"), [(2, "ok"), (3, "note")])
+@pytest.mark.parametrize(("ranks", "state"), [(1, "ok"), (2, "ok"), (3, "note")])
 def test_more_ranks_than_cores_are_noted(faked: FakedMachine, ranks: int, state: str) -> None:
     assert only(find_cores(faked(ranks=ranks)), "slots").state == state
 

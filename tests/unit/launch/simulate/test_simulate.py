@@ -446,9 +446,11 @@ def test_as_json_a_search_tells_the_cheapest_and_what_was_found_of_each(capsys: 
     ("count", "shown", "last"),
     [
         (0, 0, "stage 1: no communication"),
+        (2, 2, "1 backward"),
         (12, 12, "11 backward"),
         (13, 12, "  and 1 other group; --json has all"),
         (14, 12, "  and 2 other groups; --json has all"),
+        (25, 12, "  and 13 other groups; --json has all"),
     ],
 )
 def test_twelve_groups_that_communicate_are_told_and_the_others_counted(count: int, shown: int, last: str) -> None:
