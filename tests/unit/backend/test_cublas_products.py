@@ -213,6 +213,15 @@ def test_the_rest_is_left_to_the_array_library(kind: str) -> None:
     assert Device().bind(REFUSED[kind]()) is None
 
 
+@pytest.mark.parametrize(("of_output", "of_kept", "is_taken"), [(9, 16, True), (16, 9, False)])
+def test_rows_of_what_is_kept_lie_at_multiples_of_8_elements_and_those_of_the_output_anywhere(
+    of_output: int, of_kept: int, is_taken: bool
+) -> None:
+    output, before = unset(6, of_output)[:, :8], unset(6, of_kept)[:, :8]
+    bound = Device().bind(Product(numbers(6, 10), numbers(10, 8), output, gelu=True, before=before))
+    assert (bound is not None) == is_taken
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, bfloat16])
 @pytest.mark.parametrize("first", LYING)
 @pytest.mark.parametrize("batch", [(), (5,)])

@@ -223,3 +223,13 @@ def test_the_package_offers_classes_and_functions_under_mindspores_names() -> No
         assert getattr(mpiparallel.ops, name) is getattr(F, name)
     for name in ("MatMul", "Softmax", "Gather", "LayerNorm", "ApplyMomentum"):
         assert getattr(mpiparallel.ops, name) is getattr(P, name)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64])
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "sin", "cos", "tanh"])
+def test_functions_that_give_floats_take_bools_and_integers_as_float32(name: str, dtype: type) -> None:
+    given = np.array([1, 3, 7, 100], dtype)
+    with np.errstate(over="ignore"):
+        expected = getattr(np, name)(given.astype(np.float32))
+        found = getattr(F, name)(Tensor(given)).asnumpy()
+    np.testing.assert_array_equal(found, expected, strict=True)

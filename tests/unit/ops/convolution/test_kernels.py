@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.ops.images.convolution import kernels
 from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
@@ -68,6 +69,17 @@ def test_every_way_gives_what_the_definition_gives(sample: Sample, single: bool)
 @pytest.mark.parametrize("case", LARGE)
 def test_every_way_gives_the_same_in_several_blocks(case: str) -> None:
     check(Sample(*LARGE[case]), np.float64, 1e-13)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_large_convolutions_of_bfloat16_are_added_up_in_single_numbers_and_rounded_once(kind: str) -> None:
+    sample = Sample(2, 30, (20, 20), 32, Window((3, 3), (1, 1), pad_mode="same"))
+    inputs, output = sample.arrays(kind, bfloat16)
+    KERNELS[kind](Runtime(), sample.windows, 1, *inputs, output)()
+    exact = np.empty(output.shape, np.float32)
+    KERNELS[kind](Runtime(), sample.windows, 1, *(array.astype(np.float32) for array in inputs), exact)()
+    # Where the processor has products of its own, these add up in another order.
+    np.testing.assert_allclose(output.astype(np.float32), exact, 2.0**-7, 2.0**-18 * abs(exact).max())
 
 
 @pytest.mark.parametrize("kind", KERNELS)
