@@ -146,6 +146,14 @@ def test_a_folder_holds_several_checkpoints(tmp_path: Path) -> None:
         np.testing.assert_array_equal(held_in(tmp_path, manifest, 3)["global_step"], step)
 
 
+def test_what_killed_writers_have_left_is_deleted(tmp_path: Path) -> None:
+    for rank in range(SIZE):
+        (tmp_path / f"rank_{rank}").mkdir()
+        (tmp_path / f"rank_{rank}" / ".partial-net-1_76.h5").write_bytes(b"torn")
+    run_world(SIZE, save, tmp_path)
+    assert not list(tmp_path.rglob(".partial*"))
+
+
 def test_failure_of_one_rank_is_raised_on_all_and_commits_nothing(tmp_path: Path) -> None:
     run_world(SIZE, save, tmp_path, 76)
     (tmp_path / "rank_2" / "net-1_77.h5").mkdir()

@@ -42,6 +42,21 @@ def test_holders_are_those_whose_parts_these_are(layouts: Layouts, data: st.Data
     assert frame.parts(99) is None
 
 
+@pytest.mark.parametrize(
+    ("shape", "cut", "joined"),
+    [((3, 2, 2, 2), 1, (3, 2, 4)), ((2, 3, 2, 2, 2), 1, (2, 3, 8)), ((2, 2, 3, 2, 2), 2, (4, 3, 4))],
+)
+def test_groups_of_holders_are_known_as_the_same_where_axes_are_written_as_one(
+    shape: tuple[int, ...], cut: int, joined: tuple[int, ...]
+) -> None:
+    frames = [
+        Frame(Layout((12, 12), DeviceMatrix(devices), ((axis,), ()))) for devices, axis in ((shape, cut), (joined, 1))
+    ]
+    for part in range(joined[1]):
+        assert frames[0].holders((part, 0)) == frames[1].holders((part, 0))
+        assert frames[0].group_key((part, 0)) == frames[1].group_key((part, 0))
+
+
 WIDE = DeviceMatrix((2048, 8))
 
 
