@@ -7,6 +7,8 @@ import pytest
 
 from mpiparallel import Tensor, context, nn, ops
 from mpiparallel.errors import ConfigurationError, TraceError
+from mpiparallel.nn.wrap.layer_stages import put_by_cost
+from mpiparallel.parallel.configuration import ParallelConfiguration
 
 ROWS = np.random.default_rng(0).normal(size=(12, 6))
 LABELS = np.random.default_rng(1).normal(size=(12, 4))
@@ -190,3 +192,10 @@ def test_stage_config_numbers_cells_by_their_names() -> None:
 def test_what_cannot_be_cut_is_refused(call, error, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_layer_that_only_reshapes_needs_no_memory_of_its_own() -> None:
+    network = nn.SequentialCell(nn.Flatten(), nn.Dense(6, 4), nn.Dense(4, 2))
+    configuration = ParallelConfiguration(device_num=2, pipeline_stages=2)
+    with pytest.raises(ConfigurationError, match="where the smallest layer needs 0 bytes"):
+        put_by_cost(network, network, [Tensor(np.ones((2, 2, 3), np.float32))], 2, 1.0, configuration)

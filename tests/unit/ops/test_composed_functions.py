@@ -295,3 +295,10 @@ def test_what_does_not_fit_is_refused() -> None:
         ops.mse_loss(X, Y, "average")
     with pytest.raises(ConfigurationError, match="give split_size_or_sections, or output_num"):
         ops.split(X)
+
+
+def test_where_a_dividend_is_zero_neither_it_nor_its_divisor_has_a_gradient() -> None:
+    x, y = Tensor(np.array([0.0, 0.0, 2.0])), Tensor(np.array([3.0, -5.0, 4.0]))
+    of_x, of_y = ops.grad(lambda x, y: ops.Xdivy()(x, y).sum(), (0, 1))(x, y)
+    np.testing.assert_array_equal(of_x.asnumpy(), [0.0, 0.0, 0.25])
+    np.testing.assert_array_equal(of_y.asnumpy(), [0.0, 0.0, -0.125])
