@@ -77,10 +77,9 @@ def getattr_of(module: str, doors: Iterable[str] = ()) -> Callable[[str], Any]:
     def look_up(name: str) -> Any:
         if name in places:
             return importlib.import_module(f"{module}.{name}")
-        asking = _asking_frame()
-        if name.startswith("__") or _looks_for_a_submodule(asking):
+        if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        if _imports_by_name(asking):
+        if _imports_by_name(_asking_frame()):
             raise ImportError(absent(module, name, dir(sys.modules[module])), name=module)
         raise AbsentNameError(lambda: absent(module, name, dir(sys.modules[module])))
 
@@ -103,14 +102,6 @@ def _asking_frame() -> FrameType | None:
     while frame is not None and frame.f_code.co_name in ("look_up", "__getattr__"):
         frame = frame.f_back
     return frame
-
-
-def _looks_for_a_submodule(asking: FrameType | None) -> bool:
-    """Tell whether ``from package import name`` asks a first time: a submodule is imported then, or it asks again.
-
-    To know all public names for that first answer would load all of the package in each rank.
-    """
-    return asking is not None and asking.f_code.co_name == "_handle_fromlist"
 
 
 def _imports_by_name(asking: FrameType | None) -> bool:

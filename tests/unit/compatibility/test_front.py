@@ -61,6 +61,13 @@ def test_importing_the_package_and_its_launcher_loads_neither_numpy_nor_mpi() ->
     assert done.stdout.strip() == "[]"
 
 
+def test_a_rank_that_only_communicates_loads_no_operators() -> None:
+    code = "import sys; from mpiparallel import communication; from mpiparallel.communication import init, threads; "
+    code += "print([name for name in sys.modules if name.startswith(('mpiparallel.ops', 'mpiparallel.nn'))])"
+    done = patience.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize(
     ("first", "printed"),
     [
