@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.backend import jit
+from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression import kernel
 from mpiparallel.graph.expression.kernel import expression_kernel
@@ -33,6 +34,28 @@ def computed(roots: Roots, *given: Any) -> list[Any]:
     found = [np.zeros(term.shape, term.dtype) for term in terms]
     expression_kernel(Runtime(), terms, given, found)()
     return found
+
+
+class Counting(NumpyBackend):
+    """Counts the pieces of memory that are asked of it."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+
+    def empty(self, byte_count: int, holder: str = "") -> Any:
+        self.pieces += 1
+        return super().empty(byte_count, holder)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_what_a_term_was_made_of_makes_room_for_it(steps: int) -> None:
+    x = operand(0, (64,), np.dtype(np.float32))
+    left, right = x * 2.0, x * 3.0
+    for number in range(steps):
+        left, right = call("sin", left + number), call("cos", right + number)
+    backend = Counting()
+    expression_kernel(Runtime(backend), [left * right], [NUMBERS[:64]], [np.zeros(64, np.float32)])
+    assert backend.pieces == 1
 
 
 @pytest.fixture
