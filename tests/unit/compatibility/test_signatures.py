@@ -88,6 +88,16 @@ def test_what_is_given_by_place_is_the_same_argument(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHARED)
+def test_what_mindspore_takes_by_name_is_taken_by_name(name: str) -> None:
+    words = [word.partition("=")[0] for word in THEIRS[name]]
+    by_name = words[words.index("/") + 1 :] if "/" in words else words
+    ours_by_place_alone = {
+        one.name for one in inspect.signature(ours()[name]).parameters.values() if one.kind is one.POSITIONAL_ONLY
+    }
+    assert not ours_by_place_alone & set(by_name)
+
+
+@pytest.mark.parametrize("name", SHARED)
 def test_each_optional_argument_that_both_have_is_tried(name: str) -> None:
     here, there = OURS[name], Signature.of(THEIRS[name])
     known = {word.partition("=")[0] for word in here}

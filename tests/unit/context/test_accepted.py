@@ -51,6 +51,33 @@ def test_a_setting_without_effect_has_mindspores_default(name, default) -> None:
     assert context.get_auto_parallel_context(name) is default
 
 
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("check_bprop", False),
+        ("deterministic", "OFF"),
+        ("disable_format_transform", False),
+        ("enable_compile_cache", False),
+        ("enable_graph_kernel", False),
+        ("enable_reduce_precision", True),
+        ("inter_op_parallel_num", 0),
+        ("jit_syntax_level", 2),  # LAX
+        ("max_call_depth", 1000),
+        ("memory_offload", "OFF"),
+        ("memory_optimize_level", "O0"),
+        ("mempool_block_size", "1GB"),
+        ("op_timeout", 900),
+        ("pynative_synchronize", False),
+        ("reserve_class_name_in_scope", True),
+        ("runtime_num_threads", 30),
+    ],
+)
+def test_mindspores_default_of_a_general_setting_is_taken_in_silence(name, default, remarks) -> None:
+    assert context.get_context(name) == default
+    context.set_context(**{name: default})
+    assert remarks() == []
+
+
 def other_than(default):
     return not default if isinstance(default, bool) else "something else"
 
