@@ -29,15 +29,29 @@ settings.load_profile("any machine")
 
 COLLECTED_AFTER = (20_000, 20, 50)
 """Objects until the youngest are looked at, and how many such looks until older ones are."""
-
+ALL_COLLECTED_AFTER = 1_000
+"""Tests until all objects are looked at."""
 
 REAL_RANKS = ("mpi", "cluster", "tutorial", "samples")
 """The markers of tests that start mpirun."""
 
 
-def pytest_configure() -> None:
+class _Collections:
+    """Looks at all objects now and then. Python waits until a quarter more are there, and imported tests are many."""
+
+    def __init__(self) -> None:
+        self._tests = 0
+
+    def pytest_runtest_logfinish(self) -> None:
+        self._tests += 1
+        if self._tests % ALL_COLLECTED_AFTER == 0:
+            gc.collect()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled loops and measurements in the checkout: the user's own measured machine changes no test."""
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "cache"))
+    config.pluginmanager.register(_Collections())
 
 
 @pytest.fixture(autouse=True)

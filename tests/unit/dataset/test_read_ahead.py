@@ -27,6 +27,10 @@ _NAME = "dataset read ahead"
 @pytest.fixture(autouse=True)
 def _prefetch_size():
     before = ds.config.get_prefetch_size()
+    if readers():
+        # What other tests have dropped in a circle.
+        gc.collect()
+        patience.wait_until(lambda: not readers())
     yield
     ds.config.set_prefetch_size(before)
     assert not readers(), "a thread is left over"
