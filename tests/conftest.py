@@ -6,6 +6,7 @@ No test finds what a killed mpirun of another has left.
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import platform
 import random
@@ -88,6 +89,8 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        # Each example looks whether the files of all lines that are kept have changed.
+        linecache.clearcache()
         gc.freeze()
         gc.unfreeze()
         gc.set_threshold(*COLLECTED_AFTER)
