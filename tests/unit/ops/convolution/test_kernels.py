@@ -79,7 +79,7 @@ def test_large_convolutions_of_bfloat16_are_added_up_in_single_numbers_and_round
     exact = np.empty(output.shape, np.float32)
     KERNELS[kind](Runtime(), sample.windows, 1, *(array.astype(np.float32) for array in inputs), exact)()
     # Where the processor has products of its own, these add up in another order.
-    np.testing.assert_allclose(output.astype(np.float32), exact, 2.0**-7, 2.0**-18 * abs(exact).max())
+    np.testing.assert_allclose(output.astype(np.float32), exact, 2.0**-8, 2.0**-18 * abs(exact).max())
 
 
 @pytest.mark.parametrize("kind", KERNELS)
