@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-
-import numpy as np
+from operator import itemgetter
 
 from mpiparallel.graph.graph import Graph, Node, Value
 
 _BORDER = 64
 _MOST_PACKED_CLOSELY = 4096
-_NO_END = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -155,19 +154,23 @@ class _BufferPlanner:
 
 def _pack_closely(ordered: Sequence[_Storage]) -> int:
     """Give each storage, in order, the lowest place that is free for its whole life; return where they end."""
-    # The lives and places of those that have one, by place.
-    table = np.zeros((4, len(ordered)), np.int64)
-    for done, storage in enumerate(ordered):
-        born, dies, starts, ends = table[:, :done]
-        alive = (born <= storage.dies) & (dies >= storage.born)
-        taken = np.maximum.accumulate(ends[alive])
-        free = np.concatenate(([0], taken + -taken % _BORDER))
-        fits = np.append(starts[alive], _NO_END) >= free + storage.byte_count
-        storage.offset = int(free[fits.argmax()])
-        place = int(starts.searchsorted(storage.offset, side="right"))
-        table[:, place + 1 : done + 1] = table[:, place:done]
-        table[:, place] = storage.born, storage.dies, storage.offset, storage.offset + storage.byte_count
-    return int(table[3].max(initial=0))
+    # Where those begin that have a place, and where the next may begin; the first and the last node of their lives.
+    placed: list[tuple[int, int, int, int]] = []
+    whole_end = 0
+    for storage in ordered:
+        offset = 0
+        first, last, byte_count = storage.born, storage.dies, storage.byte_count
+        for start, end, born, dies in placed:
+            if born <= last and dies >= first:
+                if start - offset >= byte_count:
+                    break
+                if end > offset:
+                    offset = end
+        storage.offset = offset
+        end = offset + byte_count
+        whole_end = max(whole_end, end)
+        insort(placed, (offset, end + -end % _BORDER, first, last), key=itemgetter(0))
+    return whole_end
 
 
 def _pack_by_size(storages: Sequence[_Storage], end: int) -> int:
