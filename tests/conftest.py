@@ -30,7 +30,7 @@ settings.load_profile("any machine")
 
 COLLECTED_AFTER = (20_000, 20, 50)
 """Objects until the youngest are looked at, and how many such looks until older ones are."""
-ALL_COLLECTED_AFTER = 1_000
+ALL_COLLECTED_AFTER = 4_000
 """Tests until all objects are looked at."""
 
 REAL_RANKS = ("mpi", "cluster", "tutorial", "samples")

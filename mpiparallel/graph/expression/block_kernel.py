@@ -27,13 +27,12 @@ def block_kernel(runtime: Runtime, bound: TermArrays) -> Kernel:
     program = _BlockProgram(runtime, bound)
     places = block_places(bound.shape, len(bound.shape) - bound.row_rank, block_size(runtime))
     blocks = [program.block(place) for place in places]
-    steps, quiet = program.steps, np.errstate
+    steps = program.steps
 
     def run() -> None:
-        with quiet(all="ignore"):
-            for block in blocks:
-                for function, operands, target in steps:
-                    function(*[block[index] for index in operands], out=block[target])
+        for block in blocks:
+            for function, operands, target in steps:
+                function(*[block[index] for index in operands], out=block[target])
 
     return run
 

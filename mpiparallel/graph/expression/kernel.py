@@ -121,7 +121,7 @@ class _KernelBinding:
             self._known[term] = term.dtype.type(term.number)
         elif term.function not in REDUCTIONS and self._is_small(term):
             self._known[term] = target = self._xp.empty(term.shape, term.dtype)
-            self.first.append(_quiet(self._call(term, target)))
+            self.first.append(self._call(term, target))
 
     def _is_small(self, term: Term) -> bool:
         return prod(term.shape) < prod(self._domain.shape) and all(one in self._known for one in term.operands)
@@ -159,14 +159,6 @@ class _KernelBinding:
         """Return the known terms that the main pass reads."""
         read = (term for term in walk(roots, self._known) if term in self._known)
         return {term: self._domain.aligned(self._xp.asarray(self._known[term])) for term in read}
-
-
-def _quiet(step: Callable[[], object]) -> Callable[[], object]:
-    def run() -> None:
-        with np.errstate(all="ignore"):
-            step()
-
-    return run
 
 
 def is_computable(roots: Sequence[Term]) -> bool:

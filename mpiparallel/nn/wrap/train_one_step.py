@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from mpiparallel import ops
 from mpiparallel.compatibility.arguments import only
@@ -160,17 +157,13 @@ class TrainOneStepCell(Cell):
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Train on one batch and return the loss."""
         batches = 0 if self.batches_a_step == 1 else int(self.sums.count.asnumpy())
-        with self._quiet(), drawing_at(self.optimizer.step * self.batches_a_step + batches):
+        with drawing_at(self.optimizer.step * self.batches_a_step + batches):
             return super().__call__(*inputs, **options)
 
     def run(self, step: int, inputs: Sequence[Any], profile: Profile | None = None) -> Any:
         """Train on one batch and return what ``construct`` returns; ``step`` is where dropout takes its masks from."""
-        with self._quiet(), drawing_at(step):
+        with drawing_at(step):
             return self.program(*inputs, profile=profile)
-
-    def _quiet(self) -> AbstractContextManager[None]:
-        """Return a context without NumPy's warnings where the check says what there is to say."""
-        return nullcontext() if self.finite_check is None else np.errstate(all="ignore")
 
     def construct(self, *inputs: Any) -> Any:
         """Return the loss from before the update."""
