@@ -374,6 +374,34 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "_EXTENTS: Final = (256, 1024, 4096, 8192)",
         "_EXTENTS: Final = (256, 1024, 4096, 8191)",
     ): "the size of a product that is measured, not of one that is priced",
+    (
+        "reshard/planning/replica_rule.py",
+        "if parts is not None and frame.replica_count > 1 and self._group(frame, parts, host) == group:",
+        "if parts is not None and frame.replica_count > 0 and self._group(frame, parts, host) == group:",
+    ): "what one rank alone holds is given by it without a look at the shares",
+    (
+        "reshard/planning/replica_rule.py",
+        "step = round(size * 0.381966)",
+        "step = round(size * 1.381966)",
+    ): "one round more: the same places",
+    (
+        "reshard/planning/frame.py",
+        "return [(self.devices.shape[axis], self.devices.strides[axis]) for axis in axes "
+        "if self.devices.shape[axis] > 1]",
+        "return [(self.devices.shape[axis], self.devices.strides[axis]) for axis in axes "
+        "if self.devices.shape[axis] != 1]",
+    ): "an axis has one device at least",
+    ("reshard/executors/calibration.py", "if codes[0] < 0:", "if codes[ 1] < 0:"): "both are below 0, or none is",
+    (
+        "reshard/verification.py",
+        "difference = np.zeros(1, np.uint64)",
+        "difference = np.zeros( 2, np.uint64)",
+    ): "the same number is summed up twice",
+    (
+        "checkpoint/formats/zip_directory.py",
+        "return super().read(-1 if size is None else size)",
+        "return super().read(-1 if size is not None else size)",
+    ): "what is asked for lies at the end of the file, with at most 64 KiB behind it",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

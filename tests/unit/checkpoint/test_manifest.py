@@ -81,6 +81,13 @@ def test_missing_manifest_means_no_checkpoint(tmp_path: Path) -> None:
         Manifest.load(tmp_path / NAME)
 
 
+def test_what_is_longer_than_any_manifest_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / NAME).open("wb") as file:
+        file.truncate(2**30 + 1)
+    with pytest.raises(CheckpointError, match=f"has {2**30 + 1} bytes, more than the {2**30} that it may have"):
+        Manifest.load(tmp_path / NAME)
+
+
 def test_a_renamed_manifest_is_refused(tmp_path: Path) -> None:
     path = MANIFEST.write(tmp_path).rename(tmp_path / "net-1_78.manifest.json")
     with pytest.raises(CheckpointError, match='is the manifest of "net-1_77"'):

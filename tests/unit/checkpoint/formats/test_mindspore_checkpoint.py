@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import math
 import struct
 import tracemalloc
 from pathlib import Path
@@ -110,6 +111,7 @@ def test_with_a_crc32_no_flipped_bit_goes_unnoticed(path):
         (0.5, (), "Float32", struct.pack("<f", 0.5)),
         (0.1, (), "Float64", struct.pack("<d", 0.1)),
         (1e300, (), "Float64", struct.pack("<d", 1e300)),
+        (math.nan, (), "Float32", struct.pack("<f", math.nan)),
         ("né", (0,), "str", b"n\0\0\0\xe9\0\0\0"),
         ("", (0,), "str", b"\0\0\0\0"),
     ],
@@ -119,7 +121,7 @@ def test_attributes_are_written_as_append_dict_does_and_no_number_changes(value,
     assert path.read_bytes() == message(("note", dims, kind, content))
     with open_mindspore_checkpoint(path) as file:
         read = file.attributes["note"] if kind == "str" else read_array(file, "note")[()]
-    assert read == value
+    np.testing.assert_equal(read, value)
 
 
 def test_of_which_rank_a_file_is_stands_in_fields_that_protobuf_passes_over(path):

@@ -159,6 +159,18 @@ def bomb(size):
     return bytes(content)
 
 
+def deflated(content, flush=zlib.Z_FINISH, rest=b""):
+    """Return an archive of one member of these bytes, compressed up to ``flush``, and ``rest`` behind them in it."""
+    maker = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    stored = maker.compress(content) + maker.flush(flush) + rest
+    archive = bytearray(zip_of([("w.npy", stored)]))
+    entry = archive.index(b"PK\1\2")
+    archive[entry + 10 : entry + 12] = zipfile.ZIP_DEFLATED.to_bytes(2, "little")
+    archive[entry + 16 : entry + 20] = zlib.crc32(content).to_bytes(4, "little")
+    archive[entry + 24 : entry + 28] = len(content).to_bytes(4, "little")
+    return bytes(archive)
+
+
 REFUSED = {
     "empty": (b"", "no ZIP file"),
     "one .npy": (SOUND, "no ZIP file"),
@@ -208,6 +220,8 @@ REFUSED = {
     ),
     "too few bytes": (zip_of([("w.npy", SOUND[:-1])]), "has 23 bytes.*needs 24"),
     "too many bytes": (zip_of([("w.npy", SOUND + b"\0")]), "has 25 bytes.*needs 24"),
+    "a compressed member without its end": (deflated(SOUND, zlib.Z_SYNC_FLUSH), "does not inflate to its"),
+    "bytes behind a compressed member's end": (deflated(SOUND, rest=b"more"), "does not inflate to its"),
     "a bomb": (bomb(5_000_000), "does not inflate to its|impossible|needs 5000000"),
     "attributes that are no JSON": (zip_of([("%attributes.npy", npy(np.arange(3, dtype=np.uint8)))]), "no JSON"),
     "attributes that are a list": (
@@ -225,6 +239,28 @@ def test_what_is_hostile_is_refused(case, path):
     with pytest.raises(CheckpointError, match=reason) as error:
         read_all(path)
     assert str(path) in str(error.value)
+
+
+def test_a_member_of_which_each_byte_was_compressed_is_read(path):
+    path.write_bytes(deflated(SOUND))
+    assert_equal(read_all(path), {"w": np.arange(3.0)})
+
+
+@pytest.mark.parametrize("length", [10_000, 10_001])
+def test_a_header_is_read_where_numpy_reads_one_of_its_length(length, path):
+    text = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}"
+    content = with_header(text.ljust(length - 1) + "\n") + np.ones(1).tobytes()
+    path.write_bytes(zip_of([("w.npy", content)]))
+    try:
+        expected = np.lib.format.read_array(io.BytesIO(content)).tolist()
+    except ValueError:
+        expected = "refused"
+    try:
+        found = read_all(path)["w"].tolist()
+    except CheckpointError:
+        found = "refused"
+    assert found == expected
+    assert (found == "refused") == (length > 10_000)
 
 
 def test_members_that_overlap_are_refused(path):

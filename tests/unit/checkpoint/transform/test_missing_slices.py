@@ -84,6 +84,20 @@ def test_copies_that_differ_are_refused_when_they_are_compared(
     assert_same(read_slices(one), slices_of(WHOLE, LAYOUTS[4], 2))
 
 
+def test_of_many_copies_that_differ_eight_are_named_and_the_others_counted(
+    replicated: tuple[Path, Path], tmp_path: Path, strategies
+) -> None:
+    folder, strategy = replicated
+    for rank in (4, 5, 6, 7):
+        arrays = slices_of(WHOLE, REPLICATED, rank)
+        changed = {name: arrays[name] + 1 for name in REPLICATED}
+        write_slices(folder / f"rank_{rank}" / "net-1_7.ckpt", arrays | changed)
+    with pytest.raises(TransformError) as caught:
+        transform_checkpoints(folder, tmp_path / "out", "net", strategy, strategies[4], compare_replicas=True)
+    assert str(caught.value).count(" and of rank ") == 8
+    assert f" and {4 * len(changed) - 8} more: the copies of a slice differ" in str(caught.value)
+
+
 def test_what_ranks_have_of_their_own_is_refused_unless_the_first_is_wanted(
     eight: Path, tmp_path: Path, strategies
 ) -> None:

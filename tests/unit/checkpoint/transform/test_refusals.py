@@ -48,7 +48,10 @@ GENUINE_SOURCE, GENUINE_TARGET = GENUINE / "src_strategy.ckpt", GENUINE / "dst_s
         ({"src_strategy_file": None}, "is of rank 1, but the source strategy is one of 1 ranks"),
         ({"src_strategy_file": "nowhere.ckpt"}, "cannot be read"),
         ({"dst_strategy_file": "."}, "cannot be read"),
-        ({"src_strategy_file": GENUINE_TARGET}, "is of rank 4, but the source strategy is one of 4 ranks"),
+        (
+            {"src_strategy_file": GENUINE_TARGET},
+            r"rank_4/net-1_7\.ckpt: is of rank 4, but the source strategy is one of 4 ranks",
+        ),
     ],
 )
 def test_wrong_arguments_are_told_and_nothing_is_written(

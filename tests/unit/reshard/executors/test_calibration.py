@@ -11,6 +11,8 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ReshardError
 from mpiparallel.reshard.executors import calibration
 from mpiparallel.reshard.executors.calibration import Calibration, calibration_of
+from mpiparallel.reshard.executors.choice import ExecutorChoice
+from mpiparallel.reshard.executors.traffic_shape import TrafficShape
 
 
 class OtherLibrary:
@@ -44,6 +46,20 @@ def test_a_measurement_is_made_once_and_kept_for_the_library(cache: Path, monkey
     assert json.loads(cache.read_text()) == {"Some MPI 1.0, one host": [first[0].large, first[0].small]}
     monkeypatch.setattr(calibration, "measure", lambda _: pytest.fail("measured again"))
     assert run_world(3, calibrated) == first
+
+
+@pytest.mark.parametrize(
+    ("asked", "bytes_a_piece", "taken"),
+    [("auto", 1 << 24, "datatypes"), ("auto", 4, "packed"), ("shared", 4, "shared")],
+)
+def test_what_was_quickest_is_taken_unless_another_is_asked_for(
+    cache: Path, asked: str, bytes_a_piece: int, taken: str
+) -> None:
+    cache.parent.mkdir()
+    cache.write_text(json.dumps({"Some MPI 1.0, one host": ["datatypes", "packed"]}))
+    traffic = TrafficShape(share=1.0, largest_stream=1 << 24, mean_piece=bytes_a_piece, dense=True)
+    found = run_world(2, lambda communicator: ExecutorChoice(asked, OtherLibrary(communicator)).choose(traffic))
+    assert found == [taken, taken]
 
 
 def test_ranks_on_several_hosts_are_measured_for_themselves(cache: Path) -> None:
