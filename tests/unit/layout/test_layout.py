@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -209,6 +210,18 @@ def test_bounds_overlap_leave_out_and_survive_another_device_matrix() -> None:
 def test_bounds_that_do_not_fit_the_cuts_are_refused(bounds, optimizer_axes) -> None:
     with pytest.raises(LayoutError, match="give each dim"):
         Layout((2, 8), DeviceMatrix((2, 2)), ((), (1,)), optimizer_axes=optimizer_axes, bounds=bounds)
+
+
+PARTS = [(start, stop) for start in range(6) for stop in range(start + 1, 7)]
+
+
+def test_parts_in_order_tile_where_each_element_is_in_one_of_them() -> None:
+    for first, second in product(PARTS, repeat=2):
+        held = np.zeros(6, int)
+        for start, stop in (first, second):
+            held[start:stop] += 1
+        layout = Layout((6,), DeviceMatrix((2,)), ((0,),)).with_bounds([(first, second)])
+        assert layout.tiles == (bool((held == 1).all()) and first < second), (first, second)
 
 
 @pytest.mark.parametrize("shape", [(8,), (3, 2), (2, 1), (6, 2), (2, 3, 2), ()])

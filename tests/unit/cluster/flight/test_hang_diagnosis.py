@@ -116,6 +116,15 @@ WHEREABOUTS = {
 }
 
 
+def test_calls_of_two_groups_with_one_number_are_told_apart() -> None:
+    recording = Rank(1).alone("all_gather").does("barrier").recording
+    of_group = {call.group: recording.call(call.group, 1) for call in recording.calls}
+    assert {str(group): call and call.name for group, call in of_group.items()} == {
+        "rank 1": "all_gather",
+        "all ranks": "barrier",
+    }
+
+
 @pytest.mark.parametrize("operation", MESSAGES)
 @pytest.mark.parametrize("state", WHEREABOUTS)
 def test_a_stage_that_waits_for_another_is_named_with_micro_batch_and_action(operation: str, state: str) -> None:
