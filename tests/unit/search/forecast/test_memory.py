@@ -97,6 +97,16 @@ def test_what_computes_nothing_needs_memory_at_no_node() -> None:
     assert (found.kinds["inputs"], found.total) == (32, 32)
 
 
+def test_what_an_operator_computes_is_an_activation_and_fills_the_arena() -> None:
+    class Square(nn.Cell):
+        def construct(self, x):
+            return ops.matmul(x, x)
+
+    graph = Square().sharded_graph(Tensor(np.ones((16, 16), np.float32)))
+    found = memory_of(graph, local_graph(graph, 0))
+    assert (found.kinds["activations"], found.kinds["gaps"], found.arena) == (16 * 16 * 4, 0, 16 * 16 * 4)
+
+
 def test_weights_are_what_is_trained_and_states_what_the_optimizer_keeps_of_them() -> None:
     network = Turned()
     step = nn.TrainOneStepCell(network, nn.Momentum(network.trainable_params(), 0.1, 0.9)).set_train()
