@@ -43,6 +43,18 @@ def test_ranks_for_which_there_is_no_room_are_told_by_an_ellipsis() -> None:
     assert all(len(" ".join(line)) * CHARACTER <= width for line in lines)
 
 
+def test_a_box_begins_at_the_same_place_for_any_number_of_dims() -> None:
+    begins = set()
+    for shape in ((), (8,), (8, 64), (2, 3, 4)):
+        nothing = (0,) * len(shape)
+        part = HeldSlice(nothing, nothing, shape, (0,), (0,), ())
+        tensor = HeldTensor("w", "float32", 4, shape, (1,) * len(shape), "whole", (part,))
+        root = ElementTree.fromstring(picture("saved", [tensor], 1, {}))
+        (drawn,) = [one for one in root.iter(f"{SVG}rect") if one.find(f"{SVG}title") is not None and one.get("stroke")]
+        begins.add((drawn.get("x"), drawn.get("y")))
+    assert len(begins) == 1
+
+
 def cut(name: str, parts: int, lost: tuple[int, ...]) -> HeldTensor:
     """A tensor whose rows are cut into parts, of which each rank has one, as strips at least 14 pixels high."""
     slices = tuple(
