@@ -181,15 +181,15 @@ class Program:
         begin = clock()
         self._feed(inputs)
         spent = []
-        for stretch in self._stretches:
-            if stretch.holds():
-                stretch.begin()
-                for node, kernel in stretch.steps:
-                    start = clock()
-                    with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            for stretch in self._stretches:
+                if stretch.holds():
+                    stretch.begin()
+                    for node, kernel in stretch.steps:
+                        start = clock()
                         kernel()
-                    synchronize()
-                    spent.append((node, clock() - start))
+                        synchronize()
+                        spent.append((node, clock() - start))
         self._end_actions()
         self._agreed.count_run()
         profile.total += clock() - begin

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mpiparallel import nn, ops
+from mpiparallel import Tensor, nn, ops
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.rank_graph import local_graph, rank_graph
 from mpiparallel.graph.cost import ELEMENTWISE, Cost
@@ -123,6 +123,16 @@ def test_ranks_that_share_kernels_out_run_each_once_and_all_of_a_name_on_one_ran
     assert len(ran) == len(kernels)
     assert len(set(ran)) == len({name for _, name in ran}) == 3
     assert {one for one, _ in ran} == {0, 1, 2}
+
+
+def test_kernels_that_divide_by_zero_are_compiled_and_measured_without_a_warning() -> None:
+    class Divided(nn.Cell):
+        def construct(self, x):
+            return x / 0.0 + 1.0 / ops.matmul(x - x, x)
+
+    graph = local_graph(Divided().sharded_graph(Tensor(np.ones((4, 4), np.float32))), 0)
+    compile_share([graph], 0, 1)
+    measured_kernels([graph], Stopwatch())
 
 
 def test_no_strategy_goes_below_the_bound_by_measured_kernels() -> None:
