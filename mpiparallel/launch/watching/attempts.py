@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import signal
-import threading
+import time
 from collections.abc import Callable, Iterable
-from types import FrameType
 
 from mpiparallel.cluster.exit_codes import REQUEUE
+from mpiparallel.cluster.preemption_signal import PreemptionHandler, signal_that_came
 from mpiparallel.launch.watching.job_outcome import JobOutcome
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
+_NAP_SECONDS = 0.05
 
 
 class Attempts:
     """Starts a job again and again, until it ends well, may not go on, or ``restarts`` are used up.
 
-    ``say`` tells the user why. While it waits between two attempts, one of the signals ``preemption`` ends it.
+    ``say`` tells the user why. After one of the signals ``preemption`` no other attempt is made.
     """
 
     def __init__(self, restarts: int, say: Callable[[str], None], preemption: Iterable[signal.Signals] = ()) -> None:
@@ -30,13 +31,24 @@ class Attempts:
 
     def run(self, start: Callable[[int], JobOutcome]) -> JobOutcome:
         """Return how the last attempt ended; ``start`` makes the one that it is given the number of."""
+        handlers = tuple(PreemptionHandler(number, signal.getsignal(number)) for number in self._preemption)
+        former = {handler.number: signal.signal(handler.number, handler) for handler in handlers}
+        try:
+            return self._run(start, handlers)
+        finally:
+            for number, previous in former.items():
+                signal.signal(number, previous)
+
+    def _run(self, start: Callable[[int], JobOutcome], handlers: tuple[PreemptionHandler, ...]) -> JobOutcome:
         attempt = 0
         outcome = start(attempt)
         while (reason := self._reason(outcome)) is not None:
             pause = min(_FIRST_PAUSE_SECONDS * 2 ** max(0, self._used - 1), _LONGEST_PAUSE_SECONDS)
             self._say(f"error: {outcome.message}")
-            self._say(f"{reason} in {pause:g} s; the logs of this attempt get .attempt{attempt} after their names")
-            if self._is_preempted(pause):
+            if not signal_that_came(handlers):
+                self._say(f"{reason} in {pause:g} s; the logs of this attempt get .attempt{attempt} after their names")
+                _wait(pause, handlers)
+            if signal_that_came(handlers):
                 return JobOutcome(REQUEUE, "preempted between two attempts: start again with the same command")
             attempt += 1
             outcome = start(attempt)
@@ -59,15 +71,9 @@ class Attempts:
         self._used += 1
         return f"restart {self._used} of {self._restarts}"
 
-    def _is_preempted(self, pause: float) -> bool:
-        told = threading.Event()
 
-        def tell(number: int, frame: FrameType | None) -> None:
-            told.set()
-
-        handlers = {number: signal.signal(number, tell) for number in self._preemption}
-        try:
-            return told.wait(pause)
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+def _wait(seconds: float, handlers: tuple[PreemptionHandler, ...]) -> None:
+    """Wait so long, or until a signal has come; one that comes just before a wait begins would not end that wait."""
+    deadline = time.monotonic() + seconds
+    while not signal_that_came(handlers) and (left := deadline - time.monotonic()) > 0.0:
+        time.sleep(min(left, _NAP_SECONDS))

@@ -10,8 +10,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 from mpiparallel.cluster.flight.process_state import state_of
+from mpiparallel.cluster.preemption_signal import PreemptionHandler
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.rank_registry import RankEntry, RankRegistry
 from mpiparallel.launch.job.console import Console
@@ -76,6 +78,7 @@ class Watch:
         self._is_ending = False
         self._is_held_up = False
         self._was_told = 0
+        self._former: dict[int, Any] = {}
         self._deadline = time.monotonic() + (float("inf") if policy.timeout is None else policy.timeout - policy.spent)
 
     def to_end(self) -> None:
@@ -83,7 +86,11 @@ class Watch:
         # What is ignored, as nohup does with SIGHUP, stays so.
         ending = (number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN)
         watched = {*ending, *self._policy.preemption}
-        handlers = {number: signal.signal(number, self._on_signal) for number in watched}
+        self._former = {number: signal.getsignal(number) for number in watched}
+        for number, former in self._former.items():
+            signal.signal(number, self._on_signal)
+            if isinstance(former, PreemptionHandler) and former.has_come:
+                self._server.pass_signal(number)
         try:
             while self.process.poll() is None:
                 self._tee.show()
@@ -95,8 +102,8 @@ class Watch:
         finally:
             self._kill()
             self.process.wait()
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            for number, former in self._former.items():
+                signal.signal(number, former)
         self._hear_last_words()
         self._output.copy()
         self._tee.show(is_last=True)
@@ -200,6 +207,8 @@ class Watch:
         if number in self._policy.preemption:
             # Not through mpirun, which does not pass on every signal, nor to every host, and may die of it.
             self._server.pass_signal(number)
+            if isinstance(former := self._former.get(number), PreemptionHandler):
+                former(number, frame)
         elif self.signal_number is None:
             self.signal_number = number
             # Open MPI's mpirun takes SIGHUP for its own to die of.

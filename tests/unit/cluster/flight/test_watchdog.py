@@ -16,6 +16,15 @@ from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.errors import ConfigurationError
 
 PATIENCE = 3600.0
+LONG = 0.4
+"""Eight looks of a quick watchdog."""
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let watchdogs look ten times as often, and suspect a wait after a tenth of the time."""
+    for name in ("_LOOK_SECONDS", "_SUSPICIOUS_SECONDS"):
+        monkeypatch.setattr(watching, name, getattr(watching, name) / 10.0)
 
 
 def paths(folder: Path) -> dict[int, Path]:
@@ -54,34 +63,40 @@ def barked(
     return heard[0] if heard else None
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_rank_that_waits_too_long_leaves_its_stacks_and_is_told_for_whom_it_waits(tmp_path: Path) -> None:
-    diagnosis = barked(tmp_path, 1.5, lambda other: other.change_state(layout.RUNNING), PATIENCE)
+    diagnosis = barked(tmp_path, 0.15, lambda other: other.change_state(layout.RUNNING), PATIENCE)
     assert diagnosis is not None
     assert diagnosis.culprits == (1,)
     assert "test_watchdog.py" in (tmp_path / "stack0.log").read_text()
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_rank_whose_peer_has_ended_need_not_wait_for_the_time_to_pass(tmp_path: Path) -> None:
     diagnosis = barked(tmp_path, 3600.0, lambda other: other.change_state(layout.ENDED), PATIENCE)
     assert diagnosis is not None
     assert "rank 1, which has ended" in diagnosis.sentence
 
 
+@pytest.mark.usefixtures("quick")
 def test_where_deaths_are_survived_only_the_time_counts(tmp_path: Path) -> None:
-    ended = barked(tmp_path, None, lambda other: other.change_state(layout.FAILED), 4.0, deaths_are_survived=True)
+    ended = barked(tmp_path, None, lambda other: other.change_state(layout.FAILED), LONG, deaths_are_survived=True)
     assert ended is None
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_rank_whose_peer_is_about_to_tell_how_it_fails_lets_it_speak(tmp_path: Path) -> None:
-    assert barked(tmp_path, 1.5, lambda other: other.change_state(layout.FAILING), 4.0) is None
+    assert barked(tmp_path, 0.15, lambda other: other.change_state(layout.FAILING), LONG) is None
 
 
+@pytest.mark.usefixtures("quick")
 def test_what_another_job_has_left_in_the_folder_proves_nothing(tmp_path: Path) -> None:
-    assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.ENDED), 4.0, is_stale=True) is None
+    assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.ENDED), LONG, is_stale=True) is None
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_rank_that_waits_for_one_that_computes_is_left_alone(tmp_path: Path) -> None:
-    assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.RUNNING), 4.0) is None
+    assert barked(tmp_path, 3600.0, lambda other: other.change_state(layout.RUNNING), LONG) is None
 
 
 def tells(

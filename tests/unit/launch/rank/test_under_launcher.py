@@ -97,29 +97,36 @@ def test_options_reach_the_rank_as_they_would_by_the_launcher(tmp_path: Path) ->
     assert ended.stdout == "['30', 'USR2']\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("-n", "4"), "-n 4: mpi.* of .* has started 2 ranks; leave -n out, or give it the same"),
-        (("--hostfile", "hosts"), "--hostfile: mpi.* has started this rank; .*leave --hostfile out"),
-        (("--timeout", "9"), "--timeout: mpi.* has started this rank; give srun --time, or mpirun --timeout"),
-        (("--on-failure", "restart:2"), "--on-failure restart:2: mpi.* ends the job with its first failure"),
-        (
-            ("--rank-table", str(ROOT / "rank_tables/rank_table_8pcs.json")),
-            "the rank table has 8 ranks, mpi.* started 2",
-        ),
-        (("--mpi", "openmpi" if OWN == "mpich" else "mpich"), "--mpi .*: mpi4py of .* loads .*; leave it out"),
-        (("--watchdog", "soon"), "MPIPARALLEL_WATCHDOG"),
-    ],
-)
-def test_what_a_started_rank_cannot_follow_is_refused_once_a_host(tmp_path, options, words) -> None:
-    # The second waits, so that the first has spoken before mpirun ends it.
-    with ThreadPoolExecutor(2) as both:
-        said = list(both.map(lambda number: run(tmp_path, TELLING, number, *options), (0, 1)))
+REFUSED = {
+    ("-n", "4"): "-n 4: mpi.* of .* has started 2 ranks; leave -n out, or give it the same",
+    ("--hostfile", "hosts"): "--hostfile: mpi.* has started this rank; .*leave --hostfile out",
+    ("--timeout", "9"): "--timeout: mpi.* has started this rank; give srun --time, or mpirun --timeout",
+    ("--on-failure", "restart:2"): "--on-failure restart:2: mpi.* ends the job with its first failure",
+    ("--rank-table", str(TABLE)): "the rank table has 8 ranks, mpi.* started 2",
+    ("--mpi", "openmpi" if OWN == "mpich" else "mpich"): "--mpi .*: mpi4py of .* loads .*; leave it out",
+    ("--watchdog", "soon"): "MPIPARALLEL_WATCHDOG",
+}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[Path, list[Any]]]:
+    """What two ranks have said to options, and where; all at once, as the second waits until the first has spoken."""
+    folders = {options: tmp_path_factory.mktemp("refused") for options in REFUSED}
+    with ThreadPoolExecutor(2 * len(REFUSED)) as all_ranks:
+        ranks = {
+            options: [all_ranks.submit(run, folder, TELLING, number, *options) for number in (0, 1)]
+            for options, folder in folders.items()
+        }
+    return {options: (folders[options], [rank.result() for rank in both]) for options, both in ranks.items()}
+
+
+@pytest.mark.parametrize("options", REFUSED)
+def test_what_a_started_rank_cannot_follow_is_refused_once_a_host(refused, options) -> None:
+    folder, said = refused[options]
     assert [ended.returncode for ended in said] == [2, 2]
-    assert not list(tmp_path.glob("device*"))
+    assert not list(folder.glob("device*"))
     (line,) = said[0].stderr.splitlines()
-    assert re.search(words, line), line
+    assert re.search(REFUSED[options], line), line
     assert said[1].stderr == ""
 
 

@@ -94,7 +94,25 @@ def test_signal_between_two_attempts_ends_the_job_for_a_requeue(monkeypatch: pyt
         patience.wait_until(lambda: signal.getsignal(signal.SIGUSR1) is not former)
         os.kill(os.getpid(), signal.SIGUSR1)
 
-    threading.Thread(target=tell).start()
-    ended = Attempts(3, str, [signal.SIGUSR1]).run(lambda attempt: next(outcomes))
+    # Where another thread takes it, no wait of this one is interrupted.
+    teller = threading.Thread(target=tell)
+    teller.start()
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    try:
+        ended = Attempts(3, str, [signal.SIGUSR1]).run(lambda attempt: next(outcomes))
+    finally:
+        teller.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     assert ended.code == 85
     assert signal.getsignal(signal.SIGUSR1) is former
+
+
+def test_after_a_signal_during_an_attempt_that_dies_no_other_is_made() -> None:
+    said: list[str] = []
+
+    def start(attempt: int) -> JobOutcome:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return DEATH
+
+    ended = Attempts(3, said.append, [signal.SIGUSR1]).run(start)
+    assert (ended.code, said) == (85, ["error: rank 1 died"])

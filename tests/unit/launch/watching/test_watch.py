@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mpiparallel.cluster.preemption_signal import PreemptionHandler
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.job.output_selection import OutputSelection
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
@@ -34,6 +36,7 @@ class Bench:
         self.state = "sleeping"
         self.connected: set[int] = set()
         self.listened = 0
+        self.on_listen: Callable[[], None] = lambda: None
         self.registry = RankRegistry(4)
         self.folders = [RankFolder(folder, rank) for rank in range(4)]
         self.killed_children: list[int] = []
@@ -50,6 +53,7 @@ class Bench:
 
     def listen(self, seconds: float) -> None:
         self.listened += 1
+        self.on_listen()
         self.now += seconds
 
     def look(self) -> str | None:
@@ -61,13 +65,17 @@ class Bench:
 
     def watch(self, **policy: Any) -> Watch:
         process: Any = SimpleNamespace(
-            pid=PID, poll=lambda: None, send_signal=lambda number: self.told.append(signal.Signals(number).name)
+            pid=PID,
+            poll=lambda: None,
+            wait=lambda: 0,
+            send_signal=lambda number: self.told.append(signal.Signals(number).name),
         )
         bench: Any = self
         console: Any = SimpleNamespace(show=self.shown.append)
+        output: Any = SimpleNamespace(copy=lambda: None)
         self.pass_signal = self.passed.append
         agreed = RunPolicy(**policy)
-        return Watch(process, self.folders, agreed, bench, self.registry, bench, console, bench)
+        return Watch(process, self.folders, agreed, bench, self.registry, bench, console, output)
 
     def all_call(self) -> None:
         for entry in self.registry:
@@ -109,6 +117,24 @@ def test_signals_of_preemption_are_passed_on_and_end_nothing(bench: Bench) -> No
     watch._on_signal(signal.SIGUSR1, None)
     watch._on_signal(signal.SIGTERM, None)
     assert (bench.passed, bench.told, watch.signal_number) == ([signal.SIGUSR1, signal.SIGTERM], [], None)
+
+
+def test_a_signal_of_preemption_that_came_before_the_watch_is_passed_on_and_one_that_comes_later_is_remembered(
+    bench: Bench,
+) -> None:
+    early, late = (PreemptionHandler(number, None) for number in (signal.SIGUSR1, signal.SIGUSR2))
+    former = {handler.number: signal.signal(handler.number, handler) for handler in (early, late)}
+    try:
+        signal.raise_signal(early.number)
+        watch = bench.watch(preemption=(signal.SIGUSR1, signal.SIGUSR2))
+        watch.process.poll = iter([None, 0, 0]).__next__
+        bench.on_listen = lambda: signal.raise_signal(late.number)
+        watch.to_end()
+        assert bench.passed == [early.number, late.number]
+        assert (late.has_come, signal.getsignal(late.number)) == (True, late)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
