@@ -31,7 +31,7 @@ class Attempts:
 
     def run(self, start: Callable[[int], JobOutcome]) -> JobOutcome:
         """Return how the last attempt ended; ``start`` makes the one that it is given the number of."""
-        handlers = tuple(PreemptionHandler(number, signal.getsignal(number)) for number in self._preemption)
+        handlers = tuple(PreemptionHandler(number, None) for number in self._preemption)
         former = {handler.number: signal.signal(handler.number, handler) for handler in handlers}
         try:
             return self._run(start, handlers)
