@@ -48,6 +48,12 @@ class _Collections:
         if self._tests % ALL_COLLECTED_AFTER == 0:
             gc.collect()
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Look once more; pytest and the end of Python would do so several times."""
+        gc.collect()
+        gc.freeze()
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled loops and measurements in the checkout: the user's own measured machine changes no test."""
@@ -56,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Let one worker more run tests than there are processors: they wait for a sixth of their time, mostly for files."""
+    """Let one worker more run tests than there are processors: they wait for a sixth of their time."""
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else len(os.sched_getaffinity(0)) + 1
 
 

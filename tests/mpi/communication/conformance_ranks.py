@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -32,7 +32,8 @@ SMALL_MESSAGE = 19
 ALL_CLAIMS = CLAIMS + EXCHANGE_CLAIMS + MESSAGE_CLAIMS
 MPI_CLAIMS = OPENING_CLAIMS + GROWTH_CLAIMS + DEATH_CLAIMS + RELEASE_CLAIMS
 # Blocks of any length are for totals that one message can hold. Thousands of waiting pieces are matched one by one.
-NOT_IN_PIECES = (all_to_all_v_moves_uneven_and_empty_blocks, messages_of_any_length_cross_without_waiting)
+_NOT_IN_PIECES = (all_to_all_v_moves_uneven_and_empty_blocks, messages_of_any_length_cross_without_waiting)
+IN_PIECES = tuple(claim for claim in ALL_CLAIMS if claim not in _NOT_IN_PIECES)
 
 
 def on_parts_of(world: Communicator) -> Run:
@@ -50,14 +51,6 @@ def on_parts_of(world: Communicator) -> Run:
             world.barrier()
 
     return run
-
-
-def worlds(make: Callable[..., Communicator], in_pieces: list[Claim]) -> Iterator[tuple[Communicator, Sequence[Claim]]]:
-    """Yield a world as the machine has it, then one whose ranks share a core and send small messages."""
-    yield make(), ALL_CLAIMS
-    if sys.platform == "linux":
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    yield make(SMALL_MESSAGE), in_pieces
 
 
 def check_communicator_of_another_program() -> None:
@@ -94,24 +87,42 @@ def check_that_large_blocks_are_multiples_of_what_is_counted(world: Communicator
         world.all_to_all_v(array, counts, array.copy(), counts)
 
 
-def main() -> None:
+def check_whole_messages() -> None:
+    """Check a world as the machine has it."""
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import mpi
 
-    mpi.abort_job_on_uncaught_exception()
     first = mpi.world()
     check_what_only_mpi_has(first)
     check_communicator_of_another_program()
-    in_pieces = [claim for claim in ALL_CLAIMS if claim not in NOT_IN_PIECES]
-    for world, claims in worlds(mpi.world, in_pieces):
-        for claim in claims:
-            claim(on_parts_of(world))
-        rank, size = world.rank, world.size
-        if claims is in_pieces:
-            check_that_large_blocks_are_multiples_of_what_is_counted(world)
-        world.free()
+    check(mpi.world(), ALL_CLAIMS)
     a_message_may_outlive_mpi(first)
-    sys.stdout.write(f"rank {rank} of {size} holds {len(ALL_CLAIMS)} claims\n")
+
+
+def check_messages_in_pieces() -> None:
+    """Check a world whose ranks share a core and send small messages."""
+    from mpiparallel.communication import mpi
+
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    world = mpi.world(SMALL_MESSAGE)
+    check_that_large_blocks_are_multiples_of_what_is_counted(world)
+    check(world, IN_PIECES)
+
+
+def check(world: Communicator, claims: Sequence[Claim]) -> None:
+    """Check claims one after the other on a world, which is freed; each rank says so."""
+    for claim in claims:
+        claim(on_parts_of(world))
+    sys.stdout.write(f"rank {world.rank} of {world.size} holds {len(claims)} claims\n")
+    world.free()
+
+
+def main() -> None:
+    from mpiparallel.communication import mpi
+
+    mpi.abort_job_on_uncaught_exception()
+    {"whole": check_whole_messages, "in pieces": check_messages_in_pieces}[sys.argv[1]]()
 
 
 if __name__ == "__main__":

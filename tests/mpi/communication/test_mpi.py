@@ -1,26 +1,33 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.communicator import CLAIMS
-from tests.conformance.message_claims import MESSAGE_CLAIMS
 from tests.conformance.mpi_launcher import library
-from tests.conformance.resharding.exchange_claims import EXCHANGE_CLAIMS
+from tests.mpi.communication.conformance_ranks import ALL_CLAIMS, IN_PIECES
 
 pytestmark = pytest.mark.mpi
 
-CONFORMANCE = "tests.mpi.communication.conformance_ranks"
 MANAGEMENT = "tests.mpi.communication.management_ranks"
 
 
-@pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.sample), 4])
-def test_mpi_ranks_conform(mpi_run: Callable[..., str], size: int) -> None:
-    output = mpi_run(size, CONFORMANCE)
+@pytest.mark.parametrize(
+    ("size", "messages", "claims"),
+    [
+        pytest.param(3, "whole", ALL_CLAIMS, id="3", marks=pytest.mark.sample),
+        pytest.param(3, "in pieces", IN_PIECES, id="3 on one core, in pieces"),
+        pytest.param(4, "whole", ALL_CLAIMS, id="4"),
+        pytest.param(4, "in pieces", IN_PIECES, id="4 on one core, in pieces"),
+    ],
+)
+def test_mpi_ranks_conform(
+    mpi_run: Callable[..., str], size: int, messages: str, claims: Sequence[Callable[..., None]]
+) -> None:
+    output = mpi_run(size, "tests.mpi.communication.conformance_ranks", messages)
     for rank in range(size):
-        assert f"rank {rank} of {size} holds {len(CLAIMS + EXCHANGE_CLAIMS + MESSAGE_CLAIMS)} claims" in output
+        assert f"rank {rank} of {size} holds {len(claims)} claims" in output
 
 
 def test_stages_train_for_a_thousand_steps_by_requests_that_are_made_once_and_freed(
