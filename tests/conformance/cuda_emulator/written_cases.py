@@ -514,6 +514,9 @@ CASES: dict[str, Callable[[Runtime], Case]] = {
     "convolution of many channels": lambda runtime: convolutions(
         runtime, (1, 34, 5, 9), (40, 34, 2, 3), Window((2, 3), (2, 1)), np.float64
     ),
+    "convolution of windows of one pixel": lambda runtime: convolutions(
+        runtime, (2, 3, 4, 5), (4, 3, 1, 1), Window((1, 1), (1, 1))
+    ),
     "convolution in groups": lambda runtime: convolutions(
         runtime, (2, 6, 8, 7), (4, 3, 3, 2), Window((3, 2), (2, 2), (2, 1), "pad", (1, 2, 0, 1)), np.float16
     ),

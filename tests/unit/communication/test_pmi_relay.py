@@ -69,6 +69,10 @@ def test_ranks_of_srun_are_asked_for_lines_that_slurm_reads_whole_and_nothing_el
         # SLURM passes the job's signals on to all processes of a step: what only ends the rank's work is not for it.
         relays = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
         assert len(relays) == (longest < 1024)
+        # Who reads what the rank prints would else wait for the relay too.
+        assert {Path(f"/proc/{relay}/fd/{number}").readlink() for relay in relays for number in (0, 1)} <= {
+            Path(os.devnull)
+        }
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
             for relay in relays:
                 os.kill(int(relay), number)

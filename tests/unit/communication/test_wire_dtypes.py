@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from mpiparallel.communication.protocol import Reduction
+from mpiparallel.communication.transport.device_wire import DeviceWire
 from mpiparallel.communication.wire_dtypes import UFUNCS, decode, encode, landing, wire_of
 
 FLOATS = [np.float16, np.float32, np.float64]
@@ -42,3 +43,20 @@ def test_sums_travel_without_a_copy(dtype: type[np.generic]) -> None:
     wire = wire_of(array.dtype, "sum")
     assert np.shares_memory(encode(array, wire), array)
     assert np.shares_memory(landing(array, wire), array)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operation", "is_plain"),
+    [
+        *((dtype, "sum", True) for dtype in (np.int8, np.int32, np.float32, np.complex64)),
+        *((dtype, operation, False) for dtype in (np.int16, np.uint16, np.float16) for operation in ("sum", "max")),
+        (np.float32, "max", False),
+        (np.int32, "max", True),
+    ],
+)
+def test_devices_reduce_as_they_are_only_elements_that_their_libraries_take(
+    dtype: type[np.generic], operation: Reduction, is_plain: bool
+) -> None:
+    wire, view = DeviceWire(np.dtype(dtype), operation), np.ones(4, dtype)
+    assert wire.is_plain is is_plain
+    assert np.shares_memory(wire.pack(view), view) == is_plain

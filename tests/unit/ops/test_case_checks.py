@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from mpiparallel import ops
+from mpiparallel.graph.equation import Equation
+from mpiparallel.parallel.legal_strategies import legal_strategies
 from mpiparallel.testing import case_strategies
 from mpiparallel.testing.case_program import CaseProgram, check_gradient_of
 from mpiparallel.testing.operator_case import OperatorCase
@@ -35,3 +37,9 @@ def test_a_case_that_no_strategy_tries_is_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(AssertionError) as raised:
         list(case_strategies.results_by_strategy(TANH, 3))
     assert str(raised.value) == "tanh: no strategy is legal on 3 ranks"
+
+
+def test_an_operator_of_elements_is_tried_by_all_strategies_on_any_number_of_ranks() -> None:
+    for ranks in (3, 4, 6):
+        legal = legal_strategies(Equation.parse("a->a"), ranks)
+        assert [*case_strategies.strategies_of(TANH, ranks)] == [*legal]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mpiparallel import Tensor, nn, ops, set_auto_parallel_context
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
 from mpiparallel.errors import ShapeError
 from mpiparallel.ops.shapes.reshaping import dim_groups
@@ -20,6 +21,17 @@ def test_an_extent_of_minus_1_is_that_of_the_tensor(shape: tuple[int, ...], targ
     expected = np.broadcast_to(X, target)
     for result in (ops.BroadcastTo(shape)(X), ops.broadcast_to(X, shape), Tensor(X).broadcast_to(shape)):
         assert result.asnumpy().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("source", "labels"),
+    [((5,), ("d2",)), ((6, 5), ("d1", "d2")), ((1, 5), (None, "d2")), ((4, 1, 5), ("d0", None, "d2"))],
+)
+def test_a_dim_of_the_source_is_cut_with_the_last_ones_of_the_target(
+    source: tuple[int, ...], labels: tuple[str | None, ...]
+) -> None:
+    equation = ops.BroadcastTo((4, 6, 5)).equation(TensorSpec(source, np.dtype(np.float32)))
+    assert (equation.inputs, equation.outputs) == ((labels,), (("d0", "d1", "d2"),))
 
 
 @pytest.mark.parametrize("shape", [(-1, 2, 3), (-1, -1, 3)])

@@ -169,3 +169,8 @@ def test_arrays_that_are_not_contiguous_are_sent_and_filled_like_those_that_are(
     for rank, (first, second) in enumerate(wanted):
         np.testing.assert_array_equal(first, run_world(2, value_of, name)[rank])
         np.testing.assert_array_equal(second, 3 * first)
+
+
+def test_a_collective_that_is_placed_by_hand_is_refused_by_its_name_where_strategies_place_them() -> None:
+    with pytest.raises(StrategyError, match=r"^AllReduce: a collective placed by hand belongs to a network of local"):
+        ops.AllReduce().equation(TensorSpec((4,), np.dtype(np.float32)))

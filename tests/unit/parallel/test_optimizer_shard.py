@@ -54,6 +54,11 @@ def test_a_size_that_does_not_divide_the_ranks_says_that_it_has_no_effect(
     assert [f"optimizer_weight_shard_size={size} has no effect here" in line for line in remarks()] == [True] * said
 
 
+def test_two_do_not_share_out_what_three_hold(remarks: Callable[[], list[str]]) -> None:
+    assert {layout.box(0).shape[0] for layout in run_world(3, stored, 2)} == {12}
+    assert ["cannot be shared out among 2 of them each" in line for line in remarks()] == [True]
+
+
 def test_a_size_above_the_number_of_ranks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="optimizer_weight_shard_size 7 is more than the 6 devices"):
         run_world(6, stored, 7)

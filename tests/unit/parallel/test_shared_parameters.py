@@ -127,3 +127,25 @@ def test_it_trains_as_one_rank_does(case) -> None:
     for losses, gradient in run_world(RANKS, train, *(EQUAL | ALIKE)[case]):
         np.testing.assert_allclose(losses, expected, rtol=1e-5)
         np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("lookup", "product"),
+    [(((8, 1), (1, 1)), None), (((2, 2), (2, 1)), None), (None, ((1, 1), (8, 1))), (None, ((4, 2), (1, 2)))],
+)
+def test_a_search_goes_by_the_strategy_of_one_where_not_all_of_the_other_go_with_it(lookup, product) -> None:
+    def loss(communicator) -> float:
+        ms.reset_auto_parallel_context()
+        ms.set_auto_parallel_context(
+            parallel_mode="auto_parallel", search_mode="dynamic_programming", full_batch=True, device_num=RANKS
+        )
+        network = Tied()
+        if lookup:
+            network.lookup.shard(lookup)
+        else:
+            network.product.shard(product)
+        return float(network(ms.Tensor(INDICES)))
+
+    rows = TABLE[INDICES.reshape(-1)].astype(np.float64)
+    wanted = ((rows @ TABLE.T.astype(np.float64)) ** 2).sum()
+    np.testing.assert_allclose(run_world(RANKS, loss), [wanted] * RANKS, rtol=1e-5)

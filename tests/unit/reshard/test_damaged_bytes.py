@@ -14,7 +14,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.reshard import reshard
+from mpiparallel.reshard import reshard, verification
 from tests.conformance.meddling_communicator import Meddling, flip_a_bit
 from tests.conformance.resharding.faulty_moves import VICTIM, Outcome, agreed, case_of, every_way, move_with_a_fault
 from tests.conformance.resharding.reshard_cases import MODES, Case
@@ -139,3 +139,20 @@ def test_replicas_that_are_not_equal_end_a_move_with_a_digest_before_it_begins(
     messages = run_world(len(values), on_each_rank)
     assert len(set(messages)) == 1
     assert f"w: its {len(values)} replicas are not equal" in messages[0]
+
+
+def test_checksums_are_shown_to_each_other_only_where_some_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(verification, "_tell_damage", lambda checked, communicator: told.append(communicator.rank))
+
+    def compare(communicator: Communicator, of_one: int) -> None:
+        here, checked = communicator.rank, verification.Checked()
+        for member in range(communicator.size):
+            checked.sent[member] = [10 * here + member, 5]
+            checked.arrived[member] = [10 * member + here, 5 if here else of_one]
+        verification.verify(checked, communicator)
+
+    run_world(3, compare, 5)
+    assert told == []
+    run_world(3, compare, 6)
+    assert sorted(told) == [0, 1, 2]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -202,3 +204,25 @@ def test_a_recording_is_in_memory_where_the_disk_has_no_room(tmp_path: Path) -> 
     folder.path.mkdir()
     worker._recorder(folder, environment)
     assert Recording.load(folder.flight).rank == 1
+
+
+@pytest.mark.parametrize(("local_rank", "removes"), [(0, True), (1, False)])
+def test_the_first_rank_of_each_host_removes_what_a_killed_mpirun_has_left_there(
+    local_rank: int, removes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class BegunError(Exception):
+        """Raised where the rank would begin to speak."""
+
+    def begin(log: Path) -> None:
+        raise BegunError
+
+    done: list[str] = []
+    monkeypatch.setattr(worker, "remove_left_sessions", lambda: done.append("removed"))
+    monkeypatch.setattr(worker, "_fill", lambda folder: None)
+    monkeypatch.setattr(worker, "_keep_output", lambda folder: (None, None))
+    monkeypatch.setattr(worker, "name_rank", lambda *_: None)
+    standalone: Any = SimpleNamespace(begin=begin)
+    settings = worker.WorkerSettings(4, tmp_path, Script("script.py", ()), standalone=standalone)
+    with pytest.raises(BegunError):
+        worker._prepare(settings, Environment(2 + local_rank, 4, local_rank, 2, 1), None)
+    assert done == ["removed"] * removes

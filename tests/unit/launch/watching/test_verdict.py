@@ -11,6 +11,7 @@ import pytest
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.job.host_selection import place
+from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.mapping import mapping
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.watching.job_outcome import JobOutcome, judge
@@ -347,3 +348,10 @@ def test_nobody_is_named_for_an_abort_of_which_only_the_code_of_mpirun_tells(
     outcome = verdict(folders, story, MpirunResult(9))
     assert outcome.message.startswith("one of 4 ranks ended the job: it called MPI_Abort with code 9; no log has")
     assert outcome.code == 9
+
+
+def test_what_a_rank_says_with_its_last_word_of_lost_output_is_kept() -> None:
+    registry, lost = RankRegistry(2), LostOutput(2000, "No space left on device")
+    registry.hear(0, "completed", None, lost)
+    registry.hear(1, "completed", None)
+    assert [entry.lost for entry in registry] == [lost, LostOutput()]

@@ -96,6 +96,15 @@ def test_a_price_of_memory_leads_to_a_plan_that_fits_and_to_a_bound_below_it(lim
     assert bound <= PLANS[place][0] + 1e-9
 
 
+@pytest.mark.parametrize("limit", [2, 3, 6, 7, 13, 19])
+def test_of_many_plans_the_quickest_that_fits_is_found(limit) -> None:
+    def solve(price: float) -> Priced:
+        seconds, size = min(((20.0 / one, one) for one in range(1, 21)), key=lambda plan: plan[0] + price * plan[1])
+        return Priced((size,), seconds, size, seconds + price * size)
+
+    assert within_memory(solve, limit)[0].options == (limit,)
+
+
 def test_where_nothing_fits_it_is_the_plan_that_needs_least() -> None:
     assert within_memory(cheapest, 1.0)[0].options == (3,)
 

@@ -326,3 +326,10 @@ def test_spares_hear_how_a_training_ends(error, told) -> None:
     heard = []
     Resharding.end(SimpleNamespace(_tell=heard.append, _origins=lambda error: (2,)), error)
     assert heard == [told]
+
+
+def test_settings_that_name_a_rank_or_a_count_name_those_of_the_rank_that_gets_them() -> None:
+    told = {"device_num": 4, "global_rank": 1, "parallel_mode": "auto_parallel"}
+    assert leader_message.settings_for(told, 6, 5) == told | {"device_num": 6, "global_rank": 5}
+    untold = told | {"device_num": None, "global_rank": None}
+    assert leader_message.settings_for(untold, 6, 5) == untold
