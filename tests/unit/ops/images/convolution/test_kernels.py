@@ -19,7 +19,7 @@ from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, Com
 from mpiparallel.ops.images.convolution.gathered_images import Phases
 from mpiparallel.ops.images.convolution.single_window import SingleWindow
 from mpiparallel.ops.images.window import Window, WindowsOfImage
-from tests.unit.ops.convolution.convolution_samples import LARGE, Sample, any_sample
+from tests.unit.ops.images.convolution.convolution_samples import LARGE, Sample, any_sample
 
 Array = Any
 

@@ -16,7 +16,7 @@ from mpiparallel.ops.images.convolution import kernels
 from mpiparallel.ops.images.convolution.compiled import CompiledLoops
 from mpiparallel.ops.images.convolution.pairs import PairConvolution
 from mpiparallel.ops.images.window import Window
-from tests.unit.ops.convolution.convolution_samples import KINDS, LARGE, Sample, any_sample
+from tests.unit.ops.images.convolution.convolution_samples import KINDS, LARGE, Sample, any_sample
 
 needs_pairs = pytest.mark.skipif(
     CompiledLoops.find(bfloat16) is None, reason="the processor has no AVX512-BF16, or numba is not installed"
