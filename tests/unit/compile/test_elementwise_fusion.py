@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,17 @@ def test_what_only_a_fused_kernel_reads_gets_no_memory() -> None:
     (node,) = made.graph.nodes
     assert isinstance(node.operator, FusedElementwise)
     assert Program(made.graph, Runtime()).arena_bytes == 64 * 64 * 4
+
+
+def test_what_two_micro_batches_compute_is_not_fused_by_its_sum() -> None:
+    made = Trace()
+    with recording(made):
+        x = Tensor.of_value(made.graph.add_input("x", Tensor(np.ones((64, 64), np.float32)).spec))
+        made.graph.outputs = [(P.Neg()(x) + P.Exp()(x)).value]
+    for number, node in enumerate(made.graph.nodes[:2]):
+        node.notes = replace(node.notes, micro_batch=number)
+    fuse_elementwise(made.graph)
+    assert len(made.graph.nodes) == 2
 
 
 def test_a_parameter_that_is_overwritten_is_read_before() -> None:

@@ -250,6 +250,9 @@ def test_shipped_table_is_complete_and_passes_the_strict_check(count: int) -> No
 
 def test_strict_check_counts_what_hccl_would_refuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ranktable", "make", "--slurm", "b,a", "--device-num", "3", "-o", "odd.json"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "warning: " in line]
+    for words, line in zip(("has 3 devices", "lexicographic order", "is a placeholder"), told, strict=True):
+        assert words in line
     assert main(["ranktable", "check", "odd.json"]) == 0
     assert capsys.readouterr().out.count("warning: odd.json: server_list[") == 2
     assert main(["ranktable", "check", "--strict", "odd.json"]) == 1

@@ -20,6 +20,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, LaunchError
 from mpiparallel.launch.cli import main
+from mpiparallel.launch.simulate.comparison import comparison_text
 from mpiparallel.launch.simulate.rank_count_search import SimulatedRanks, cheapest, finding_text
 from mpiparallel.launch.simulate.report import _collectives
 from mpiparallel.search.forecast.move import Collectives, ToldGroup
@@ -401,6 +402,25 @@ def test_ways_to_cut_are_told_in_a_table_with_a_star_at_the_quickest(
     assert "65.5 kB" in written
     assert "16.4 kB" in batch
     assert sorted(line.endswith("*") for line in (written, batch)) == [False, True]
+
+
+def test_the_star_is_at_the_quickest_of_those_that_fit_with_room_or_without() -> None:
+    def row(name: str, seconds: float, missing: float) -> Any:
+        memory = SimpleNamespace(kinds={"weights": 1, "activations": 1}, total=2)
+        parts = {"matrix products": seconds, "other operators": 0.0}
+        forecast = SimpleNamespace(
+            seconds=seconds,
+            bubble=0.0,
+            missing_memory=missing,
+            slowest=SimpleNamespace(parts=parts),
+            fullest=SimpleNamespace(memory=memory),
+        )
+        return SimpleNamespace(name=name, forecast=forecast)
+
+    rows = [row("full", 3.0, 0.0), row("large", 1.0, 5.0), row("small", 2.0, -5.0)]
+    _, *lines = comparison_text(rows).splitlines()
+    assert [line.endswith("*") for line in lines] == [False, False, True]
+    assert [line.endswith("does not fit") for line in lines] == [False, True, False]
 
 
 SEARCHED = """#!/bin/sh
