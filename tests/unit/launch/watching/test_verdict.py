@@ -314,6 +314,7 @@ def test_error_that_all_raise_because_of_one_rank_is_told_of_it(folders: list[Ra
     ("story", "output", "log", "code"),
     [
         ("0d3 1d3 2d3 3d3", ABORTED, "", 9),
+        ("0d3 1d3 2f2:KeyError 3d3", ABORTED, "", 9),
         ("0d3 1d3 2d3 3d3", "", "Abort(9) on node 2 (rank 2 in comm 0): application called MPI_Abort(comm, 9)\n", 9),
         ("0d3 1d3 2c3 3d3", "", "Abort(0) on node 2 (rank 2 in comm 0): application called MPI_Abort(comm, 0)\n", 1),
     ],
