@@ -29,10 +29,11 @@ def _start(
     **variables: str,
 ) -> Running:
     """Start the ranks from ``first`` on that ``host`` has, in a folder of its own."""
-    script = folder / "cluster.sh"
-    script.write_text(CLUSTER)
     own = folder / f"on_{host}"
     own.mkdir()
+    # Of its own, too: another host may be reading its script.
+    script = own / "cluster.sh"
+    script.write_text(CLUSTER)
     return cluster.begin(
         ["sh", script, _RANKS, first, count, interpreter, "-m", "pytest", "-s", _PROGRAM],
         host=host,
