@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
@@ -338,6 +338,10 @@ def test_on_a_terminal_one_line_is_kept_up_to_date_and_ends_as_a_line_that_stays
 def test_a_model_tells_by_what_its_steps_are_timed() -> None:
     model = line_model()
     assert model.profile is None
-    model.profile = profile = Profile()
+    # Each look at the clock takes a second: two for each kernel, and one at the begin and the end of a step.
+    model.profile = profile = Profile(clock=count().__next__)
     model.train(1, line_dataset(), dataset_sink_mode=False)
     assert model.profile is profile
+    assert {seconds for _, seconds in profile.nodes} == {1}
+    assert profile.total == profile.steps * (2 * len(profile.nodes) + 1)
+    assert sum(profile.operators.values()) == sum(profile.kinds.values()) == profile.steps * len(profile.nodes)
