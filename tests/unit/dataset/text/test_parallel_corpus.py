@@ -76,6 +76,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, text: str | bytes, message: s
         (FR.replace("2-bbc", "3-bbc"), r"a.sgm:11: segment 2-bbc:1 stands against segment 3-bbc:1 of .*b.sgm:11"),
         (FR.replace('<seg id="1">Oui</seg>', ""), "has 3 segments, but .*b.sgm has 2"),
         (FR.replace("développement</seg>", "développement"), r"b.sgm:4: segment 1 has no </seg>"),
+        ("\n" + FR.replace("développement</seg>", "développement"), r"b.sgm:5: segment 1 has no </seg>"),
         (FR.replace("Oui</seg>", "Oui"), "3 segments begin, but 2 are whole"),
         ("nothing", "0 segments begin"),
     ],

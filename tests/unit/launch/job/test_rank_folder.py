@@ -31,7 +31,7 @@ def test_a_failure_is_read_as_it_was_written(tmp_path: Path) -> None:
     "fields",
     [
         *({"time": value} for value in (-0.5, -1, float("nan"), 1e30, "soon", None)),
-        *({"exit_code": value} for value in (0, 256, -9, True, 1.0, None)),
+        *({"exit_code": value} for value in (0, 256, 300, -9, True, 1.0, None)),
         {"exception": None},
         {"traceback": 7},
     ],
