@@ -87,42 +87,45 @@ def check_that_large_blocks_are_multiples_of_what_is_counted(world: Communicator
         world.all_to_all_v(array, counts, array.copy(), counts)
 
 
-def check_whole_messages() -> None:
-    """Check a world as the machine has it."""
+def check_whole_messages() -> str:
+    """Check a world as the machine has it, and return what its rank may say once all is over."""
     # Not above: pytest imports this file to look for doctests, and must not start MPI.
     from mpiparallel.communication import mpi
 
     first = mpi.world()
     check_what_only_mpi_has(first)
     check_communicator_of_another_program()
-    check(mpi.world(), ALL_CLAIMS)
+    held = check(mpi.world(), ALL_CLAIMS)
     a_message_may_outlive_mpi(first)
+    return held
 
 
-def check_messages_in_pieces() -> None:
-    """Check a world whose ranks share a core and send small messages."""
+def check_messages_in_pieces() -> str:
+    """Check a world whose ranks share a core and send small messages, and return the same."""
     from mpiparallel.communication import mpi
 
     if sys.platform == "linux":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     world = mpi.world(SMALL_MESSAGE)
     check_that_large_blocks_are_multiples_of_what_is_counted(world)
-    check(world, IN_PIECES)
+    return check(world, IN_PIECES)
 
 
-def check(world: Communicator, claims: Sequence[Claim]) -> None:
-    """Check claims one after the other on a world, which is freed; each rank says so."""
+def check(world: Communicator, claims: Sequence[Claim]) -> str:
+    """Check claims one after the other on a world, which is freed; return that they hold."""
     for claim in claims:
         claim(on_parts_of(world))
-    sys.stdout.write(f"rank {world.rank} of {world.size} holds {len(claims)} claims\n")
+    held = f"rank {world.rank} of {world.size} holds {len(claims)} claims\n"
     world.free()
+    return held
 
 
 def main() -> None:
     from mpiparallel.communication import mpi
 
     mpi.abort_job_on_uncaught_exception()
-    {"whole": check_whole_messages, "in pieces": check_messages_in_pieces}[sys.argv[1]]()
+    held = {"whole": check_whole_messages, "in pieces": check_messages_in_pieces}[sys.argv[1]]()
+    sys.stdout.write(held)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, DatasetError, LayoutError, NonFiniteError
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.train import Callback, LossGuard, LossMonitor, ProgressMonitor, TimeMonitor
+from mpiparallel.train.callback.callback import CallbackParameters
+from mpiparallel.train.callback.progress import describe_progress
 
 
 def line_data(count=24):
@@ -107,6 +109,15 @@ def test_progress_of_sunk_steps_is_shown_once_each() -> None:
     line_model().train(2, line_dataset(), ProgressMonitor(0.0, stream))
     shown = [line.split("  ")[0] for line in stream.getvalue().splitlines()]
     assert shown == [f"epoch {epoch}/2 step {step}/6" for epoch in (1, 2) for step in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(59, "0:00:59"), (60, "0:01:00"), (3599, "0:59:59"), (3600, "1:00:00"), (90061, "25:01:01")]
+)
+def test_the_time_that_is_left_is_in_hours_minutes_and_seconds(seconds: int, shown: str) -> None:
+    parameters = CallbackParameters(epoch_num=1, batch_num=2, cur_step_num=1, net_outputs=1.0)
+    parameters.batch_size, parameters.pieces = 1, 1
+    assert describe_progress(parameters, float(seconds), 1).endswith(f"  {shown} left")
 
 
 def test_progress_is_plain_where_there_is_no_terminal_and_rank_0_only() -> None:

@@ -10,8 +10,6 @@ import pytest
 from mpiparallel import Model, nn
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.train import TimeMonitor
-from mpiparallel.train.callback.callback import CallbackParameters
-from mpiparallel.train.callback.progress import describe_progress
 
 
 @pytest.mark.parametrize(("waits", "shown"), [([3.0, 3.0], "3000.000"), ([4.0, 1.0], "2500.000")])
@@ -38,12 +36,3 @@ def test_the_time_of_data_of_sunk_steps_is_said_to_be_unknown(capsys, remarks) -
     model.train(1, NumpySlicesDataset(rows, ["x", "y"]).batch(2), TimeMonitor(data_time=True), dataset_sink_mode=True)
     assert "data time" not in capsys.readouterr().out
     assert [line[:43] for line in remarks()] == ["TimeMonitor: data_time=True has no effect h"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(59, "0:00:59"), (60, "0:01:00"), (3599, "0:59:59"), (3600, "1:00:00"), (90061, "25:01:01")]
-)
-def test_the_time_that_is_left_is_in_hours_minutes_and_seconds(seconds: int, shown: str) -> None:
-    parameters = CallbackParameters(epoch_num=1, batch_num=2, cur_step_num=1, net_outputs=1.0)
-    parameters.batch_size, parameters.pieces = 1, 1
-    assert describe_progress(parameters, float(seconds), 1).endswith(f"  {shown} left")

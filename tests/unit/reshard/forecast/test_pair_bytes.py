@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 from mpiparallel.errors import ReshardError
-from mpiparallel.layout.device_matrix import DeviceMatrix
-from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.forecast import pair_bytes
 from mpiparallel.reshard.forecast.pair_bytes import PairBytes
-from mpiparallel.reshard.forecast.part_overlaps import part_overlaps
 
 
 @pytest.mark.parametrize("merged_at", [1 << 24, 400])
@@ -40,18 +37,3 @@ def test_more_pairs_than_memory_is_kept_for_are_refused(monkeypatch) -> None:
     pairs.add(three[:1], three[2:], three[2:])
     with pytest.raises(ReshardError, match="more than 3 pairs of ranks exchange something"):
         pairs.sums()
-
-
-@pytest.mark.parametrize(
-    ("shape", "parts", "wanted"),
-    [
-        ((), (1, 1), [(0, 0, 1, True)]),
-        ((6,), (2, 2), [(0, 0, 3, True), (1, 1, 3, True)]),
-        ((6,), (2, 3), [(0, 0, 2, False), (0, 1, 1, False), (1, 1, 1, False), (1, 2, 2, False)]),
-    ],
-)
-def test_overlaps_of_parts_tell_which_are_the_same(shape, parts, wanted) -> None:
-    layouts = (Layout(shape, DeviceMatrix((count,)), ((0,),) if shape else ()) for count in parts)
-    found = part_overlaps(*layouts)
-    columns = (found.source, found.target, found.size, found.same)
-    assert [*zip(*(column.tolist() for column in columns), strict=True)] == wanted
