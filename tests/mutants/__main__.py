@@ -2,7 +2,7 @@
 
 A change is tried by the tests that reach its statement, as one run of all tests with probes finds: the nearest and
 quickest first, as many as take ``--limit`` seconds. At the end it lists what no test noticed. Some of that has no
-effect that a user could see (``equivalents.py``); for the rest a test is missing. What has been tried is written down,
+effect that a user could see (``judged.py``); for the rest a test is missing. What has been tried is written down,
 and not tried again.
 
 A changed package may do anything, so it runs in namespaces of its own (``enclosure.py``).
@@ -27,7 +27,7 @@ from tests.mutants.changed_file import changed_file
 from tests.mutants.descendants import adopt, end_descendants
 from tests.mutants.drawing import drawn
 from tests.mutants.enclosure import enclose
-from tests.mutants.equivalents import reason_of
+from tests.mutants.judged import reason_of
 from tests.mutants.reach import Chosen, Reach, measure
 from tests.mutants.results import Results
 from tests.mutants.trying import Change, described, noticed_by
