@@ -155,6 +155,15 @@ def is_narrow(dtype: Any) -> bool:
     return bool(dtype in _NARROW)
 
 
+def wide_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype in which sums are added up: float32 for floats of 16 bits, else the dtype itself.
+
+    >>> wide_dtype(np.dtype(float16)), wide_dtype(np.dtype(np.float64))
+    (dtype('float32'), dtype('float64'))
+    """
+    return np.dtype(np.float32 if is_narrow(dtype) else dtype)
+
+
 def common_dtype(*dtypes: Any) -> np.dtype[Any]:
     """Return NumPy's common dtype of several; float16 and bfloat16 make float32, bfloat16 and integers bfloat16.
 

@@ -35,7 +35,7 @@ def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0, use_norm: A
     Raises
     ------
     ConfigurationError
-        Unless ``clip_norm`` is above 0 and ``use_norm`` None.
+        Unless ``clip_norm`` is above 0 and ``use_norm`` None, and when there is no tensor.
 
     Examples
     --------
@@ -45,6 +45,8 @@ def clip_by_global_norm(x: Sequence[Tensor], clip_norm: float = 1.0, use_norm: A
     if not clip_norm > 0:
         raise ConfigurationError(f"clip_by_global_norm: clip_norm {clip_norm!r} must be above 0")
     only("clip_by_global_norm", "use_norm", use_norm, None)
+    if not x:
+        raise ConfigurationError("clip_by_global_norm: there is no tensor to clip; give at least one")
     halves = [L2Loss()(part) for part in x]
     total = halves[0]
     for half in halves[1:]:

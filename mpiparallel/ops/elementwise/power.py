@@ -14,6 +14,7 @@ from mpiparallel.graph.elementwise import Broadcasting
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.ops.elementwise.selection import Select
 
 Tensors = Sequence[Tensor]
 
@@ -48,7 +49,9 @@ class Pow(Broadcasting):
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         x, y = inputs
-        of_base = sum_to(gradients[0] * y * x ** (y - 1), x.shape)
+        # 0 ** -1 is infinite, and 0 times that no number: x ** 0 has a slope of 0 everywhere.
+        lowered = Select()(y == 0, 1, y) - 1
+        of_base = sum_to(gradients[0] * y * x**lowered, x.shape)
         positive = x.maximum(smallest_normal(x.dtype))
         of_exponent = sum_to(gradients[0] * outputs[0] * positive.log(), y.shape)
         return of_base, of_exponent

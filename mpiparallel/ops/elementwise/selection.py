@@ -9,16 +9,29 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.dtype import is_floating
+from mpiparallel.dtype import is_floating, is_inexact
 from mpiparallel.graph.broadcasting import sum_to
 from mpiparallel.graph.elementwise import Broadcasting, promote
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term, call
 from mpiparallel.graph.input_checks import check_bool
 from mpiparallel.graph.operator import Kernel, register
-from mpiparallel.graph.tensor import Tensor
+from mpiparallel.graph.tensor import DEFAULT_FLOAT, Tensor
 
 Tensors = Sequence[Tensor]
+
+
+def _fitting(item: Any, beside: Any) -> Any:
+    """Return a number as a tensor of the dtype beside it; floats beside integers are float32."""
+    if not isinstance(item, (bool, int, float)) or not hasattr(beside, "dtype"):
+        return item
+    is_wider = isinstance(item, float) and not is_inexact(beside.dtype)
+    return np.asarray(item, DEFAULT_FLOAT if is_wider else beside.dtype)
+
+
+def filling(value: Any, x: Any) -> Any:
+    """Return a number that takes the place of elements of a tensor as one of its dtype; a tensor as it is."""
+    return np.asarray(value, x.dtype) if isinstance(value, (bool, int, float)) and hasattr(x, "dtype") else value
 
 
 @register
@@ -37,11 +50,7 @@ class Select(Broadcasting):
     """
 
     def __call__(self, condition: Any, x: Any, y: Any) -> Any:
-        if isinstance(x, (bool, int, float)) and hasattr(y, "dtype"):
-            x = np.asarray(x, y.dtype)
-        elif isinstance(y, (bool, int, float)) and hasattr(x, "dtype"):
-            y = np.asarray(y, x.dtype)
-        return super().__call__(condition, x, y)
+        return super().__call__(condition, _fitting(x, y), _fitting(y, x))
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         check_bool(condition=inputs[0])

@@ -11,7 +11,7 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops.application import applied
 from mpiparallel.ops.elementwise import Div, FloorDiv, GeLU, Neg, ReLU
 from mpiparallel.ops.elementwise.power import Pow
-from mpiparallel.ops.elementwise.selection import Select
+from mpiparallel.ops.elementwise.selection import Select, filling
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -45,6 +45,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     below: Tensor = (Div() if rounding_mode is None else FloorDiv())(input, other)
     if rounding_mode != "trunc":
         return below
+    if below.dtype.kind == "i":
+        # The least integer has no opposite, so nothing is negated.
+        return applied(Select(), (below < 0).logical_and(below * other != input), below + 1, below)
     above: Tensor = -FloorDiv()(Neg()(input), other)
     return applied(Select(), below < 0, above, below)
 
@@ -202,7 +205,7 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
     >>> masked_fill(Tensor([1.0, 2.0]), Tensor([True, False]), 0.0).tolist()
     [0.0, 2.0]
     """
-    return applied(Select(), mask, value, input_x)
+    return applied(Select(), mask, filling(value, input_x), input_x)
 
 
 divide = true_divide = div

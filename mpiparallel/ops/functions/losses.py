@@ -56,7 +56,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     Parameters
     ----------
     logits : Tensor or array
-        Probabilities; their logarithms are taken as no less than -100, in float32 than about -87.
+        Probabilities; their logarithms are taken as no less than -100, in float32 than about -87, in float16 -16.6.
     labels : Tensor or array
         0 to 1, of the same shape.
     weight : Tensor or array, optional
@@ -85,6 +85,8 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
 
 
 def _log(p: Tensor) -> Tensor:
+    if p.dtype == np.float16:
+        return p.maximum(float(np.finfo(np.float16).smallest_subnormal)).log()
     return p.maximum(float(np.exp(-100.0)) if p.dtype == np.float64 else float(np.finfo(np.float32).tiny)).log()
 
 
@@ -176,7 +178,7 @@ def nll_loss(
     if classes.shape != (*x.shape[:dim], *x.shape[dim + 1 :]):
         raise ShapeError(f"nll_loss: target of shape {classes.shape} must be {x.shape} without its dim {dim}")
     ones, zeros = (np.asarray(value, x.spec.dtype) for value in (1, 0))
-    chosen = applied(operations.OneHot(dim if dim < x.ndim - 1 else -1), classes, x.shape[dim], ones, zeros)
+    chosen = applied(operations.OneHot(dim), classes, x.shape[dim], ones, zeros)
     taken = (classes != ignore_index).astype(x.dtype)
     weighted = chosen if weight is None else chosen * _along(weight, dim, x.ndim)
     weights = taken if weight is None else weighted.sum(dim) * taken

@@ -124,10 +124,19 @@ def topk(
     axis = x.ndim - 1 if dim is None else normal_axis(dim, x.ndim)
     order = (*(one for one in builtins.range(x.ndim) if one != axis), axis)
     rows = x.transpose(order) if axis != x.ndim - 1 else x
-    values, indices = _pair(operations.TopK(sorted), rows if largest else -rows, k)
+    values, indices = _pair(operations.TopK(sorted), rows if largest else _in_reverse(rows), k)
     back = tuple(order.index(one) for one in builtins.range(x.ndim))
-    found = (values if largest else -values, indices)
+    found = (values if largest else _in_reverse(values), indices)
     return found if axis == x.ndim - 1 else (found[0].transpose(back), found[1].transpose(back))
+
+
+def _in_reverse(x: Tensor) -> Tensor:
+    """Return numbers whose order is the opposite; done twice, they are what they were. No integer overflows."""
+    if x.dtype.kind == "b":
+        return x.logical_not()
+    if x.dtype.kind in "iu":
+        return applied(operations.Sub(), np.array(-1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype), x)
+    return -x
 
 
 def cumsum(x: Any, axis: int, dtype: Any = None) -> Tensor:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.compatibility.arguments import only
-from mpiparallel.errors import ConfigurationError, ShapeError
-from mpiparallel.graph.input_checks import normal_axis
+from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.ops import operations
 from mpiparallel.ops.application import applied
@@ -78,10 +76,7 @@ def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = 
     x = input if isinstance(input, Tensor) else Tensor(input)
     if (start_dim, end_dim) == (1, -1) or not x.ndim:
         return applied(operations.Flatten(), x)
-    first, last = normal_axis(start_dim, x.ndim), normal_axis(end_dim, x.ndim)
-    if first > last:
-        raise ShapeError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim} of {x.shape}; swap them")
-    return x.reshape((*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+    return x.flatten(start_dim, end_dim)
 
 
 def transpose(input: Any, input_perm: Any) -> Tensor:

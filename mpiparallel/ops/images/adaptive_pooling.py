@@ -10,6 +10,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_narrow, wide_dtype
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
@@ -88,10 +89,12 @@ class AdaptiveAvgPool2D(Operator):
             for (row, height), (column, width) in product(enumerate(rows), enumerate(columns))
         ]
 
+        wide, is_short = wide_dtype(x.dtype), is_narrow(x.dtype)
+
         def run() -> None:
             for window, mean in windows:
-                xp.add.reduce(window, axis=(2, 3), out=mean)
-                xp.multiply(mean, 1.0 / (window.shape[2] * window.shape[3]), out=mean)
+                total = xp.add.reduce(window, axis=(2, 3), dtype=wide, out=None if is_short else mean)
+                xp.multiply(total, 1.0 / (window.shape[2] * window.shape[3]), out=mean, casting="unsafe")
 
         return run
 

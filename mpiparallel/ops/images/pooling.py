@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_narrow, wide_dtype
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_shape
 from mpiparallel.graph.operator import Kernel, register
@@ -135,7 +136,7 @@ class Averaging(Pooling):
         """Return the operator with its counts, for images of the extents of ``like``."""
         if like.size == 0:
             return self
-        return self.configured(counts=_counts(runtime, self.windows(like.shape), like.dtype))
+        return self.configured(counts=_counts(runtime, self.windows(like.shape), wide_dtype(like.dtype)))
 
 
 def _counts(runtime: Runtime, windows: WindowsOfImage, dtype: Any) -> Array:
@@ -186,10 +187,11 @@ class AvgPool(PoolingOfImages, Averaging):
     def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
         x, target = arrays
         xp = runtime.array_module
-        target.fill(0)
+        total = runtime.scratch(tuple(target.shape), np.float32, 2) if is_narrow(target.dtype) else target
+        total.fill(0)
         for tap in windows.taps(_padded(runtime, windows, x, 0, 0)):
-            xp.add(target, tap, out=target)
-        xp.divide(target, self.counts, out=target)
+            xp.add(total, tap, out=total)
+        xp.divide(total, self.counts, out=target, casting="unsafe")
 
     def gradient(self, inputs: Tensors, outputs: Tensors, gradients: Tensors) -> Sequence[Tensor | None]:
         return (self.like(AvgPoolGrad)(inputs[0], gradients[0]),)
@@ -229,12 +231,14 @@ class AvgPoolGrad(PoolingGradient, Averaging):
     def pool(self, runtime: Runtime, windows: WindowsOfImage, *arrays: Array) -> None:
         dy, dx = arrays
         xp = runtime.array_module
-        share = runtime.scratch(tuple(dy.shape), dx.dtype, 2)
+        wide = wide_dtype(dx.dtype)
+        share = runtime.scratch(tuple(dy.shape), wide, 2)
         xp.divide(dy, self.counts, out=share)
         shape = (*dx.shape[:-2], *windows.padded)
-        target = runtime.scratch(shape, dx.dtype, 0) if windows.has_padding else dx
+        is_apart = windows.has_padding or is_narrow(dx.dtype)
+        target = runtime.scratch(shape, wide, 0) if is_apart else dx
         target.fill(0)
         for place in windows.taps(target):
             xp.add(place, share, out=place)
-        if windows.has_padding:
-            xp.copyto(dx, windows.interior(target))
+        if is_apart:
+            xp.copyto(dx, windows.interior(target), casting="unsafe")

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
+from mpiparallel.dtype import is_narrow
 from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
@@ -119,7 +122,7 @@ class BatchGatherGrad(Batched):
         xp, (indices, dy, _), target = runtime.array_module, inputs, outputs[0]
         rows, slices = self.rows_first(xp, target), self.picked_first(xp, dy, indices.ndim)
         batch, count = self.tables(xp, indices), target.shape[self.axis]
-        check = self.bound_check(runtime, indices)
+        check, is_short = self.bound_check(runtime, indices), is_narrow(dy.dtype)
         if has_written_kernels(runtime, dy.dtype):
             starts = sum(places * prod(rows.shape[dim + 1 : self.batch_dims + 1]) for dim, places in enumerate(batch))
 
@@ -131,9 +134,13 @@ class BatchGatherGrad(Batched):
             return added_slices(runtime, find_rows, indices.shape, slices, rows, self.batch_dims + 1)
 
         def run() -> None:
-            target.fill(0)
+            total = xp.empty(rows.shape, np.float32) if is_short else rows
+            total.fill(0)
             check()
             local, held = self.held(runtime, indices, count)
-            xp.add.at(rows, (*(places[held] for places in batch), local[held]), slices[held])
+            added = slices[held].astype(total.dtype, copy=False)
+            xp.add.at(total, (*(places[held] for places in batch), local[held]), added)
+            if is_short:
+                xp.copyto(rows, total, casting="unsafe")
 
         return run

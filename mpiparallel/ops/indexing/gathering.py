@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
+from mpiparallel.dtype import is_narrow
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
@@ -220,16 +221,19 @@ class GatherGrad(Indexing):
             find_rows = self._row_finder(runtime, indices, rows)
             return added_slices(runtime, find_rows, indices.shape, slices, place, 1)
         add_slices = _add_each_slice if xp is np and place[:1].size >= _NARROW else _add_slices
-        check = self.bound_check(runtime, indices)
+        check, is_short = self.bound_check(runtime, indices), is_narrow(dy.dtype)
 
         def run() -> None:
-            target.fill(0)
+            total = xp.empty(place.shape, np.float32) if is_short else place
+            total.fill(0)
             check()
             local, added = indices.reshape(-1), slices.reshape(indices.size, *slices.shape[indices.ndim :])
             if rows != self.extent:
                 local, held = self.held(runtime, local, rows)
                 local, added = local[held], added[held]
-            add_slices(xp, place, local, added)
+            add_slices(xp, total, local, added.astype(total.dtype, copy=False))
+            if is_short:
+                xp.copyto(place, total, casting="unsafe")
 
         return run
 

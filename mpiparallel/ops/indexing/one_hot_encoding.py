@@ -9,6 +9,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
+from mpiparallel.errors import ShapeError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import check_integer, check_shape, normal_axis
@@ -32,6 +33,11 @@ class OneHot(Operator):
     axis : int
         The place of the new dim, -1 for the last.
 
+    Raises
+    ------
+    ShapeError
+        For a negative ``depth``, and for indices or numbers of another kind.
+
     Examples
     --------
     >>> OneHot()(np.array([2, 0]), 3, 1.0, 0.0).asnumpy()
@@ -54,6 +60,8 @@ class OneHot(Operator):
         indices, on_value, off_value = inputs
         check_integer(indices=indices)
         check_shape((), on_value=on_value, off_value=off_value)
+        if self.depth < 0:
+            raise ShapeError(f"depth {self.depth} must be at least 0")
         axis = normal_axis(self.axis, len(indices.shape) + 1)
         return (TensorSpec((*indices.shape[:axis], self.depth, *indices.shape[axis:]), on_value.dtype),)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dtype import is_narrow
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.input_checks import normal_axis
@@ -68,10 +71,15 @@ class CumSum(Operator):
         if self.exclusive:
             source, target = source[:-1], target[1:]
 
+        is_short = is_narrow(target.dtype)
+
         def run() -> None:
             if self.exclusive:
                 first.fill(0)
-            xp.cumsum(source, axis=0, dtype=target.dtype, out=target)
+            if is_short:
+                xp.copyto(target, xp.cumsum(source, axis=0, dtype=np.float32), casting="unsafe")
+            else:
+                xp.cumsum(source, axis=0, dtype=target.dtype, out=target)
 
         return run
 

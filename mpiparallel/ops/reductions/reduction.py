@@ -12,7 +12,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.compatibility.arguments import only
-from mpiparallel.dtype import is_floating, is_narrow
+from mpiparallel.dtype import is_floating, is_inexact, is_narrow
 from mpiparallel.errors import ConfigurationError, ShapeError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.execution.runtime import Runtime
@@ -138,6 +138,11 @@ class ReduceMean(DimReduction):
     """
 
     count: int = 0
+
+    def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        if not is_inexact(inputs[0].dtype):
+            raise ShapeError(f"x is of dtype {inputs[0].dtype}; cast it to a floating-point dtype")
+        return super().infer(*inputs)
 
     def local(self, inputs: Sequence[Part], outputs: Sequence[Part]) -> ReduceMean:
         shape = inputs[0].global_shape

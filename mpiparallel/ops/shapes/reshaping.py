@@ -77,7 +77,8 @@ class Reshape(Operator):
         shape = self.shape
         if shape.count(-1) == 1:
             known = prod(extent for extent in shape if extent != -1)
-            missing = inputs[0].size // known if known else 0
+            # Beside no elements any extent would fit: it is refused below, as in NumPy.
+            missing = inputs[0].size // known if known else -1
             shape = tuple(missing if extent == -1 else extent for extent in shape)
         if any(extent < 0 for extent in shape) or prod(shape) != inputs[0].size:
             raise ShapeError(f"{inputs[0].shape} cannot be reshaped to {self.shape}: give shapes of as many elements")

@@ -25,6 +25,14 @@ def _along(rank: int, axis: int, count_in: int, count_out: int) -> Equation:
     return Equation((labels,) * count_in, (labels,) * count_out, batch=next((one for one in labels if one), None))
 
 
+def _some(operator: str, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Return tensors; raise ShapeError where there is none."""
+    given = tuple(tensors)
+    if not given:
+        raise ShapeError(f"{operator}: there is no tensor; give at least one")
+    return given
+
+
 @register
 class Split(Operator):
     """The tuple of ``output_num`` equal pieces of a tensor along dim ``axis``, which no strategy may cut.
@@ -96,7 +104,7 @@ class Concat(Operator):
     Raises
     ------
     ShapeError
-        When the tensors do not fit.
+        When the tensors do not fit, or there is none.
 
     Examples
     --------
@@ -110,7 +118,7 @@ class Concat(Operator):
         self.axis = axis
 
     def __call__(self, input_x: Sequence[Any]) -> Any:
-        return super().__call__(*input_x)
+        return super().__call__(*_some(self.name, input_x))
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         shape = list(inputs[0].shape)
@@ -150,7 +158,7 @@ class Stack(Operator):
     Raises
     ------
     ShapeError
-        When shapes differ.
+        When shapes differ, or there is no tensor.
 
     Examples
     --------
@@ -165,7 +173,7 @@ class Stack(Operator):
         self.axis = axis
 
     def __call__(self, input_x: Sequence[Any]) -> Any:
-        return super().__call__(*input_x)
+        return super().__call__(*_some(self.name, input_x))
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         shape = inputs[0].shape

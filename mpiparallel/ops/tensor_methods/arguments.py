@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 Result = TypeVar("Result")
 
 _SYNONYMS: Final = {"dim": "axis", "keepdim": "keep_dims", "keepdims": "keep_dims"}
@@ -30,4 +32,4 @@ def given(values: tuple[Any, ...]) -> Any:
     >>> given((2, 3)), given(((2, 3),))
     ((2, 3), (2, 3))
     """
-    return values[0] if len(values) == 1 and not isinstance(values[0], int) else values
+    return values[0] if len(values) == 1 and not isinstance(values[0], (int, np.integer)) else values

@@ -10,7 +10,7 @@ from mpiparallel.graph.tensor_operations import attached
 from mpiparallel.ops.application import applied
 from mpiparallel.ops.elementwise import Abs, Less, Maximum, Minimum, NotEqual, Round, Sub
 from mpiparallel.ops.elementwise.power import Pow
-from mpiparallel.ops.elementwise.selection import Select
+from mpiparallel.ops.elementwise.selection import Select, filling
 
 
 @attached
@@ -43,7 +43,8 @@ class TensorElements(Tensor):
     def isclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Return where elements differ by at most ``atol + rtol * abs(other)``; by ``equal_nan`` also two NaN."""
         far = self.sub(other).abs().sub(applied(Abs(), other).mul(rtol).add(atol))
-        close = far.le(0.0)
+        # The difference of two infinities is no number; equal ones are close.
+        close = far.le(0.0).logical_or(self.eq(other))
         both_nan = self.isnan().logical_and(applied(NotEqual(), other, other))
         return close.logical_or(both_nan) if equal_nan else close
 
@@ -70,7 +71,7 @@ class TensorElements(Tensor):
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """Return ``value`` where ``mask`` holds and the tensor elsewhere, with broadcasting."""
-        return applied(Select(), mask, value, self)
+        return applied(Select(), mask, filling(value, self), self)
 
     def where(self, condition: Any, y: Any) -> Tensor:
         """Return the tensor where ``condition`` holds and ``y`` elsewhere, with broadcasting."""

@@ -92,7 +92,7 @@ class TensorOperators(Tensor):
         return applied(Abs(), self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return applied(BatchMatMul() if self.ndim > 2 else MatMul(), self, other)
+        return applied(BatchMatMul() if self.ndim > 2 or np.ndim(other) > 2 else MatMul(), self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
         return applied(BatchMatMul() if self.ndim > 2 or np.ndim(other) > 2 else MatMul(), other, self)
@@ -161,7 +161,11 @@ def _is_indices(item: Any) -> bool:
 
 def _from_the_left(indices: Any, extent: int) -> Any:
     """Return indices of which the negative ones, which count from the right, are made positive."""
-    if isinstance(indices, Tensor):
-        return applied(Select(), indices < 0, indices + extent, indices)
-    given = np.asarray(indices)
-    return np.where(given < 0, given + extent, given)
+    given = indices if isinstance(indices, Tensor) else np.asarray(indices)
+    if given.dtype.kind == "u":
+        return given
+    # A short type of integers does not hold every place of a long dim.
+    wide = given if extent <= np.iinfo(np.dtype(given.dtype)).max else given.astype(np.int64)
+    if isinstance(wide, Tensor):
+        return applied(Select(), wide < 0, wide + extent, wide)
+    return np.where(wide < 0, wide + extent, wide)

@@ -78,10 +78,11 @@ class TensorReductions(Tensor):
     def var(self, axis: Any = (), ddof: int = 0, keep_dims: bool = False) -> Tensor:
         """Return the variance over dims, all when none are given, of ``count - ddof`` degrees of freedom."""
         far = self - _reduced(ReduceMean, self, axis, True)
-        dims = range(self.ndim) if axis in ((), None) else (axis,) if isinstance(axis, int) else axis
-        count = prod(self.shape[dim] for dim in dims)
+        given = (axis,) if isinstance(axis, (int, np.integer)) else axis or range(self.ndim)
+        count = prod(self.shape[dim] for dim in {dim % self.ndim for dim in given})
         squares = _reduced(ReduceMean, far * far, axis, keep_dims)
-        return squares * (count / (count - ddof)) if ddof else squares
+        # Without a degree of freedom left it is infinite, or no number, as in NumPy.
+        return squares * (count / (count - ddof) if count > ddof else np.inf) if ddof else squares
 
     @synonymous
     def std(self, axis: Any = (), ddof: int = 0, keep_dims: bool = False) -> Tensor:
@@ -107,7 +108,9 @@ class TensorReductions(Tensor):
     @synonymous
     def logsumexp(self, axis: Any, keep_dims: bool = False) -> Tensor:
         """Return the logarithm of the sum of e to the power of the elements over dims."""
-        largest = applied(StopGradient(), _reduced(ReduceMax, self, axis, True))
+        greatest = applied(StopGradient(), _reduced(ReduceMax, self, axis, True))
+        # What is infinite can be subtracted from nothing; its exponential is right as it is.
+        largest = greatest.where(greatest.isfinite(), 0.0)
         total = _reduced(ReduceSum, (self - largest).exp(), axis, True).log() + largest
         return total if keep_dims else _reduced(ReduceSum, total, axis, False)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from mpiparallel.errors import ShapeError
+from mpiparallel.graph.input_checks import normal_axis
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.tensor_operations import attached
 from mpiparallel.ops.application import applied
@@ -28,8 +30,10 @@ class TensorShapes(Tensor):
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Return the elements in the same order, with the dims from ``start_dim`` to ``end_dim`` as one."""
-        first, last = (dim % max(self.ndim, 1) for dim in (start_dim, end_dim))
-        return self.reshape((*self.shape[:first], -1, *self.shape[last + 1 :]))
+        first, last = (normal_axis(dim, max(self.ndim, 1)) for dim in (start_dim, end_dim))
+        if first > last:
+            raise ShapeError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim} of {self.shape}; swap them")
+        return self.reshape((*self.shape[:first], prod(self.shape[first : last + 1]), *self.shape[last + 1 :]))
 
     def ravel(self) -> Tensor:
         """Return the elements in the same order in one dim."""
@@ -72,16 +76,17 @@ class TensorShapes(Tensor):
 
     def swapaxes(self, axis0: int, axis1: int) -> Tensor:
         """Return the tensor with two dims exchanged."""
-        order = list(range(self.ndim))
-        order[axis0], order[axis1] = order[axis1], order[axis0]
+        order, first, second = list(range(self.ndim)), normal_axis(axis0, self.ndim), normal_axis(axis1, self.ndim)
+        order[first], order[second] = second, first
         return self.permute(order)
 
     swapdims = swapaxes
 
     def moveaxis(self, source: int, destination: int) -> Tensor:
         """Return the tensor with dim ``source`` in the place of ``destination``, the others in their order."""
-        order = [dim for dim in range(self.ndim) if dim != source % self.ndim]
-        order.insert(destination % self.ndim, source % self.ndim)
+        moved, place = normal_axis(source, self.ndim), normal_axis(destination, self.ndim)
+        order = [dim for dim in range(self.ndim) if dim != moved]
+        order.insert(place, moved)
         return self.permute(order)
 
     movedim = moveaxis
@@ -113,7 +118,7 @@ class TensorShapes(Tensor):
 
         Raises ShapeError when the sizes do not add up to the dim.
         """
-        extent, wanted = self.shape[axis], split_size_or_sections
+        extent, wanted = self.shape[normal_axis(axis, self.ndim)], split_size_or_sections
         asked = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
         if not asked or any(type(size) is not int or size < 1 for size in asked):
             raise ShapeError(
@@ -131,13 +136,19 @@ class TensorShapes(Tensor):
     @synonymous
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
         """Return ``chunks`` pieces along a dim, the last smaller or missing where they do not fit."""
-        return self.split(-(-self.shape[axis] // chunks), axis)
+        if chunks < 1:
+            raise ShapeError(f"Tensor.chunk: {chunks} pieces; give a number of at least 1")
+        return self.split(-(-self.shape[normal_axis(axis, self.ndim)] // chunks), axis)
 
     @synonymous
     def narrow(self, axis: int, start: int, length: int) -> Tensor:
-        """Return ``length`` elements along a dim from ``start`` on."""
-        whole = [slice(None)] * self.ndim
-        whole[axis] = slice(start, start + length)
+        """Return ``length`` elements along a dim from ``start`` on; raise ShapeError where it has fewer."""
+        dim, whole = normal_axis(axis, self.ndim), [slice(None)] * self.ndim
+        if not 0 <= start <= start + length <= self.shape[dim]:
+            raise ShapeError(
+                f"Tensor.narrow: {length} elements from {start} on do not lie in the {self.shape[dim]} of dim {axis}"
+            )
+        whole[dim] = slice(start, start + length)
         return self[tuple(whole)]
 
     @synonymous

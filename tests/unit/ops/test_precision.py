@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,46 @@ def test_the_variance_of_float32_channels_is_exact_however_far_their_mean(shape)
     mean, variance = (one.asnumpy() for one in ops.BNMoments(x.size // 5)(*sums))
     np.testing.assert_allclose(mean, np.mean(x, (0, 2, 3), np.float64), rtol=1e-13)
     np.testing.assert_allclose(variance, np.var(x, (0, 2, 3), np.float64), rtol=1e-7)
+
+
+ONES = np.ones((1, 1, 64, 64))
+NOWHERE = np.zeros(4096, int)
+LONG_SUMS: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "AvgPool": (lambda dtype: ops.AvgPool(64)(ONES.astype(dtype)), 1.0),
+    "AvgPool-large": (lambda dtype: ops.AvgPool(64)((1000 * ONES).astype(dtype)), 1000.0),
+    "AdaptiveAvgPool2D": (lambda dtype: ops.AdaptiveAvgPool2D(1)(ONES.astype(dtype)), 1.0),
+    "AdaptiveAvgPool2D-large": (lambda dtype: ops.AdaptiveAvgPool2D(1)((1000 * ONES).astype(dtype)), 1000.0),
+    "CumSum": (lambda dtype: ops.CumSum()(np.ones(4096, dtype), 0)[4095], 4096.0),
+    "CumSum-reversed": (lambda dtype: ops.CumSum(True, True)(np.ones(4097, dtype), 0)[0], 4096.0),
+    "GatherGrad": (lambda dtype: ops.GatherGrad()(NOWHERE, np.ones((4096, 2), dtype), np.ones((1, 2), dtype)), 4096.0),
+    "GatherGrad-wide": (
+        lambda dtype: ops.GatherGrad()(NOWHERE, np.ones((4096, 64), dtype), np.ones((1, 64), dtype)),
+        4096.0,
+    ),
+    "Gather-batch": (
+        lambda dtype: ops.grad(lambda x: ops.Gather(1)(x, NOWHERE[None], 1).sum())(Tensor(np.ones((1, 1), dtype))),
+        4096.0,
+    ),
+    "ReduceSum": (lambda dtype: ops.ReduceSum()(np.ones(4096, dtype)), 4096.0),
+    "ReduceMean": (lambda dtype: ops.ReduceMean()(np.ones(4096, dtype)), 1.0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_many_terms_of_16_bits_are_added_up_in_float32(name: str, dtype: Any) -> None:
+    """Added up in float16 ones would come to 2,048 at most, and in bfloat16 to 256."""
+    compute, wanted = LONG_SUMS[name]
+    found = compute(dtype).asnumpy()
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.astype(np.float64), np.full(found.shape, wanted))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float64])
+@pytest.mark.parametrize("mode", ["same", "valid"])
+def test_a_mean_spreads_its_gradient_evenly_over_the_elements_of_its_window(mode: str, dtype: Any) -> None:
+    found = ops.grad(lambda x: ops.AvgPool(2, 1, mode)(x).sum())(Tensor(np.zeros((1, 1, 3, 3), dtype))).asnumpy()
+    # Of the last row and column the windows have fewer elements, so each of these has more of the mean.
+    row = np.array([0.5, 1.0, 1.5]) if mode == "same" else np.array([0.5, 1.0, 0.5])
+    np.testing.assert_array_equal(found[0, 0].astype(np.float64), np.outer(row, row))
+    assert found.dtype == dtype
