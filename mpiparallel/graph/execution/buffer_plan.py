@@ -126,7 +126,7 @@ class _BufferPlanner:
                 whole = source.node is not None and source.node not in self.views
                 same_kind = source.spec == node.outputs[0].spec and self._lie_alike(source, node.outputs[0])
                 seen_otherwise = any(self._storage(other) is found for other in node.inputs if other is not source)
-                if found is None or found is output or seen_otherwise:
+                if found is None or seen_otherwise:
                     continue
                 if whole and same_kind and found.dies == step:
                     found.dies = output.dies

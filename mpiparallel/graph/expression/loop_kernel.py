@@ -40,7 +40,7 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     if compiler is not None and any(f"to_{dtype.name}" not in compiler.names for dtype in narrow):
         return None
     unique, positions = _unique(arrays)
-    operands = [_operand(array, bound.shape) for array in unique]
+    operands = [_operand(array) for array in unique]
     leaves = {term: position for term, position in zip(bound.leaves, positions, strict=False)}
     outputs = positions[len(bound.leaves) :]
     source = LoopSource(bound, operands, leaves, outputs)
@@ -64,7 +64,6 @@ def _is_compilable(bound: TermArrays) -> bool:
     inner = any(term.function in REDUCTIONS and term not in bound.totals for term in terms)
     return (
         all(_is_written(term) for term in terms if term not in bound.leaves)
-        and not any(term.function == "constant" and is_narrow(term.dtype) for term in bound.leaves)
         and all(_is_held(one.dtype) for one in (*bound.leaves, *arrays))
         and all(stride >= 0 and stride % array.itemsize == 0 for array in arrays for stride in array.strides)
         and bound.row_rank == int(inner)
@@ -108,12 +107,8 @@ def _unique(arrays: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return unique, positions
 
 
-def _operand(array: Any, shape: tuple[int, ...]) -> Operand:
-    steps = tuple(
-        0 if own == 1 and extent != 1 else stride // array.itemsize
-        for own, extent, stride in zip(array.shape, shape, array.strides, strict=True)
-    )
-    return Operand(tuple(min(step, 2) for step in steps))
+def _operand(array: Any) -> Operand:
+    return Operand(tuple(min(stride // array.itemsize, 2) for stride in array.strides))
 
 
 def _flat(array: Any) -> Any:

@@ -8,7 +8,8 @@ import pytest
 from mpiparallel import ops
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.policy import operands_of
-from mpiparallel.graph.cost import Cost
+from mpiparallel.graph.cost import Cost, counted_operations
+from mpiparallel.graph.equation import Equation
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.parallel.operator_placement import place_by_strategy
 from mpiparallel.testing.case_strategies import strategies_of, trace_case
@@ -51,6 +52,33 @@ def spec(*shape: int) -> TensorSpec:
 def test_an_operator_says_what_it_costs(operator, inputs, outputs, cost) -> None:
     given = operator.configured(perm=(1, 0)) if operator.name == "Transpose" else operator
     assert given.cost(inputs, outputs) == cost
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "outputs", "operations"),
+    [
+        # Two for each combination of labels.
+        ("mk,kn->mn", [(2, 3), (3, 5)], [(2, 5)], 2 * 2 * 3 * 5),
+        ("k,k->", [(7,), (7,)], [()], 2 * 7),
+        ("bmk,bkn->bmn", [(2, 3, 4), (2, 4, 5)], [(2, 3, 5)], 2 * 2 * 3 * 4 * 5),
+        # A label whose extents differ counts as the longer.
+        ("k,k->", [(7,), (9,)], [()], 2 * 9),
+        ("k,k->", [(9,), (7,)], [()], 2 * 9),
+        # Nothing that only one input has is a product's: one for each element of the largest.
+        ("ab->a", [(3, 4)], [(3,)], 12),
+        ("a->ab", [(3,)], [(3, 4)], 12),
+        ("ab,b->ab", [(3, 4), (4,)], [(3, 4)], 12),
+    ],
+)
+def test_operations_are_counted_by_the_labels_that_are_summed_away(text, inputs, outputs, operations) -> None:
+    given = [spec(*shape) for shape in inputs], [spec(*shape) for shape in outputs]
+    assert counted_operations(Equation.parse(text), *given) == operations
+
+
+def test_dims_without_a_label_count_for_nothing_in_a_product() -> None:
+    equation = Equation((("m", "k", None), ("k", None)), (("m",),))
+    assert counted_operations(equation, [spec(2, 3, 5), spec(3, 9)], [spec(2)]) == 2 * 2 * 3
+    assert counted_operations(Equation((), ()), [], []) == 0
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.every_strategy], ids=lambda case: case.name)

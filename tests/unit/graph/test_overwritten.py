@@ -57,6 +57,26 @@ def test_a_view_of_a_parameter_that_is_read_before_only_copies_nothing() -> None
     assert len(find_views(made.graph)) == 1
 
 
+def test_a_view_of_a_parameter_that_was_overwritten_before_copies_nothing() -> None:
+    weight = ms.Parameter(np.ones((4, 5)), "weight")
+    made = Trace()
+    with recording(made):
+        ops.Assign()(weight, 0.0)
+        made.graph.outputs = [ops.exp(weight.reshape((20,))).value]
+    assert len(find_views(made.graph)) == 1
+
+
+def test_beside_a_view_that_must_be_a_copy_others_copy_nothing() -> None:
+    weight = ms.Parameter(np.ones((4, 5)), "weight")
+    made = Trace()
+    with recording(made):
+        early = weight.reshape((20,))
+        ops.Assign()(weight, 0.0)
+        made.graph.outputs = [ops.exp(early).value, ops.exp(weight.reshape((5, 4))).value]
+    copied, _, shown, *_ = [node for node in made.graph.nodes if node.operator.is_view or node.operator.updates]
+    assert find_views(made.graph) == {shown} != {copied}
+
+
 class ReadTwice(nn.Cell):
     """The weight before and after it is overwritten, each gathered from where it is stored."""
 

@@ -7,8 +7,9 @@ import pytest
 
 from mpiparallel import Tensor
 from mpiparallel.common.initializer import initializer
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, ShapeError, TraceError
 from mpiparallel.graph.trace import Trace, recording
+from tests.conformance.hidden_arrays.backend import hidden_backend, install
 
 
 def test_a_tensor_of_one_whose_values_come_later_has_none_yet_either() -> None:
@@ -74,3 +75,108 @@ def test_a_tensor_whose_values_come_later_says_so_and_makes_none() -> None:
     later = initializer("ones", (2, 3), np.float32)
     assert repr(later) == "Tensor(shape=[2, 3], dtype=Float32, no values yet)"
     assert (later.is_init, Tensor(1.0).is_init) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((2, 3, 4)), np.zeros((), np.int8), np.zeros((0, 3), np.float16), np.zeros(5, np.complex64)]
+)
+def test_sizes_are_those_of_an_array_in_c_order(array: np.ndarray) -> None:
+    tensor = Tensor(array)
+    assert (tensor.shape, tensor.size, tensor.ndim, len(tensor.shape)) == (array.shape, array.size, *(array.ndim,) * 2)
+    assert (tensor.dim(), tensor.ndimension()) == (array.ndim, array.ndim)
+    assert (tensor.numel(), tensor.nelement()) == (array.size, array.size)
+    assert (tensor.itemsize, tensor.nbytes) == (array.itemsize, array.nbytes)
+    if array.size:
+        assert tensor.strides == array.strides
+        assert Tensor(np.array(array, order="F")).strides == array.strides
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (1.5, np.float32),
+        ([[1.5], [2.0]], np.float32),
+        (3, np.int64),
+        ([1, 2], np.int64),
+        (True, np.bool_),
+        (np.float64(1.5), np.float64),
+        (np.float16(1.5), np.float16),
+        (np.array([1.5]), np.float64),
+        (np.array(2, np.int8), np.int8),
+    ],
+)
+def test_floats_of_python_become_float32_and_numpys_numbers_stay_what_they_are(given: object, dtype: type) -> None:
+    tensor = Tensor(given)
+    assert tensor.dtype == np.dtype(dtype)
+    assert tensor.asnumpy().dtype == np.dtype(dtype)
+    assert tensor.tolist() == np.asarray(given).tolist()
+
+
+def test_the_memory_of_an_array_is_shared_unless_its_type_changes() -> None:
+    values = np.arange(3.0)
+    assert np.shares_memory(Tensor(values).asnumpy(), values)
+    assert np.shares_memory(Tensor(values, np.float64).asnumpy(), values)
+    assert not np.shares_memory(Tensor(values, np.float32).asnumpy(), values)
+    assert not np.shares_memory(Tensor(values).copy().asnumpy(), values)
+
+
+@pytest.mark.parametrize(("shape", "extents"), [(5, (5,)), (None, ()), ([2, 3], (2, 3)), ((), ())])
+def test_the_shape_of_values_that_come_later_may_be_a_number_and_their_type_is_float32(
+    shape: object, extents: tuple[int, ...]
+) -> None:
+    initial = initializer("ones", (2, 3), np.float32).initial
+    later = Tensor(shape=shape, init=initial)
+    assert (later.shape, later.dtype, later.has_init, later.is_init) == (extents, np.float32, True, False)
+    assert later.init_data() is later
+    assert (later.has_init, later.tolist()) == (False, np.ones(extents).tolist())
+
+
+def test_a_tensor_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"^Tensor\(\) needs input_data, or a shape, a dtype and an init$"):
+        Tensor()
+
+
+def test_what_is_written_to_elements_leaves_the_array_of_the_user_as_it_was() -> None:
+    values = np.zeros((3, 4), np.float32)
+    tensor = Tensor(values)
+    tensor[0] = 1.0
+    tensor[1:, Tensor(np.array([0, 2]))] = Tensor(np.array([[2.0, 3.0], [4.0, 5.0]], np.float32))
+    tensor[Tensor(np.array(2)), 3] = 6
+    assert tensor.tolist() == [[1.0] * 4, [2.0, 0.0, 3.0, 0.0], [4.0, 0.0, 5.0, 6.0]]
+    assert not values.any()
+
+
+def test_a_tensor_has_a_length_a_hash_and_one_element_where_it_has() -> None:
+    tensor = Tensor(np.arange(6.0).reshape(3, 2))
+    assert (len(tensor), {tensor: "kept"}[tensor]) == (3, "kept")
+    assert tensor.data is tensor is tensor.contiguous()
+    assert (Tensor([2.5]).item(), float(Tensor(2.5)), int(Tensor(2.5)), bool(Tensor(0.0))) == (2.5, 2.5, 2, False)
+    with pytest.raises(ShapeError, match=r"^a 0-d tensor has no length$"):
+        len(Tensor(1.0))
+    assert repr(Tensor([1.0, 2.0])) == "Tensor(shape=[2], dtype=Float32, value=\n[1. 2.])"
+
+
+def test_in_a_trace_a_copy_is_the_tensor_itself_and_elements_are_not_written_to() -> None:
+    trace = Trace()
+    with recording(trace):
+        x = Tensor.of_value(trace.graph.add_input("x", Tensor(np.ones(3, np.float32)).spec))
+        assert x.copy() is x
+        with pytest.raises(TraceError, match=r"test_tensor.py:\d+: construct overwrites elements of a tensor while"):
+            x[0] = 1.0
+        assert repr(x) == "Tensor(shape=[3], dtype=Float32, no values yet)"
+        assert not x.has_init
+
+
+class Late:
+    """A result that has come to the host already, and is 7."""
+
+    def read(self) -> np.ndarray:
+        return np.full(2, 7.0)
+
+
+def test_a_result_of_a_device_is_read_from_where_it_was_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    array = hidden_backend().from_host(np.arange(2.0))
+    late, now = Tensor.arriving(array, Late()), Tensor.arriving(array, None)  # type: ignore[arg-type]
+    assert (late.comes_late, now.comes_late, Tensor(1.0).comes_late) == (True, False, False)
+    assert (late.tolist(), now.tolist()) == ([7.0, 7.0], [0.0, 1.0])

@@ -137,6 +137,33 @@ def test_an_update_does_not_wait_where_what_it_reads_is_overwritten_meanwhile() 
         assert float(cell.second.asnumpy()) == value
 
 
+class HoldingSeveral(nn.Cell):
+    """Overwrites four parameters, between other things, before it is known whether it should."""
+
+    def __init__(self):
+        super().__init__()
+        self.flag = number(0, "flag")
+        self.kept = ms.ParameterTuple([number(0, f"kept{place}") for place in range(4)])
+        self.names = []
+
+    def construct(self, x):
+        for place, parameter in enumerate(self.kept):
+            ops.Assign()(parameter, x + float(place))
+        held_back = take_back_updates()
+        self.names.extend(node.name for node in held_back)
+        ops.Assign()(self.flag, (x > 0).astype(np.float32))
+        only_if(self.flag, lambda: put_back_updates(held_back))
+        return x
+
+
+def test_all_updates_that_wait_are_made_in_their_order_or_none_is() -> None:
+    cell = HoldingSeveral()
+    for value, wanted in ((-7.0, [0.0] * 4), (5.0, [5.0, 6.0, 7.0, 8.0]), (-1.0, [5.0, 6.0, 7.0, 8.0])):
+        cell(ms.Tensor(value))
+        assert [float(one.asnumpy()) for one in cell.kept] == wanted
+    assert cell.names == ["Assign", "Assign-1", "Assign-2", "Assign-3"]
+
+
 def test_outside_a_network_an_update_is_made_at_once_and_nothing_waits() -> None:
     given = number(1, "given")
     ops.Assign()(given, 5.0)

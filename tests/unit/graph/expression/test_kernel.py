@@ -58,6 +58,43 @@ def test_what_a_term_was_made_of_makes_room_for_it(steps: int) -> None:
     assert backend.pieces == 1
 
 
+@pytest.mark.parametrize(
+    ("root", "pieces"),
+    [
+        # What is computed before a result waits where that will be.
+        (lambda x: x * 2.0 + 1.0, 0),
+        (lambda x: call("sin", call("exp", x * 2.0) + 1.0), 0),
+        (lambda x: call("exp", x) + call("sin", x), 1),
+        (lambda x: (call("exp", x) + call("sin", x)) * call("cos", x), 1),
+        (lambda x: (call("exp", x) + call("sin", x)) * (call("cos", x) - call("tanh", x)), 2),
+        (lambda x: call("where", call("greater", x, 0.0), x, 0.0), 1),
+    ],
+)
+def test_blocks_need_memory_only_for_what_cannot_wait_in_a_result(root: Callable[[Term], Term], pieces: int) -> None:
+    backend, found = Counting(), np.zeros(64, np.float32)
+    x = operand(0, (64,), np.dtype(np.float32))
+    expression_kernel(Runtime(backend), [root(x)], [NUMBERS[:64]], [found])()
+    assert backend.pieces == pieces
+
+
+@pytest.mark.parametrize(
+    ("root", "pieces"),
+    [
+        (lambda x: x * 2.0 + 1.0, 0),
+        # The operand is read once more, so its memory cannot have what comes first.
+        (lambda x: x * 2.0 + call("exp", x), 1),
+        (lambda x: (x * 2.0 + call("exp", x)) * x, 2),
+    ],
+)
+def test_in_place_what_comes_first_does_not_wait_where_the_operand_is_still_read(
+    root: Callable[[Term], Term], pieces: int
+) -> None:
+    backend, found = Counting(), NUMBERS[:64].copy()
+    x = operand(0, (64,), np.dtype(np.float32))
+    expression_kernel(Runtime(backend), [root(x)], [found], [found])()
+    assert backend.pieces == pieces
+
+
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the ways by which kernels have been made, one after the other."""
