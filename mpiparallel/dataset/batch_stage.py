@@ -51,7 +51,8 @@ def _stack(batch: list[Row], column: str) -> Array:
                 f'batch: column "{column}" has shape {first.shape} in row {batch[0].number} and {array.shape} in row '
                 f"{row.number}; map an operation that pads or crops it to one shape"
             )
-        if array.dtype != first.dtype and array.dtype.kind not in "SU":
+        # Texts may be of different lengths, which are dtypes of their own.
+        if array.dtype != first.dtype and not (array.dtype.kind == first.dtype.kind and first.dtype.kind in "SU"):
             raise DatasetError(
                 f'batch: column "{column}" is {first.dtype} in row {batch[0].number} and {array.dtype} in row '
                 f"{row.number}; map TypeCast to one dtype"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count, islice
+from typing import Any
 
 from mpiparallel.dataset.random_key import RandomKey
 from mpiparallel.dataset.stage import Array, Row, Stage, check_count
@@ -59,6 +60,7 @@ class RepeatStage:
         if passes is not None:
             check_count("repeat", "count", passes, 1)
         self._parent = parent
+        self._stride = _PASS * _passes_of(parent)
         self.passes = passes
         self.columns = parent.columns
         self.place = parent.place + 1
@@ -77,7 +79,7 @@ class RepeatStage:
             empty = offset == 0
             for row in self._parent.rows(parent_epoch, offset):
                 empty = False
-                yield Row(row.number + turn * _PASS, partial(_values, row), row.stacked)
+                yield Row(row.number + turn * self._stride, partial(_values, row), row.stacked)
             if empty:
                 raise DatasetError("repeat: there is no row before it to repeat; check take, skip and drop_remainder")
             offset = 0
@@ -85,6 +87,16 @@ class RepeatStage:
     def _position(self, start: int) -> tuple[int, int]:
         size = self._parent.size() if start else None
         return (0, start) if size is None or size == 0 else divmod(start, size)
+
+
+def _passes_of(stage: Any) -> int:
+    """Return how many passes the repeats of a pipeline make together; of one without end nothing else is reached."""
+    passes = 1
+    while stage is not None:
+        if isinstance(stage, RepeatStage) and stage.passes is not None:
+            passes *= stage.passes
+        stage = getattr(stage, "_parent", None)
+    return passes
 
 
 def _values(row: Row) -> Mapping[str, Array]:

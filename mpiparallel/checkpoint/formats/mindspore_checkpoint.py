@@ -285,7 +285,12 @@ def _appended(path: Path, name: str, value: Attribute) -> tuple[tuple[int, ...],
     """Return dims, type and content of an attribute."""
     try:
         if isinstance(value, str):
-            return (0,), _TEXT, (value or "\0").encode("utf-32-le")
+            text = (value or "\0").encode("utf-32-le")
+            if len(text) > _LONGEST_TEXT:
+                raise CheckpointError(
+                    f'{path}: attribute "{name}" has {len(value)} characters, over {_LONGEST_TEXT // 4}; shorten it'
+                )
+            return (0,), _TEXT, text
         dtype = {bool: np.bool_, int: np.int64}.get(type(value), np.float64)
         scalar: NDArray[Any] = np.asarray(value, dtype)
     except (OverflowError, UnicodeEncodeError) as error:

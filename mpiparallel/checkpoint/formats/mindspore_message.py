@@ -24,7 +24,8 @@ from mpiparallel.checkpoint.formats.extent_file import Extent, read_at
 from mpiparallel.errors import CheckpointError
 
 _WINDOW = 1 << 16
-_LONGEST_TAG = 4096
+# UTF-8 has up to four bytes for each of the 4096 characters of a name.
+_LONGEST_TAG = 4 * 4096
 _LONGEST_TYPE = 16
 _MOST_DIMS = 32
 _MOST_VALUES = 1 << 20

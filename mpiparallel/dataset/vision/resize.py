@@ -41,9 +41,12 @@ class Resize:
 
     def __init__(self, size: int | Sequence[int], interpolation: Inter = Inter.LINEAR) -> None:
         self.interpolation = checked_interpolation("Resize", interpolation)
-        self.size = size if isinstance(size, int) else as_size("Resize", size)
-        if isinstance(self.size, int):
-            check_count("Resize", "size", self.size, 1)
+        self.size: int | tuple[int, int]
+        if isinstance(size, Sequence):
+            self.size = as_size("Resize", size)
+        else:
+            check_count("Resize", "size", size, 1)
+            self.size = int(size)
 
     def __call__(self, image: npt.ArrayLike) -> Array:
         """Return ``image`` in the new size."""

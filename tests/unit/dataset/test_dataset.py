@@ -226,3 +226,65 @@ def test_only_the_seeds_of_what_draws_are_told_the_last_of_them_first() -> None:
     ds.config.set_seed(7)
     assert shuffled.map(plain, "x").batch(2).seeds == (6,)
     assert shuffled.map([plain, Drawn()], "x").batch(2).seeds == (7, 6)
+
+
+def test_without_a_word_it_is_the_first_epoch_and_iterators_go_on_for_ever() -> None:
+    dataset = ds.NumpySlicesDataset(np.arange(12), "x")
+    epochs = [xs(dataset, epoch) for epoch in range(4)]
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    assert [int(row["x"]) for row in dataset.iterate()] == epochs[0]
+    assert [[int(x) for (x,) in dataset] for _ in range(2)] == [epochs[0]] * 2
+    tuples, named = dataset.create_tuple_iterator(), dataset.create_dict_iterator()
+    assert [[int(x) for (x,) in tuples] for _ in range(4)] == epochs
+    assert [[int(row["x"]) for row in named] for _ in range(4)] == epochs
+    for none in (dataset.create_tuple_iterator(num_epochs=0), dataset.create_dict_iterator(num_epochs=0)):
+        assert list(none) == []
+
+
+@pytest.mark.parametrize("prefetched", [0, 2])
+def test_shapes_are_those_of_the_first_row_of_the_first_epoch_and_no_other_row_is_made(prefetched: int) -> None:
+    made: list[int] = []
+    before = ds.config.get_prefetch_size()
+    ds.config.set_prefetch_size(prefetched)
+    try:
+        dataset = ds.NumpySlicesDataset(np.arange(1, 9), "x").map(lambda x: made.append(1) or np.zeros(int(x)))
+        first = next(ds.NumpySlicesDataset(np.arange(1, 9), "x").iterate(0))["x"]
+        assert dataset.output_shapes() == [[int(first)]]
+        assert made == [1]
+    finally:
+        ds.config.set_prefetch_size(before)
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "whole", "begun"),
+    [(0, 3, 0, 0), (1, 3, 0, 1), (2, 3, 0, 1), (3, 3, 1, 1), (4, 3, 1, 2), (6, 3, 2, 2), (6, 1, 6, 6), (7, 2, 3, 4)],
+)
+def test_the_last_batch_counts_where_it_is_whole_or_need_not_be(length: int, size: int, whole: int, begun: int) -> None:
+    assert (len(numbers(length).batch(size, True)), len(list(numbers(length).batch(size, True).iterate()))) == (
+        whole,
+    ) * 2
+    assert (len(numbers(length).batch(size)), len(list(numbers(length).batch(size).iterate()))) == (begun,) * 2
+
+
+@pytest.mark.parametrize(
+    ("make", "seeds"),
+    [
+        (lambda: ds.NumpySlicesDataset([1], "x"), (4,)),
+        (lambda: ds.NumpySlicesDataset([1], "x", shuffle=False), ()),
+        (lambda: ds.NumpySlicesDataset([1], "x", sampler=[0]), ()),
+        (lambda: ds.GeneratorDataset(lambda: iter([1]), "x"), ()),
+        (lambda: ds.NumpySlicesDataset([1], "x").batch(1).shuffle(2).repeat(2).take(1).skip(0), (4, 4)),
+        (lambda: ds.GeneratorDataset(lambda: iter([1]), "x").shuffle(2).rename("x", "y"), (4,)),
+    ],
+)
+def test_seeds_are_those_of_what_shuffles(make: Any, seeds: tuple[int, ...]) -> None:
+    ds.config.set_seed(4)
+    assert make().seeds == seeds
+
+
+def test_the_repeats_before_the_last_one_do_not_count_and_endless_ones_do() -> None:
+    rows = numbers(4)
+    assert rows.repeat(3).take(2).rename("x", "z").get_repeat_count() == 3
+    assert rows.repeat().repeat(2).get_repeat_count() == 2
+    assert rows.repeat(-1).batch(2).get_repeat_count() == -1
+    assert (len(rows.repeat(2).repeat(3)), xs(rows.take(2).repeat(2).repeat(2))) == (24, [0, 1] * 4)

@@ -87,3 +87,47 @@ def test_what_is_not_there_while_a_program_is_simulated_has_as_many_samples_as_w
 ) -> None:
     with simulating(Simulation()):
         assert kind(tmp_path / "elsewhere", usage).get_dataset_size() == samples
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (struct.pack(">2I", 0x801, 6) + bytes(9), "has 9 bytes, not (6,); unpack it anew"),
+        (struct.pack(">2I", 0x801, 7) + bytes(7), "has 7 labels for 6 images; unpack both files anew"),
+        (
+            struct.pack(">2I", 0x801, 6) + bytes([0, 255, 9, 10, 0, 0]),
+            "has the label 255; labels are 0 to 9; is it MNIST? unpack it anew",
+        ),
+        (None, "cannot be read (No such file or directory); unpack the archive of MNIST there"),
+    ],
+)
+def test_what_is_wrong_with_labels_is_told_whole(folder, content, said) -> None:
+    labels = folder / "train-labels-idx1-ubyte"
+    labels.unlink()
+    if content is not None:
+        labels.write_bytes(content)
+    with pytest.raises(DatasetError) as caught:
+        ds.MnistDataset(folder, "train")
+    assert str(caught.value) == f"{labels}: {said}"
+    assert len(ds.MnistDataset(folder, "test")) == 3
+
+
+def test_a_half_that_is_not_there_is_told_by_its_file_and_the_other_is_read_alone(folder) -> None:
+    (folder / "train-images-idx3-ubyte").unlink()
+    assert [int(row["label"]) for row in ds.MnistDataset(folder, shuffle=False).iterate()] == [0, 1, 2]
+    with pytest.raises(DatasetError, match="train-images-idx3-ubyte: cannot be read"):
+        ds.MnistDataset(folder, "train")
+    with pytest.raises(DatasetError) as caught:
+        ds.MnistDataset(folder, "valid")
+    assert str(caught.value) == 'MnistDataset: usage is \'valid\'; give "train", "test", "all" or None'
+
+
+def test_files_that_are_there_are_read_while_a_program_is_simulated(folder) -> None:
+    with simulating(Simulation()):
+        assert len(ds.MnistDataset(folder)) == 9
+        row = next(ds.MnistDataset(folder, "test", shuffle=False).iterate())
+        assert row["image"].any()
+        stand_in = next(ds.MnistDataset(folder / "elsewhere").iterate())
+        assert (stand_in["image"].any(), int(stand_in["label"])) == (False, 0)
+    with pytest.raises(DatasetError, match="holds no whole MNIST"):
+        ds.MnistDataset(folder / "elsewhere")

@@ -142,3 +142,22 @@ def test_words_are_one_stream_over_its_blocks() -> None:
     words = list(islice(RandomKey(1, 2).words(3), 3000))
     assert len(set(words)) == 3000
     assert words == list(islice(RandomKey(1, 2).words(3), 3000))
+
+
+@pytest.mark.parametrize(("length", "buffer_size"), [(1, 1), (7, 1), (7, 3), (7, 7), (7, 9), (40, 10)])
+def test_a_row_is_drawn_from_the_buffer_and_the_next_takes_its_place_or_at_the_end_the_last(
+    length: int, buffer_size: int
+) -> None:
+    ds.config.set_seed(11)
+    for epoch in (0, 3):
+        words = np.random.Philox(key=np.uint64([11, epoch]), counter=np.uint64([0, 0, 0, 1])).random_raw(length)
+        rest = list(range(length))
+        buffer, rest = rest[:buffer_size], rest[buffer_size:]
+        expected = []
+        for word in words.tolist():
+            place = word % len(buffer)
+            expected.append(buffer[place])
+            buffer[place] = rest.pop(0) if rest else buffer[-1]
+            if len(expected) + len(buffer) + len(rest) > length:
+                buffer.pop()
+        assert values(ascending(length).shuffle(buffer_size), epoch) == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -164,3 +164,100 @@ def test_a_simulation_that_is_told_of_other_columns_says_which_there_are() -> No
     words = "--input: the dataset has the columns x, y, but x, image were given; give each column of a batch its shape"
     with simulating(Simulation({"x": x, "image": y})), pytest.raises(DatasetError, match=words):
         next(dataset.iterate())
+
+
+class Uncounted:
+    """Rows by index, of which nobody says how many there are."""
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: ds.GeneratorDataset([1], "x", schema=False),
+            "GeneratorDataset: a schema is not supported; give column_names and column_types",
+        ),
+        (
+            lambda: ds.GeneratorDataset([1], ""),
+            "GeneratorDataset: column_names is missing; name every value of a row",
+        ),
+        (
+            lambda: ds.GeneratorDataset([1], []),
+            "GeneratorDataset: column_names is missing; name every value of a row",
+        ),
+        (
+            lambda: ds.GeneratorDataset((i for i in range(3)), "x"),
+            "GeneratorDataset: source is a generator, used up after one epoch; give the generator function itself, "
+            "uncalled",
+        ),
+        (
+            lambda: ds.GeneratorDataset(Uncounted(), "x"),
+            "GeneratorDataset: source is a Uncounted; give a function that returns an iterator, an iterable, or an "
+            "object with __getitem__ and __len__",
+        ),
+        (
+            lambda: ds.GeneratorDataset(Restarting(), "x", num_samples=True),
+            "GeneratorDataset: num_samples is True; give an integer of 1 or more",
+        ),
+        (
+            lambda: ds.GeneratorDataset([1], "x", ["int64", "int32"]),
+            "GeneratorDataset: 2 column_types for 1 columns; give one for each",
+        ),
+        (
+            lambda: ds.GeneratorDataset([1], ["x", "y", "x"]),
+            'GeneratorDataset: column "x" is named twice; give every column its own name',
+        ),
+        (
+            lambda: ds.GeneratorDataset([1], "x", sampler=iter([0])),
+            "GeneratorDataset: sampler is an iterator, used up after one epoch; give a list or an array of indices",
+        ),
+        (
+            lambda: ds.NumpySlicesDataset({"a": [1], "b": [2]}, ["x", "y", "z"]),
+            "NumpySlicesDataset: 2 arrays but 3 column_names (x, y, z); give a name for each",
+        ),
+        (
+            lambda: ds.NumpySlicesDataset({"a": [1], "b": [{}]}),
+            'NumpySlicesDataset: column "b": a list is no array of numbers or text; turn it into numbers first',
+        ),
+    ],
+)
+def test_a_source_without_meaning_is_told_whole(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        make()
+    assert str(caught.value) == said
+
+
+def test_rows_of_different_lengths_are_no_column() -> None:
+    with pytest.raises(DatasetError) as caught:
+        ds.NumpySlicesDataset({"a": [[1], [1, 2]]})
+    assert str(caught.value).startswith('NumpySlicesDataset: column "a": the value is no array (')
+    assert str(caught.value).endswith("); make its rows equally long")
+
+
+def test_a_source_that_can_be_called_is_called_also_where_it_could_be_iterated() -> None:
+    class Both(Restarting):
+        def __call__(self) -> list[int]:
+            return [5, 6]
+
+    assert xs(ds.GeneratorDataset(Both(), "x")) == [5, 6]
+
+
+@pytest.mark.parametrize(("option", "value"), [("python_multiprocessing", True), ("max_rowsize", 7)])
+def test_how_processes_would_read_a_source_is_remarked_upon(
+    option: str, value: Any, remarks: Callable[[], list[str]]
+) -> None:
+    ds.GeneratorDataset([1], "x", **{option: value})
+    assert remarks() == [
+        f"GeneratorDataset: {option}={value} has no effect here: one thread reads ahead, and rows do not depend on who "
+        "reads them; see config.set_prefetch_size"
+    ]
+
+
+@pytest.mark.parametrize("name", ["xyz", ["xyz"], ("xyz",)])
+def test_one_name_is_a_column_whatever_its_length(name: Any) -> None:
+    assert ds.NumpySlicesDataset([1], name).get_col_names() == ["xyz"]
+    assert ds.GeneratorDataset([1], name).get_col_names() == ["xyz"]
+    assert ds.NumpySlicesDataset({"a": [1]}, name).get_col_names() == ["xyz"]

@@ -50,3 +50,22 @@ def test_the_functions_that_take_files_of_ranks_find_them_too(tmp_path) -> None:
     load_distributed_checkpoint(other, [str(tmp_path / "net.ckpt")])
     for found in (load_checkpoint(tmp_path / "made.ckpt")["weight"], other.weight):
         np.testing.assert_array_equal(found.asnumpy(), network.weight.asnumpy())
+
+
+@pytest.mark.parametrize("thing", ["a link to nothing", "a folder", "nothing"])
+def test_what_is_named_or_beside_must_be_a_file_to_be_read_in_place_of_another(tmp_path, thing, remarks) -> None:
+    wanted, beside = tmp_path / "net.ckpt", tmp_path / "net.h5"
+    if thing == "a link to nothing":
+        wanted.symlink_to("nothing")
+        beside.touch()
+    elif thing == "a folder":
+        beside.mkdir()
+    assert existing_file(str(wanted)) == wanted
+    assert remarks() == []
+
+
+@pytest.mark.parametrize(("there", "taken"), [(["npz", "h5"], "h5"), (["npz", "safetensors"], "safetensors")])
+def test_of_several_formats_beside_it_the_first_that_is_known_here_is_taken(tmp_path, there, taken) -> None:
+    for format in there:
+        (tmp_path / f"net.{format}").touch()
+    assert existing_file(tmp_path / "net.ckpt") == tmp_path / f"net.{taken}"

@@ -141,3 +141,46 @@ def test_it_is_never_read_here(folder):
 def test_a_folder_that_is_not_there_is_told(folder, tmp_path):
     with pytest.raises(CheckpointError, match="cannot be written"):
         write_virtual_index(folder, manifest_of(folder), tmp_path / "none" / "whole.h5")
+
+
+def test_a_slice_that_one_shard_had_alone_is_told_with_why_each_rank_lacks_it(tmp_path):
+    layouts = {"v": Layout((4, 3), SQUARE, ((0,), ())), "w": Layout((4, 3), SQUARE, ((0,), ()))}
+
+    def save(world):
+        rows = np.arange(12.0).reshape(4, 3)[2 * (world.rank // 2) :][:2]
+        save_shards(tmp_path, "net", 1, 77, {"v": rows, "w": rows}, layouts, world, remove_redundancy=True)
+
+    run_world(4, save)
+    manifest = manifest_of(tmp_path)
+    lost = next(rank for rank in (2, 3) if "w" in manifest.shards[rank].arrays)
+    (tmp_path / manifest.shards[lost].file).unlink()
+    name = min(manifest.shards[lost].arrays)
+    with pytest.raises(CheckpointError) as caught:
+        write_virtual_index(tmp_path, manifest)
+    path = tmp_path / f"rank_{lost}" / "net-1_77.h5"
+    why = [
+        f"{path}: cannot be read (No such file or directory); restore the file, or run mpiparallel ckpt recover"
+        if rank == lost
+        else f"the shard of rank {rank} has no such array"
+        for rank in (2, 3)
+    ]
+    assert str(caught.value) == (
+        f'tensor "{name}", {layouts[name].box(2)}: no shard has it ({"; ".join(why)}); run mpiparallel ckpt recover'
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c8", "i4", "?"])
+def test_shards_that_vanish_show_as_nan_where_there_is_one_and_as_0_else(dtype, tmp_path):
+    layout = Layout((4, 9000), DeviceMatrix((2,)), ((0,), ()))
+
+    def save(world):
+        save_shards(tmp_path, "net", 1, 77, {"w": np.ones((2, 9000), dtype)}, {"w": layout}, world)
+
+    run_world(2, save)
+    path = write_virtual_index(tmp_path, manifest_of(tmp_path))
+    (tmp_path / "rank_1" / "net-1_77.h5").unlink()
+    with h5py.File(path) as file:
+        found = file["w"][:, :5]
+    assert found.dtype == np.dtype(dtype)
+    assert (found[:2] == 1).all()
+    assert np.isnan(found[2:]).all() if np.dtype(dtype).kind in "fc" else not found[2:].any()

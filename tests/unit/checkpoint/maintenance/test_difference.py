@@ -94,6 +94,14 @@ def test_slices_with_equal_digests_are_not_read(tmp_path: Path) -> None:
     assert {tensor.verdict for tensor in diff(tmp_path / "one", tmp_path / "other")} == {"equal"}
 
 
+def test_slices_that_only_some_replicas_wrote_are_compared_by_digest_too(tmp_path: Path) -> None:
+    save(tmp_path / "one")
+    save(tmp_path / "other", remove_redundancy=True)
+    for first, second in (("one", "other"), ("other", "one"), ("other", "other")):
+        tensors = diff(tmp_path / first, tmp_path / second)
+        assert {(tensor.verdict, tensor.by_digest) for tensor in tensors} == {("equal", True)}
+
+
 def test_tensors_of_one_state_only_and_other_shapes_and_dtypes_are_told(tmp_path: Path) -> None:
     first = one_file(tmp_path / "a.npz", a=np.zeros(3), s=np.zeros(3), d=np.arange(4, dtype="f4"))
     second = one_file(tmp_path / "b.safetensors", b=np.zeros(3), s=np.zeros((3, 1)), d=np.arange(4, dtype="f8"))
@@ -125,6 +133,13 @@ def test_tensors_of_one_state_only_and_other_shapes_and_dtypes_are_told(tmp_path
         (np.complex128([1 + 2j, 0]), np.complex128([1 + 2j, 3]), 1, 3.0, 0),
         (np.float32(3), np.float32(4), 1, 1.0, 0),
         (np.float32([np.nan, 2]), np.float32([1, 2]), 1, 0.0, 1),
+        (np.float32([np.nan, 1, 3]), np.float64([1, np.nan, 5]), 3, 2.0, 2),
+        (np.float64([1.5e308]), np.float64([-1.5e308]), 1, np.inf, 0),
+        (np.int32([7]), np.complex64([4 + 4j]), 1, 5.0, 0),
+        (np.complex64([4 + 4j]), np.int32([7]), 1, 5.0, 0),
+        (np.complex128([[1 + 2j, 3 + 1j]]), np.complex128([[1 + 3j, 3 + 1j]]), 1, 1.0, 0),
+        (np.float16([np.nan]), np.float16([-np.nan]), 1, 0.0, 1),
+        (np.int8([[-128, 1]]), np.int8([[127, 1]]), 1, 255.0, 0),
     ],
 )
 def test_values_are_compared_as_their_dtype_asks_for(
@@ -166,3 +181,42 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("no arrays")
     with pytest.raises(CheckpointError, match="tells no format"):
         diff(tmp_path / "one", tmp_path / "text.txt")
+
+
+def test_a_state_compared_with_itself_is_read_by_digests_and_progress_ends_with_all_bytes(tmp_path: Path) -> None:
+    save(tmp_path / "one")
+    told: list[tuple[int, int]] = []
+    tensors = diff(tmp_path / "one", tmp_path / "one", lambda done, total: told.append((done, total)))
+    nbytes = sum(whole(name, 77).nbytes for name in LAYOUTS)
+    assert {total for _, total in told} == {nbytes}
+    assert told[-1] == (nbytes, nbytes)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert [(tensor.same_dtype, tensor.same_layout, tensor.by_digest) for tensor in tensors] == [(True,) * 3] * 5
+
+
+def test_what_is_not_compared_counts_for_nothing_in_progress(tmp_path: Path) -> None:
+    first = one_file(tmp_path / "a.npz", a=np.zeros(3), s=np.zeros(3), d=np.arange(4, dtype="f4"))
+    second = one_file(tmp_path / "b.npz", b=np.zeros(3), s=np.zeros(4), d=np.arange(4, dtype="f8"))
+    told: list[tuple[int, int]] = []
+    tensors = diff(first, second, lambda done, total: told.append((done, total)))
+    assert told == [(16, 16)]
+    # What is in one state alone is alike in nothing.
+    assert [(tensor.name, tensor.same_dtype, tensor.same_layout) for tensor in tensors] == [
+        ("a", False, False),
+        ("b", False, False),
+        ("d", False, True),
+        ("s", True, False),
+    ]
+
+
+def test_files_have_no_digests_that_could_be_compared_in_place_of_values(tmp_path: Path) -> None:
+    (tensor,) = diff(one_file(tmp_path / "a.h5", w=np.ones(3)), one_file(tmp_path / "b.h5", w=np.ones(3)))
+    assert (tensor.verdict, tensor.by_digest) == ("equal", False)
+
+
+def test_the_first_difference_in_a_later_portion_is_told_by_its_place_in_the_whole(tmp_path: Path) -> None:
+    one = np.zeros((3, 2 << 20), np.float32)
+    other = one.copy()
+    other[2, 5], other[2, 9] = 1, 2
+    first, second = one_file(tmp_path / "one.h5", w=one), one_file(tmp_path / "other.h5", w=other)
+    assert found(first, second)["w"].values == ValueDifference(one.size, 2, 2.0, 0, (2, 5))

@@ -66,8 +66,8 @@ def test_a_file_is_exported_to_another_format(tmp_path: Path) -> None:
     ("name", "format_", "wanted", "reason"),
     [
         ("all.xyz", None, True, "tells no format"),
-        ("all.h5", "zip", True, 'no format "zip"'),
-        ("all.h5", None, False, "no tensor that was asked for"),
+        ("all.h5", "zip", True, 'all.h5: there is no format "zip"; use one of h5, ckpt, safetensors, npz$'),
+        ("all.h5", None, False, "/net-1_77: has no tensor that was asked for; mpiparallel ckpt show lists them$"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(
@@ -105,3 +105,36 @@ def test_a_tensor_for_which_there_is_no_memory_is_named_and_the_old_file_stays(t
     with pytest.raises(CheckpointError, match=r'tensor "w" needs 1125899906842624 bytes of memory; no room for it'):
         export(tmp_path, tmp_path / "all.safetensors")
     assert (tmp_path / "all.safetensors").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_file_tells_of_which_step_it_is_where_that_is_taken_for_no_parameter(tmp_path: Path, format_: str) -> None:
+    save(tmp_path)
+    path = tmp_path / f"all{FORMATS[format_].suffix}"
+    export(tmp_path, path)
+    with open_file(path) as file:
+        assert dict(file.attributes) == {
+            "h5": {"prefix": "net", "epoch": 1, "step": 77},
+            "safetensors": {"prefix": "net", "epoch": "1", "step": "77"},
+        }.get(format_, {})
+
+
+def test_progress_of_an_export_ends_with_all_bytes_of_what_was_wanted(tmp_path: Path) -> None:
+    save(tmp_path)
+    told: list[tuple[int, int]] = []
+    wanted = {"net.w", "net.b"}
+    done = export(tmp_path, tmp_path / "all.npz", None, wanted.__contains__, lambda *both: told.append(both))
+    nbytes = sum(whole(name, 77).nbytes for name in wanted)
+    assert (done.tensors, done.nbytes) == (2, nbytes)
+    assert [total for _, total in told] == [nbytes] * len(told)
+    assert sorted(done for done, _ in told) == [done for done, _ in told]
+    assert told[-1][0] == nbytes
+
+
+def test_a_tensor_of_several_portions_is_exported_whole(tmp_path: Path) -> None:
+    array = np.arange(5 << 18).reshape(5, 1 << 18)
+    write_file(tmp_path / "one.h5", infos_of({"w": array}), [("w", array)], {})
+    told: list[int] = []
+    export(tmp_path / "one.h5", tmp_path / "all.npz", progress=lambda done, total: told.append(done))
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npz")["w"], array)
+    assert told == [8 << 20, 10 << 20]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiparallel.checkpoint.catalogue import catalogue
+from mpiparallel.checkpoint.catalogue import CheckpointFiles, catalogue
 from mpiparallel.checkpoint.maintenance import pruning
-from mpiparallel.checkpoint.maintenance.pruning import prune
+from mpiparallel.checkpoint.maintenance.pruning import beyond, prune, too_close
 from mpiparallel.checkpoint.saving import save_shards
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import run_world
@@ -51,7 +51,14 @@ def test_the_newest_of_each_prefix_stay(folder: Path) -> None:
     assert (done.removed, done.cleared) == (("net-1_1",), ())
     assert names(folder) == ["net-1_2", "net-1_3", "other-1_9"]
     assert len(list(folder.rglob("*.h5"))) == 6
-    assert done.nbytes > 0
+
+
+def test_what_pruning_gives_back_is_the_length_of_all_shards_and_leftovers(folder: Path) -> None:
+    shards = [folder / f"rank_{rank}" / f"net-1_{step}.h5" for rank in (0, 1) for step in (1, 2)]
+    left = leave(folder / "rank_1" / "net-1_4.h5", 5000)
+    nbytes = sum(path.stat().st_size for path in [*shards, left])
+    assert prune(folder, 1, leftovers=True, dry_run=True).nbytes == nbytes
+    assert prune(folder, 1, leftovers=True).nbytes == nbytes
 
 
 def test_nothing_is_deleted_through_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -72,7 +79,8 @@ def test_one_prefix_alone_can_be_pruned(folder: Path) -> None:
 @pytest.mark.parametrize("keep", [0, -1])
 def test_the_newest_never_goes(folder: Path, keep: int) -> None:
     before = contents(folder)
-    with pytest.raises(CheckpointError, match="keep 1 or more"):
+    words = f"{folder}: cannot keep {keep} checkpoints; keep 1 or more, the newest always stays"
+    with pytest.raises(CheckpointError, match=words):
         prune(folder, keep)
     assert contents(folder) == before
 
@@ -125,6 +133,17 @@ def test_a_save_that_ends_meanwhile_loses_nothing(folder: Path, monkeypatch: pyt
     assert all(path.exists() for path in shards)
 
 
+@pytest.mark.parametrize(("youngest", "is_spared"), [(0.5, True), (0.0, False)])
+def test_a_leftover_that_is_gone_when_it_is_looked_at_was_written_just_now(
+    youngest: float, is_spared: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = folder / "rank_0" / ".partial-gone"
+    monkeypatch.setattr(pruning, "uncommitted", lambda _: [gone])
+    done = prune(folder, leftovers=True, youngest=youngest)
+    assert (done.cleared, done.spared) == (((), (gone,)) if is_spared else ((gone,), ()))
+    assert done.nbytes == 0
+
+
 def test_a_dry_run_says_the_same_and_deletes_nothing(folder: Path) -> None:
     leave(folder / "rank_1" / "net-1_4.h5", 5000)
     before = contents(folder)
@@ -140,3 +159,66 @@ def test_shards_without_any_manifest_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has shards but no manifest at all"):
         prune(tmp_path, leftovers=True, youngest=0.0)
     assert shard.exists()
+
+
+def listed(*saved: float | str) -> list[CheckpointFiles]:
+    """Return checkpoints of one prefix by the seconds of their commit; a text is one whose shard is missing."""
+    return [CheckpointFiles(str(one), "net", float(one), (("none.h5", 1),) * isinstance(one, str)) for one in saved]
+
+
+@pytest.mark.parametrize(
+    ("saved", "condemned"),
+    [
+        ((), ""),
+        ((5,), ""),
+        ((5, 6), ""),
+        ((0, 5, 10, 11, 30), "5 11"),
+        ((0, 5, 9.75, 10, 20), "5 9.75"),
+        ((0, 12, 12, 13), "12"),
+        (("0", 5, 10, 16), "10"),
+        ((0, "5", "12", 13, 40), "5"),
+        ((0, "12", 15, 21, 26), "21"),
+    ],
+)
+def test_checkpoints_too_close_to_the_last_whole_one_that_stays_go(
+    saved: tuple[float | str, ...], condemned: str, tmp_path: Path
+) -> None:
+    assert [one.name for one in too_close(tmp_path, listed(*saved), 10.0)] == condemned.split()
+
+
+@pytest.mark.parametrize(
+    ("saved", "keep", "condemned"),
+    [
+        ((1, 2, 3, 4), 1, "1 2 3"),
+        ((1, 2, 3, 4), 3, "1"),
+        ((1, 2, 3, 4), 4, ""),
+        ((1, 2, 3, "4"), 2, "1"),
+        ((1, "2", 3, 4), 2, "1 2"),
+        ((1, "2", 3, "4"), 2, ""),
+    ],
+)
+def test_checkpoints_older_than_so_many_whole_ones_go_the_oldest_first(
+    saved: tuple[float | str, ...], keep: int, condemned: str, tmp_path: Path
+) -> None:
+    assert [one.name for one in beyond(tmp_path, listed(*saved), keep)] == condemned.split()
+
+
+@pytest.mark.parametrize(("age", "youngest", "goes"), [(700, 600.0, True), (500, 600.0, False), (500, 400.0, True)])
+def test_who_prunes_says_how_old_a_leftover_is(age: float, youngest: float, goes: bool, folder: Path) -> None:
+    left = leave(folder / "rank_0" / ".partial-b", age)
+    done = prune(folder, leftovers=True, youngest=youngest)
+    assert (done.cleared, done.spared) == (((left,), ()) if goes else ((), (left,)))
+    assert left.exists() != goes
+
+
+def test_a_partial_file_alone_is_no_shard_without_a_manifest(tmp_path: Path) -> None:
+    (tmp_path / "rank_0").mkdir()
+    left = leave(tmp_path / "rank_0" / ".partial-b", 700)
+    assert prune(tmp_path, leftovers=True).cleared == (left,)
+    assert not left.exists()
+
+
+def test_a_leftover_of_any_age_goes(folder: Path) -> None:
+    left = [leave(folder / "rank_0" / f".partial-{age}", age) for age in (1e9, time.time())]
+    os.utime(left[1], (0, 0))
+    assert prune(folder, leftovers=True).cleared == tuple(sorted(left))

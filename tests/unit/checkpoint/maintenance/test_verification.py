@@ -58,16 +58,16 @@ def test_a_flipped_bit_is_told_of_the_array_that_has_it(tmp_path: Path, manifest
 
 
 def test_every_array_and_every_block_is_read(tmp_path: Path) -> None:
-    layouts = {name: Layout((3 << 18,), DeviceMatrix((1,)), ((),)) for name in "ab"}
+    layouts = {name: Layout((5 << 18,), DeviceMatrix((1,)), ((),)) for name in "ab"}
     manifest = save(tmp_path, layouts=layouts)
     with open_shard(shard(tmp_path, 0)) as file:
         places = {name: file.place(name).offset for name in "ab"}
-    for name, block in (("a", 0), ("a", 2), ("b", 1)):
+    for name, block in (("a", 0), ("a", 1), ("a", 2), ("a", 4), ("b", 1)):
         flip(shard(tmp_path, 0), places[name] + (block << 20))
     texts = [str(problem) for problem in verify(tmp_path, manifest).problems]
     assert len(texts) == 2
     assert 'array "a": bytes 0 to 1048575 are damaged' in texts[0]
-    assert texts[0].endswith(", and 1 more MiB of it")
+    assert texts[0].endswith(", and 3 more MiB of it")
     assert 'array "b": bytes 1048576 to 2097151 are damaged' in texts[1]
 
 
@@ -147,6 +147,21 @@ def test_companions_are_compared(tmp_path: Path, damage: Callable[[Path], object
     found = verify(tmp_path, manifest)
     assert told(found) == [("companion", "strategies/net.ckpt", None, None)]
     assert reason in found.problems[0].text
+
+
+@pytest.mark.parametrize("name", ["strategies", "strategies/deep"])
+def test_a_companion_behind_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "saved"
+    strategy = folder / "strategies" / "deep" / "net.ckpt"
+    strategy.parent.mkdir(parents=True)
+    strategy.write_bytes(b"strategy")
+    manifest = save(folder, companions=[strategy])
+    assert verify(folder, manifest).is_sound
+    (folder / name).rename(tmp_path / "elsewhere")
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+    found = verify(folder, manifest)
+    assert told(found) == [("companion", "strategies/deep/net.ckpt", None, None)]
+    assert "link" in found.problems[0].text
 
 
 @pytest.mark.parametrize(

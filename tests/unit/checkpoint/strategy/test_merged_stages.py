@@ -116,6 +116,10 @@ def test_an_operator_that_mindspore_lists_for_two_stages_is_read(two_stages: Pat
         ({"0-a": ROWS, "b": ROWS}, 'parameter "b": belongs to no stage'),
         ({"0-a": ROWS, "enc-dec": ROWS}, 'parameter "enc-dec": belongs to no stage'),
         ({"0-a": ROWS, "0-b": COLUMNS}, 'stage 0: parameter "b" is on 2 devices, "a" on 4'),
+        (
+            {"0-a": ROWS, "0-b": COLUMNS, "0-c": LayoutItem((8,), ((0,),))},
+            'stage 0: parameter "b" is on 2 devices, "a" on 4; use the file of one network',
+        ),
     ],
 )
 def test_merged_files_that_cannot_be_are_refused(items: dict[str, LayoutItem], reason: str) -> None:

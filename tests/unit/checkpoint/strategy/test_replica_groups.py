@@ -63,6 +63,8 @@ SOUND: dict[str, Any] = {"format": "mpiparallel replica groups 1", "rank": 1, "g
         ({**SOUND, "groups": [{"ranks": [1, 1], "parameters": []}]}, "ascending"),
         ({**SOUND, "groups": [{"ranks": [1, True], "parameters": []}]}, "are no ranks"),
         ({**SOUND, "groups": [{"ranks": [1, 2**40], "parameters": []}]}, "are no ranks"),
+        ({**SOUND, "groups": [{"ranks": [1, 2**31], "parameters": []}]}, "are no ranks"),
+        ({**SOUND, "groups": [{"ranks": [-1, 1], "parameters": []}]}, "are no ranks"),
         ({**SOUND, "rank": True, "groups": [{"ranks": [1], "parameters": []}]}, "are no ranks"),
         ({**SOUND, "groups": [{"ranks": [1], "parameters": "w"}]}, "are no list"),
         ({**SOUND, "groups": [{"ranks": [1], "parameters": [1]}]}, "is no text, or occurs twice"),

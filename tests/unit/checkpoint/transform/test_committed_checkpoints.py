@@ -178,3 +178,11 @@ def test_few_shards_in_folders_of_their_own_are_enough_too(tmp_path: Path) -> No
     files = {4: tmp_path / "saved" / "work" / "4" / "ckpt" / "net-1_7.h5"}
     transform_checkpoint_by_rank(2, files, tmp_path / "two.h5", table, quarters, missing="omitted")
     assert read_slices(tmp_path / "two.h5")["table"].tobytes() == WHOLE["table"][6:9].tobytes()
+
+
+def test_what_a_strategy_says_of_others_does_not_keep_it_from_being_compared(saved: Path, tmp_path: Path) -> None:
+    others = {"head": SOURCE["w"], "table": replace(SOURCE["table"], tensor_map=((1,), ()))}
+    with pytest.raises(
+        TransformError, match=r'^parameter "table": was saved as .*; give the src_strategy_file of this'
+    ):
+        transform_checkpoints(saved, tmp_path / "out", "net", write_layouts(tmp_path / "wrong.ckpt", others))

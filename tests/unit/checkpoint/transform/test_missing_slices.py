@@ -167,3 +167,27 @@ def test_a_cut_parameter_that_the_target_does_not_name_is_refused_replicated_or_
         for name in report.omitted:
             del expected[name]
         assert_same(read_slices(tmp_path / "less" / f"rank_{rank}" / f"net{rank}.ckpt"), expected)
+
+
+@pytest.mark.parametrize(("shape", "is_taken"), [((), True), ((1,), True), ((1, 1), True), ((2,), False)])
+def test_one_copy_of_one_element_is_no_slice_and_goes_to_every_rank(
+    shape: tuple[int, ...], is_taken: bool, tmp_path: Path
+) -> None:
+    rows = write_layouts(tmp_path / "rows.ckpt", {"w": Layout((4,), DeviceMatrix((2,)), ((0,),))})
+    for rank in range(2):
+        arrays = {"w": numbers((2,), start=2 * rank), **({"step": np.full(shape, 7.0)} if rank else {})}
+        write_slices(tmp_path / "in" / f"rank_{rank}" / "net-1_7.ckpt", arrays)
+    if is_taken:
+        report = transform_checkpoints(tmp_path / "in", tmp_path / "out", "net", rows, rows)
+        assert report.replicated == ("step",)
+        for rank in range(2):
+            expected = {"w": numbers((2,), start=2 * rank), "step": np.full(shape, 7.0)}
+            assert_same(read_slices(report.files[rank]), expected)
+        return
+    with pytest.raises(TransformError) as caught:
+        transform_checkpoints(tmp_path / "in", tmp_path / "out", "net", rows, rows)
+    assert str(caught.value) == (
+        'parameter "step": is in no source strategy, and only the file of rank 1 has it, so whether it is a slice is '
+        'not known; give the src_strategy_file that names it, the files of all ranks, or missing="replicated" to take '
+        "the first copy"
+    )

@@ -109,3 +109,8 @@ def test_vocabularies_of_the_training_pairs_serve_other_pairs() -> None:
 def test_a_mistake_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         build(**options)
+
+
+def test_pairs_that_fill_no_batch_are_dropped() -> None:
+    dataset = build(batch_size=3)
+    assert (dataset.get_dataset_size(), [len(batch["src_ids"]) for batch in dataset.iterate()]) == (1, [3])

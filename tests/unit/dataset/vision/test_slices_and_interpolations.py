@@ -75,3 +75,44 @@ def test_interpolations_that_are_not_offered_are_refused() -> None:
         vision.Resize(4, Inter.AREA)
     with pytest.raises(DatasetError, match="interpolation 2 is not one of"):
         vision.Resize(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "padding"),
+    [
+        ((4, 5), (4, 5), None),
+        ((4, 5), (4, 3), None),
+        ((4, 5), (3, 5), None),
+        ((4, 5), (2, 4), (1, 0)),
+        ((4, 5), (6, 3), None),
+        ((4, 5), (3, 7), None),
+        ((4, 5), (7, 7), (0, 1, 1, 0)),
+        ((4, 5), (9, 9), (1, 1, 0, 2)),
+        ((2, 3), (3, 4), (0, 0, 2, 0)),
+    ],
+)
+def test_only_what_is_lacking_in_height_or_width_is_padded_on_both_sides(shape, size, padding) -> None:
+    image = np.arange(1, 1 + shape[0] * shape[1]).reshape(shape)
+    left, top, right, bottom = (padding * 2)[:4] if padding else (0, 0, 0, 0)
+    high = max(size[0] - (shape[0] + top + bottom), 0)
+    wide = max(size[1] - (shape[1] + left + right), 0)
+    padded = np.pad(image, ((top + high, bottom + high), (left + wide, right + wide)))
+    places = {
+        padded[row : row + size[0], column : column + size[1]].tobytes()
+        for row in range(padded.shape[0] - size[0] + 1)
+        for column in range(padded.shape[1] - size[1] + 1)
+    }
+    crop = vision.RandomCrop(size, padding, pad_if_needed=True)
+    parts = [crop(image, generator=np.random.default_rng(seed)) for seed in range(12 * len(places))]
+    assert {part.shape for part in parts} == {size}
+    assert {part.tobytes() for part in parts} == places
+
+
+@pytest.mark.parametrize("size", [8, np.int64(8), np.uint8(8)])
+def test_one_integer_of_any_kind_is_the_length_of_the_shorter_edge(size) -> None:
+    assert vision.Resize(size)(IMAGE).shape == (8, 11, 3)
+    assert vision.Resize(size)(IMAGE.transpose(1, 0, 2)).shape == (11, 8, 3)
+    assert vision.Resize((size, size))(IMAGE).shape == (8, 8, 3)
+    for wrong in (0, -1, True, 1.5, "8"):
+        with pytest.raises(DatasetError, match=r"^Resize: size is "):
+            vision.Resize(wrong)
