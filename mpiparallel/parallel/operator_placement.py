@@ -140,7 +140,7 @@ def _placed_by_batch(rule: ShardingRule, devices: DeviceMatrix) -> OperatorPlace
     batch = rule.equation.batch
     cuts: dict[str, int] = {}
     if batch is not None and batch not in rule.equation.whole:
-        cuts[batch] = gcd(rule.extents()[batch], devices.size) or 1
+        cuts[batch] = gcd(rule.extents()[batch], devices.size)
     return _placed_by_cuts(rule, tuple(cuts.items()), devices, None)
 
 

@@ -105,6 +105,9 @@ def save_checkpoint(
     if clashing:
         raise ConfigurationError(f"save_checkpoint: append_dict: {min(clashing)!r} is the name of a parameter")
     drawn = draws_so_far() if isinstance(save_obj, Cell) else {}
+    if not (saved.names or drawn or append_dict):
+        chosen = "" if choice_func is None else " that choice_func chooses"
+        raise ConfigurationError(f"save_checkpoint: save_obj has no parameter{chosen}, and a file of nothing is no use")
     arrays = None if saved.arrays is None else {**drawn, **saved.arrays, **numbers}
     if async_save:
         copied = None if arrays is None else {name: array.copy() for name, array in arrays.items()}

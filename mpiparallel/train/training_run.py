@@ -73,6 +73,7 @@ class TrainingRun:
             train_network=session.training,
             optimizer=getattr(session.training, "optimizer", None),
             epoch_num=epochs - initial_epoch,
+            initial_epoch=initial_epoch,
             resumed=session.resumed,
             list_callback=self._callbacks.callbacks,
         )

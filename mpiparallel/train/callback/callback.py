@@ -14,7 +14,8 @@ from mpiparallel.train.callback.moment import Moment
 class CallbackParameters:
     """What a callback may look at: MindSpore's names.
 
-    ``cur_step_num`` counts all steps from 1 on, ``batch_num`` those of an epoch. It is the number of the step that
+    ``epoch_num`` epochs follow the ``initial_epoch`` first ones, which this training leaves out. ``cur_step_num``
+    counts all steps from 1 on, ``batch_num`` those of an epoch. It is the number of the step that
     begins or has ended. Where steps are sunk, and begin together, it is that of the last one that has ended.
     ``net_outputs`` is the loss tensor of the step that ended, or the mean of those of its batches. ``cur_batches`` is
     what this rank was fed in it. The batch of all ranks is ``pieces`` times ``batch_size``. ``joins`` says that this
@@ -40,6 +41,7 @@ class CallbackParameters:
     cur_batches: Sequence[Any] = ()
     staged: Any = None
     joins: bool = False
+    initial_epoch: int = 0
     resumed: Any = None
     list_callback: Sequence[Any] = field(default_factory=tuple)
     unsettled: list[Callable[[], None]] = field(default_factory=list)

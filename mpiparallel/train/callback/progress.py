@@ -22,10 +22,11 @@ def describe_progress(parameters: CallbackParameters, seconds: float, steps: int
     """
     per_step = seconds / max(steps, 1)
     samples = parameters.batch_size * parameters.pieces
-    left = max(parameters.epoch_num * parameters.batch_num - parameters.cur_step_num, 0) * per_step
+    epochs = parameters.initial_epoch + parameters.epoch_num
+    left = max(epochs * parameters.batch_num - parameters.cur_step_num, 0) * per_step
     hours, minutes, rest = int(left // 3600), int(left % 3600 // 60), int(left % 60)
     return (
-        f"epoch {parameters.cur_epoch_num}/{parameters.epoch_num} step "
+        f"epoch {parameters.cur_epoch_num}/{epochs} step "
         f"{parameters.step_in_epoch}/{parameters.batch_num}  "
         f"loss {float(parameters.net_outputs):.4f}  {per_step * 1000:.1f} ms/step  "
         f"{samples / per_step if per_step else 0:.0f} samples/s  {hours}:{minutes:02d}:{rest:02d} left"

@@ -13,6 +13,7 @@ import numpy as np
 
 from mpiparallel.backend.collector_pause import collector_paused
 from mpiparallel.backend.freed_memory import give_back_freed_memory
+from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication import world
 from mpiparallel.communication.agreement import failing_together, raise_together
 from mpiparallel.compile.bind import make_backend
@@ -277,8 +278,9 @@ class Resharding:
         for name, one in command.tensors.items() if joins else ():
             found = parameters.get(name)
             if found is None or found.spec != one.spec:
-                what = "it has none of this name" if found is None else f"here it is {found.spec}"
-                return f"parameter {name!r} is {one.spec} on the ranks that train, but {what}; make the same model"
+                what = "it has none of this name" if found is None else f"here it is {_described(found.spec)}"
+                there = _described(one.spec)
+                return f"parameter {name!r} is {there} on the ranks that train, but {what}; make the same model"
         operators = operators_of(self._networks.all[0]) if joins else command.cuts
         missing = [place for place in command.cuts if place not in operators]
         return f"the operator {missing[0]!r} is not in the network here; make the same model" if missing else None
@@ -330,6 +332,10 @@ def _forward_or_back(movement: Movement) -> ReshardReport:
                 f"{error}\nModel.reshard: nor could what had moved be moved back ({again}); load the last checkpoint"
             ) from error
         raise
+
+
+def _described(spec: TensorSpec) -> str:
+    return f"{spec.dtype} of shape {spec.shape}"
 
 
 def _digest(command: ReshardCommand) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.nn.cell import Cell
+from mpiparallel.train.evaluation import not_training
 from mpiparallel.train.serialization import save_checkpoint
 
 FORMATS: Final = ("AIR", "MINDIR", "ONNX")
@@ -55,7 +56,8 @@ def export(net: Cell, *inputs: Any, file_name: str | Path, file_format: str, **k
     if not isinstance(net, Cell):
         raise ConfigurationError(f"export: net is a {type(net).__name__}; give a network")
     if inputs:
-        net.set_train(False)(*(one if isinstance(one, Tensor) else Tensor(np.asarray(one)) for one in inputs))
+        with not_training(net) as network:
+            network(*(one if isinstance(one, Tensor) else Tensor(np.asarray(one)) for one in inputs))
     path = Path(file_name)
     path = path.with_name(f"{path.name.removesuffix(f'.{file_format.lower()}')}.ckpt")
     save_checkpoint(net, path)

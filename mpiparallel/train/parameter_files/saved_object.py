@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class SavedObject(NamedTuple):
-    """The ``names`` of what is saved, and its arrays: None where another rank of the same path writes them.
+    """The ``names`` of what all ranks save, and its arrays: None where another rank of the same path writes them.
 
     ``communicator`` has the ranks that save together; None where each saves on its own.
     """
@@ -44,7 +44,7 @@ def arrays_of(save_obj: Any, path: Path, integrated: bool, choice: Callable[[str
     tensors = {name: data for name, data in _named(save_obj) if choice is None or choice(name)}
     cut = {name: data for name, data in tensors.items() if integrated and _is_cut(data)}
     arrays = {name: _as_array(name, data) for name, data in tensors.items() if not _is_elsewhere(data)}
-    names = frozenset(arrays.keys() | cut.keys())
+    names = frozenset(tensors)
     if not cut:
         return SavedObject(names, arrays, None)
     communicator = world_or_alone()

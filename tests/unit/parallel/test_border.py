@@ -42,6 +42,36 @@ def test_what_was_sent_is_what_arrives_in_the_memory_that_was_received_to_or_in_
     np.testing.assert_array_equal(second, VALUES + 1)
 
 
+WHOLE_ON_0 = Layout((6, 4), DeviceMatrix((1,)), ((), ()))
+COLUMNS_ON_1_AND_2 = Layout((6, 4), DeviceMatrix((2,), 1), ((), (0,)))
+
+
+@pytest.mark.parametrize("is_gathered", [False, True])
+def test_columns_cross_from_and_to_the_midst_of_an_array(is_gathered: bool) -> None:
+    ends = [WHOLE_ON_0, COLUMNS_ON_1_AND_2]
+    border = Border(3, *(ends[::-1] if is_gathered else ends))
+
+    def job(communicator: Any) -> list[Any]:
+        runtime, rank, found = Runtime(communicator=communicator), communicator.rank, []
+        own = VALUES if rank == 0 else VALUES[:, 2 * rank - 2 : 2 * rank]
+        array = np.zeros(own.shape, np.float32)
+        if rank in border.source.devices:
+            kernels = [kind(border).kernel(runtime, [array], []) for kind in (Send, EndSend)]
+        else:
+            kernels = [Receive(border).kernel(runtime, [], [array]), Arrive(border).kernel(runtime, [array], [array])]
+        for run in range(2):
+            if rank in border.source.devices:
+                array[...] = own + run
+            for kernel in kernels:
+                kernel()
+            found.append(array - own)
+        return found
+
+    for found in run_world(3, job):
+        for run, difference in enumerate(found):
+            np.testing.assert_array_equal(difference, np.full(difference.shape, run))
+
+
 @pytest.mark.parametrize("kind", [Send, EndSend, Receive, Arrive])
 def test_an_end_that_is_not_laid_out_and_a_job_without_a_world_are_told(kind: Any) -> None:
     operator = kind()

@@ -92,6 +92,8 @@ def test_wrong_use_is_refused_by_name() -> None:
             ops.ReduceScatter()(Tensor(np.zeros((3, 2))))
         with pytest.raises(ShapeError, match="split_count 3 must be the size of the group, 2"):
             ops.AlltoAll(3, 0, 1)(Tensor(np.zeros((3, 2))))
+        with pytest.raises(ShapeError, match="split_count 1 must be the size of the group, 2"):
+            ops.AlltoAll(1, 0, 1)(Tensor(np.zeros((2, 2))))
         with pytest.raises(ShapeError, match=r"dim 0 of \(3, 2\) cannot be cut into 2 equal blocks"):
             ops.AlltoAll(2, 0, 1)(Tensor(np.zeros((3, 2))))
         for kind in (ops.AllReduce, ops.ReduceScatter):

@@ -58,3 +58,11 @@ def test_what_is_held_stays_where_it_is_and_the_other_cuts_take_the_axes_that_ar
         assert found.strategy == cuts
         assert [found.inputs[0].parts(rank) for rank in range(6)] == parts
         assert all(found.inputs[place].canonical == layout.canonical for place, layout in held.items())
+
+
+@pytest.mark.parametrize(("axis", "fits"), [(0, True), (1, False)])
+@pytest.mark.parametrize("first", [0, 1])
+def test_columns_that_two_inputs_hold_over_other_axes_are_of_no_placement(axis: int, fits: bool, first: int) -> None:
+    matrix, vector = on((2, 2), (), (first,)), on((2, 2), ((first + axis) % 2,))
+    found = place_beside(addition(), ((1, 2), (2,)), {0: matrix, 1: vector})
+    assert (found is not None) == fits

@@ -29,3 +29,10 @@ def test_on_any_number_of_devices_they_are_what_trying_all_cuts_finds(devices: i
     cuts = product(range(1, devices + 1), repeat=3)
     expected = {((m, k), (k, n)) for m, k, n in cuts if devices % (m * k * n) == 0}
     assert set(legal_strategies(PRODUCT, devices)) == expected
+
+
+def test_dims_without_a_label_and_those_that_stay_whole_have_the_cut_1() -> None:
+    rule = Equation((("a", None, "b", "c"),), (("a", "b", "c"),), whole=frozenset("c"))
+    found = {strategy for (strategy,) in legal_strategies(rule, 4)}
+    assert found == {(a, 1, b, 1) for a in (1, 2, 4) for b in (1, 2, 4) if a * b <= 4}
+    assert list(legal_strategies(Equation(((None,),), ((None,),)), 4)) == [((1,),)]

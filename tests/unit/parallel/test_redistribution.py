@@ -17,8 +17,8 @@ from mpiparallel.graph.graph import Graph
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
-from mpiparallel.parallel.redistribution import redistribute
-from mpiparallel.parallel.redistribution_operators import redistributing_operator
+from mpiparallel.parallel.redistribution import group_layouts, redistribute
+from mpiparallel.parallel.redistribution_operators import SliceBox, redistributing_operator
 from mpiparallel.reshard.planning.plan import plan_reshard
 
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
@@ -191,3 +191,88 @@ def test_between_matrices_without_a_common_refinement_terms_are_reduced_then_wha
     whole = _whole(source, terms)
     for rank, result in enumerate(run_world(6, redistributed, source, target, terms)):
         np.testing.assert_array_equal(result, whole[target.box(rank).within(Box.whole((6, 6)))])
+
+
+TWO_BY_FOUR = DeviceMatrix((2, 4))
+
+
+def cut(rows: tuple[int, ...], columns: tuple[int, ...] = (), shape: tuple[int, int] = (8, 8), **settings) -> Layout:
+    return Layout(shape, TWO_BY_FOUR, (rows, columns), **settings)
+
+
+ALL = tuple(range(8))
+COLUMN_OF_5, ROW_OF_5 = (1, 5), (4, 5, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "steps"),
+    [
+        # What lies beside each other is gathered by those who hold it.
+        (cut((0,)), cut(()), [("gather", COLUMN_OF_5)]),
+        (cut((0, 1)), cut((0,)), [("gather", ROW_OF_5)]),
+        (cut((0, 1)), cut(()), [("gather", ALL)]),
+        (cut((0,), (1,)), cut((0,)), [("gather", ROW_OF_5)]),
+        (cut((0,), optimizer_axes=(1,)), cut((0,)), [("gather", ROW_OF_5)]),
+        # Parts of unequal size, in another order than the ranks, or of two dims, are exchanged.
+        (cut((1,), shape=(6, 8)), cut((), shape=(6, 8)), [("exchange", ROW_OF_5)]),
+        (cut((1, 0)), cut(()), [("exchange", ALL)]),
+        (cut((0,), (1,)), cut(()), [("exchange", ALL)]),
+        (cut((0, 1)), cut((1,)), [("exchange", ALL)]),
+        (cut((0,)), cut((1,)), [("exchange", ALL)]),
+        (cut((0,)), cut((), (0,)), [("exchange", COLUMN_OF_5)]),
+        # A rank holds the parts of its part.
+        (cut(()), cut((0,)), [("slice", COLUMN_OF_5)]),
+        (cut((1,)), cut((1, 0)), [("slice", COLUMN_OF_5)]),
+        (cut((0,)), cut((0,), (1,)), [("slice", ROW_OF_5)]),
+        (cut((0,)), cut((0,), optimizer_axes=(1,)), [("slice", ROW_OF_5)]),
+        # Sums that are cut by the axes of their terms are scattered, the rest of the terms is summed after it.
+        (cut((), partial=(0,)), cut((0,)), [("reduce_scatter", COLUMN_OF_5)]),
+        (cut((), partial=(0, 1)), cut((0, 1)), [("reduce_scatter", ALL)]),
+        (cut((0,), partial=(1,)), cut((0, 1)), [("reduce_scatter", ROW_OF_5)]),
+        (cut((), partial=(0, 1)), cut((), (1,)), [("reduce_scatter", ROW_OF_5), ("reduce", COLUMN_OF_5)]),
+        # Other reductions, unequal blocks, blocks in another order, and other axes than those of the terms.
+        (cut((), partial=(0,), reduction="max"), cut((0,)), [("reduce", COLUMN_OF_5), ("slice", COLUMN_OF_5)]),
+        (
+            cut((), partial=(1,), shape=(6, 8)),
+            cut((1,), shape=(6, 8)),
+            [("reduce", ROW_OF_5), ("slice", ROW_OF_5)],
+        ),
+        (cut((), partial=(0, 1)), cut((1, 0)), [("reduce", ALL), ("slice", ALL)]),
+        (cut((), partial=(0, 1)), cut((0,), (1,)), [("reduce", ALL), ("slice", ALL)]),
+        (cut((), partial=(0,)), cut((1,)), [("reduce", COLUMN_OF_5), ("slice", ROW_OF_5)]),
+        (cut((1,), partial=(0,)), cut(()), [("reduce", COLUMN_OF_5), ("gather", ROW_OF_5)]),
+        # Whoever has what it needs does nothing.
+        (cut((), partial=(0,)), cut(()), [("reduce", COLUMN_OF_5)]),
+        (cut((0,)), cut((0,)), []),
+        (cut((0, 1)), cut((0,), optimizer_axes=(1,)), []),
+        (cut((0,), optimizer_axes=(1,)), cut((0, 1)), []),
+        # Eight parts of ten rows are not the quarters of halves.
+        (
+            cut((0,), optimizer_axes=(1,), shape=(10, 8)),
+            cut((0, 1), shape=(10, 8)),
+            [("exchange", ALL)],
+        ),
+    ],
+)
+def test_each_move_takes_the_steps_that_move_least_among_as_few_ranks_as_can_be(source, target, steps) -> None:
+    found = redistribute(source, target)
+    assert [(step.kind, step.ranks(5)) for step in found] == steps
+    assert [step.continues for step in found] == [False, True][: len(steps)]
+
+
+@pytest.mark.parametrize(("rows_of_5", "within"), [((3, 4), (1, 2)), ((2, 4), (0, 2)), ((4, 4), (0, 0))])
+def test_ranks_that_exchange_see_the_rows_that_stay_counted_from_the_start_of_their_own(rows_of_5, within) -> None:
+    columns = ((0, 3), (1, 5), (3, 7), (5, 8))
+    rows = Layout((4, 8), TWO_BY_FOUR, ((0,), (1,)))
+    (step,) = redistribute(rows, rows.with_bounds((((0, 1), rows_of_5), columns)))
+    assert (step.kind, step.ranks(5)) == ("exchange", ROW_OF_5)
+    source, target = group_layouts(step, 5)
+    assert (source.global_shape, source.cuts, source.devices.shape) == ((2, 8), (1, 4), (4,))
+    assert target.bounds == ((within,), columns)
+
+
+def test_a_slice_of_no_rows_has_all_columns() -> None:
+    rows = SliceBox(Box((0, 0), (4, 3)), Box((2, 0), (2, 3))).view(np.zeros((4, 3)))
+    assert rows.shape == (0, 3)
+    columns = SliceBox(Box((2, 1), (6, 5)), Box((3, 2), (5, 4))).view(np.arange(16).reshape(4, 4))
+    assert columns.tolist() == [[5, 6], [9, 10]]

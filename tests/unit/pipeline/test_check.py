@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.pipeline import Costs, Placement, Schedule, check, make_schedule, parse
+from mpiparallel.pipeline import Action, Costs, Kind, Placement, Schedule, check, make_schedule, parse
+from mpiparallel.pipeline.rules import computed_together
 
 
 def changed(schedule: Schedule, stage: int, change: Callable[[list[str]], object]) -> Schedule:
@@ -58,6 +59,7 @@ def put(old: str, *new: str) -> Callable[[list[str]], object]:
         ("1f1b", 0, lambda words: words.__delitem__(slice(-2, None)), 'stage 0: rule "complete": .*end with R U'),
         ("1f1b", 0, put("F4", "F8"), 'stage 0, F8 .*: rule "known": there are micro-batches 0 to 7, and chunks 0 to 0'),
         ("1f1b", 0, put("F4", "F4.1"), r'stage 0, F4\.1 .*: rule "known"'),
+        ("zb_v", 3, swap("F5", "I5"), r'stage 3, I5 .*: rule "order": it needs F5, '),
         ("zb_v", 3, swap("F5", "F5.1"), r'stage 3, F5\.1 .*: rule "order": it needs F5, '),
         ("zb_v", 3, swap("I5", "I5.1"), r'stage 3, I5 .*: rule "order": it needs I5\.1, '),
     ],
@@ -137,3 +139,42 @@ def test_the_slowest_stage_sets_the_pace_and_idle_times_say_who_waits() -> None:
 def test_times_that_are_none_are_refused(costs: Callable[[], Costs], message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         check(make_schedule("1f1b", 4, 8), costs())
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "chunks"),
+    [
+        ("1f1b", Action(Kind.FORWARD, -1), 0),
+        ("1f1b", Action(Kind.FORWARD, 0, -1), 0),
+        ("1f1b", Action(Kind.FORWARD, 8), 0),
+        ("1f1b", Action(Kind.FORWARD, 9), 0),
+        ("zb_v", Action(Kind.FORWARD, 7, 2), 1),
+    ],
+)
+def test_numbers_that_are_not_there_are_refused_though_no_text_can_say_them(
+    name: str, wrong: Action, chunks: int
+) -> None:
+    schedule = make_schedule(name, 4, 8)
+    first, *others = schedule.actions
+    there = f"there are micro-batches 0 to 7, and chunks 0 to {chunks} of this stage; name one of them"
+    with pytest.raises(ScheduleError, match=f'stage 0, .* rule "known": {there}$'):
+        check(replace(schedule, actions=((wrong, *first), *others)))
+
+
+@pytest.mark.parametrize(("count", "told"), [(2, "W6, W7"), (3, "W5, W6, W7"), (4, "W4, W5, W6, ...")])
+def test_three_actions_that_are_missing_are_named(count: int, told: str) -> None:
+    def leave_out(words: list[str]) -> None:
+        for number in range(8 - count, 8):
+            words.remove(f"W{number}")
+
+    with pytest.raises(
+        ScheduleError, match=f'stage 3: rule "complete": {count} of its actions are missing: {told}; add'
+    ):
+        check(changed(make_schedule("1f1b", 4, 8), 3, leave_out))
+
+
+def test_weight_gradients_that_follow_theirs_at_once_are_computed_with_them_but_those_of_the_first_part() -> None:
+    schedule = make_schedule("1f1b", 2, 2, merged_backward=True)
+    assert [set(map(str, computed_together(schedule, stage))) for stage in range(2)] == [set(), {"W0", "W1"}]
+    at_once = make_schedule("1f1b", 2, 2)
+    assert computed_together(at_once, 1) == frozenset()

@@ -124,6 +124,25 @@ def test_v_half_holds_about_half_of_what_1f1b_holds() -> None:
             assert max(report("v_half", stages, micro_batches, (1, 1, 1)).peaks) == (stages + 2) // 2
 
 
+@pytest.mark.parametrize(
+    ("stages", "count", "stage", "order"),
+    [
+        # Passes begin at 0, 4, 8 and 13 and each six later; weight gradients take 9 and 17, which are free.
+        (2, 3, 0, "F0 F0.1 F1 I0.1 W0.1 F1.1 F2 I0 I1.1 W1.1 F2.1 W0 I1 I2.1 W2.1 W1 I2 W2"),
+        # They begin at 2, 3, 10 and 12, so 11 and 13 are free.
+        (2, 2, 1, "F0 F0.1 F1 F1.1 I0.1 W0.1 I0 W0 I1.1 W1.1 I1 W1"),
+        # At 0, 7, 8 and 16; free are 9 and 17.
+        (3, 2, 0, "F0 F1 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0 W0 I1 W1"),
+        # At 4, 5, 12 and 14; free are 13 and 15.
+        (3, 2, 2, "F0 F0.1 F1 F1.1 I0.1 W0.1 I0 W0 I1.1 W1.1 I1 W1"),
+    ],
+)
+def test_v_half_repeats_its_pattern_every_six_units(stages: int, count: int, stage: int, order: str) -> None:
+    schedule = make_schedule("v_half", stages, count)
+    computed = [str(action) for action in schedule.actions[stage] if action.peer is None]
+    assert " ".join(computed) == f"{order} R U"
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_each_border_between_stages_is_crossed_once_a_micro_batch_and_direction(name: str) -> None:
     parts = {"interleaved_1f1b": 2, "zb_v": 2, "zb_v_lean": 2, "v_half": 2}.get(name, 1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.errors import ScheduleError
-from mpiparallel.pipeline import SCHEDULES, check, make_schedule, parse, read_schedule
+from mpiparallel.pipeline import SCHEDULES, Action, Kind, check, make_schedule, parse, read_schedule
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -102,3 +102,57 @@ def test_a_file_that_cannot_be_read_is_refused_by_its_name(tmp_path: Path) -> No
     (tmp_path / "odd.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(ScheduleError, match=r"odd\.txt: .*give a text file"):
         read_schedule(tmp_path / "odd.txt")
+
+
+def test_what_is_left_out_is_called_user_and_a_text_without_a_file_schedule() -> None:
+    assert parse("micro-batches 1\nparts 0\nstage 0: F0 I0 W0").name == "user"
+    with pytest.raises(ScheduleError, match=r'^schedule: a line is missing; write one like "micro-batches 8"$'):
+        parse("")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])
+def test_a_long_word_is_shown_by_its_beginning(length: int, shown: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        parse(HEAD + "stage 0: F0 " + "x" * length, "mine.txt")
+    assert str(caught.value).startswith(f'mine.txt, line 4, field 4 ("{shown}"): is no action; ')
+
+
+@pytest.mark.parametrize(
+    ("word", "action"),
+    [
+        ("F999999.9999>9999", Action(Kind.SEND_ACTIVATIONS, 999999, 9999, 9999)),
+        ("I07<0", Action(Kind.RECEIVE_GRADIENTS, 7, 0, 0)),
+        ("W3.1", Action(Kind.WEIGHT_GRADIENT, 3, 1)),
+        ("R", Action(Kind.REDUCE)),
+        ("U", Action(Kind.UPDATE)),
+    ],
+)
+def test_numbers_of_an_action_are_read_as_they_are_written(word: str, action: Action) -> None:
+    # Reduce and update are no computations, so nothing is added.
+    assert parse(f"micro-batches 1\nparts 0\nstage 0: {word} U").actions[0][0] == action
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "stage 0: F0 F1.12345", r'line 4, field 4 \("F1\.12345"\): is no action'),
+        (HEAD + "stage 0: F0>12345", r'line 4, field 3 \("F0>12345"\): is no action'),
+        (HEAD + "stage 0: F0 W1<0", r'line 4, field 4 \("W1<0"\): a weight gradient stays'),
+        ("micro-batches 1234567", r'field 2 \("1234567"\): is not a number of micro-batches; write digits, six'),
+        ("micro-batches 2 3", r'line 1, field 1 \("micro-batches"\): write micro-batches once'),
+        ("schedule two words", r'line 1, field 1 \("schedule"\): write schedule once, and behind it what it is'),
+        ("# only this\n\nparts", r'line 3, field 1 \("parts"\): write parts once'),
+        ("parts 0 x", r'line 1, field 3 \("x"\): is not the number of a stage'),
+        (HEAD, "there are lists of stage none; write one list for each"),
+        (HEAD + "stage 2: F0\nstage 0: F0", "parts names 2 stages, and there are lists of stage 0, 2; write"),
+    ],
+)
+def test_words_that_are_no_schedule_are_refused_where_they_stand(text: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        parse(text, "mine.txt")
+
+
+def test_one_message_makes_a_list_the_users_own_to_which_nothing_is_added() -> None:
+    text = "micro-batches 1\nparts 0 1\nstage 0: F0 F0>1 I0 W0\nstage 1: F0 I0 W0"
+    assert [len(actions) for actions in parse(text).actions] == [4, 3]
+    assert [len(actions) for actions in parse(text.replace("F0>1 ", "")).actions] == [7, 7]

@@ -44,8 +44,9 @@ def test_a_connected_network_has_the_parameters_of_the_network() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="dataset is a list"):
         DatasetHelper([1, 2])
-    with pytest.raises(ConfigurationError, match="sink_size 0 must be -1 or an integer of at least 1"):
-        DatasetHelper(data(), sink_size=0)
+    for size in (0, -2, True, 1.0):
+        with pytest.raises(ConfigurationError, match=f"sink_size {size} must be -1 or an integer of at least 1"):
+            DatasetHelper(data(), sink_size=size)
     with pytest.raises(ConfigurationError, match="dataset_sink_mode 1 must be True or False"):
         DatasetHelper(data(), dataset_sink_mode=1)
     with pytest.raises(ConfigurationError, match="give a DatasetHelper in sink mode"):
@@ -73,3 +74,19 @@ def test_a_connected_network_may_be_the_network_of_a_model() -> None:
     x, y = Tensor(np.zeros((2, 2), np.float32)), Tensor(np.array([7, 8], np.int32))
     assert Model(network).predict(x, y).asnumpy().tolist() == [7, 8]
     assert network().asnumpy().tolist() == [0, 1]
+
+
+def test_a_number_of_epochs_that_limits_nothing_is_told(remarks) -> None:
+    DatasetHelper(data())
+    DatasetHelper(data(), epoch_num=1)
+    assert remarks() == []
+    DatasetHelper(data(), epoch_num=2)
+    assert ["DatasetHelper: epoch_num=2 has no effect" in line for line in remarks()] == [True]
+
+
+def test_each_loop_has_the_order_of_its_own_epoch() -> None:
+    shuffled = NumpySlicesDataset(np.arange(64), ["x"], shuffle=True).batch(64)
+    helper = DatasetHelper(shuffled, dataset_sink_mode=False)
+    orders = [batch["x"].tolist() for epoch in range(3) for batch in shuffled.iterate(epoch)]
+    assert len(set(map(tuple, orders))) == 3
+    assert [batch.asnumpy().tolist() for _ in range(3) for (batch,) in helper] == orders

@@ -9,7 +9,7 @@ import mpiparallel as ms
 from mpiparallel import Model, Tensor, context, nn, ops
 from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
-from mpiparallel.errors import ConfigurationError, DatasetError
+from mpiparallel.errors import ConfigurationError, DatasetError, ShapeError
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(size=(26, 6)).astype(np.float32)
@@ -198,3 +198,35 @@ def test_a_valid_dataset_has_the_evaluation_compiled() -> None:
         Model(layer, nn.MSELoss()).build(**options)
         placed.append(layer.weight.layout is not None)
     assert placed == [False, True]
+
+
+def test_cells_are_in_training_again_after_an_evaluation_that_ended_or_failed() -> None:
+    network = nn.SequentialCell([nn.Dense(6, 3, weight_init=Tensor(WEIGHT), has_bias=False), nn.Dropout(0.5)])
+    network.set_train()
+    network[0].set_train(False)
+    before = [cell.training for _, cell in network.cells_and_names()]
+    assert set(before) == {False, True}
+    evaluated = model({"loss"}, network=network)
+    assert evaluated.eval(dataset())["loss"] == pytest.approx(LOSS, rel=1e-5)
+    assert [cell.training for _, cell in network.cells_and_names()] == before
+    assert evaluated.predict(Tensor(X)).shape == (26, 3)
+    assert [cell.training for _, cell in network.cells_and_names()] == before
+    with pytest.raises(ShapeError):
+        evaluated.predict(Tensor(X[:, :3]))
+    assert [cell.training for _, cell in network.cells_and_names()] == before
+
+
+def test_ranks_that_stand_alone_evaluate_what_each_of_them_has() -> None:
+    def alone(communicator):
+        return model({"acc"}).eval(dataset(slice(0, 26 - 8 * communicator.rank)))["acc"]
+
+    wanted = [float((LOGITS[:count].argmax(1) == Y[:count]).mean()) for count in (26, 18)]
+    assert run_world(2, alone) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_without_metrics_nothing_is_told_and_no_rank_waits() -> None:
+    def on_rank(communicator):
+        context.set_auto_parallel_context(parallel_mode="data_parallel", parameter_broadcast=True)
+        return model({}).eval(dataset(slice(communicator.rank, None, 2)))
+
+    assert run_world(2, on_rank) == [{}, {}]

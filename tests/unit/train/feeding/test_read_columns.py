@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import run_world
@@ -86,3 +87,16 @@ def test_all_columns_are_read_where_a_graph_takes_other_inputs_and_else_those_th
     assert read([first, second], [first]) == ("a",)
     assert read([first, second], [first], [second]) == ("a", "b")
     assert read([first, second], []) == ()
+
+
+@pytest.mark.parametrize("read", [(), ("a",), ("b",), ("a", "b", "c")])
+def test_columns_that_are_read_are_those_of_the_dataset_and_zeros_stand_for_the_others(read) -> None:
+    arrays = {"a": np.arange(1, 6), "b": np.ones((5, 2), np.float32), "c": np.full((5, 3), 7.0)}
+    data = NumpySlicesDataset(arrays, shuffle=False).batch(2)
+    specs = {name: TensorSpec((2, *one.shape[1:]), one.dtype) for name, one in arrays.items()}
+    found = list(ReadColumns(specs, read).batches(data, 0, 1))
+    for batch, rows in zip(found, (slice(2, 4), slice(4, 5)), strict=True):
+        for (name, whole), column in zip(arrays.items(), batch, strict=True):
+            wanted = whole[rows] if name in read else np.zeros_like(whole[rows])
+            np.testing.assert_array_equal(column, wanted)
+            assert column.dtype == whole.dtype

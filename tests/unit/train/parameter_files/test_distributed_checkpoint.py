@@ -132,6 +132,9 @@ def test_shards_beside_their_manifest_need_no_strategy_file(tmp_path) -> None:
         assert load_distributed_checkpoint(model.train_network, given) == ([], [])
         weight = model.train_network.parameters_dict()["net.w1"].asnumpy()
         np.testing.assert_array_equal(weight, np.concatenate([saved[0]["net.w1"], saved[2]["net.w1"]], axis=1))
+    # In another order they are not those of the ranks.
+    with pytest.raises(ConfigurationError, match="how the 4 ranks of the training cut their parameters is not known"):
+        load_distributed_checkpoint(train_network(None).train_network, files[::-1])
 
 
 def test_one_device_predicts_with_the_moving_averages_of_rank_0(tmp_path) -> None:

@@ -26,3 +26,12 @@ def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path) -> Non
     with pytest.raises(ShapeError):
         export(nn.Dense(3, 2), Tensor(np.ones((1, 4), np.float32)), file_name=tmp_path / "net", file_format="AIR")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_it_is_exported_for_is_run_as_in_use_and_a_training_may_go_on(tmp_path) -> None:
+    network = nn.SequentialCell([nn.Dense(3, 2), nn.BatchNorm1d(2)]).set_train()
+    before = network[1].moving_mean.asnumpy().copy()
+    with pytest.raises(ConfigurationError, match="models are not written here"):
+        export(network, np.arange(12, dtype=np.float32).reshape(4, 3), file_name=tmp_path / "net", file_format="AIR")
+    np.testing.assert_array_equal(network[1].moving_mean.asnumpy(), before)
+    assert all(cell.training for _, cell in network.cells_and_names())

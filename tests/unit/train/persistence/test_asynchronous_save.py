@@ -14,6 +14,8 @@ from mpiparallel.checkpoint.catalogue import catalogue
 from mpiparallel.communication import get_rank
 from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.errors import CheckpointError
+from mpiparallel.layout.device_matrix import DeviceMatrix
+from mpiparallel.layout.layout import Layout
 from mpiparallel.train import CheckpointConfig, ModelCheckpoint
 from mpiparallel.train.persistence import asynchronous_save
 from tests.conformance import patience
@@ -176,3 +178,50 @@ def test_nothing_is_committed_that_was_not_begun() -> None:
     save = asynchronous_save.AsynchronousSave()
     with pytest.raises(CheckpointError, match="no save was started, so that there is none to commit"):
         save.commit(alone())
+
+
+def one_save(folder, step, **arrays):
+    """Return what saves these arrays of one rank, whole."""
+    layouts = {name: Layout.replicated(array.shape, DeviceMatrix((1,))) for name, array in arrays.items()}
+    return saving.ShardSave(folder, "net", 1, step, layouts, alone())
+
+
+def test_each_save_has_what_was_held_when_it_began_whatever_shapes_come_after(tmp_path) -> None:
+    save = asynchronous_save.AsynchronousSave()
+    assert not save.is_writing
+    states = [
+        {"w": np.arange(6.0), "b": np.ones(2)},
+        {"w": np.arange(6.0) + 3, "more": np.zeros(3, np.int32)},
+        {"w": np.arange(6.0).reshape(2, 3), "b": np.full(2, 7.0)},
+        {"w": np.arange(6, dtype=np.float32).reshape(2, 3)},
+    ]
+    for step, state in enumerate(states):
+        wanted = {name: array.copy() for name, array in state.items()}
+        save.start(one_save(tmp_path, step, **state), state)
+        for array in state.values():
+            array += 1
+        assert save.commit(alone()) == tmp_path / f"net-1_{step}.manifest.json"
+        assert not save.is_writing
+        loaded = load_checkpoint(tmp_path / "rank_0" / f"net-1_{step}.h5")
+        assert loaded.keys() == wanted.keys()
+        for name, value in wanted.items():
+            found = loaded[name].asnumpy()
+            assert found.dtype == value.dtype
+            np.testing.assert_array_equal(found, value)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_save_that_is_abandoned_leaves_nothing_and_another_can_begin(fails, tmp_path) -> None:
+    save, state = asynchronous_save.AsynchronousSave(), {"w": np.arange(6.0)}
+    if fails:
+        # A file stands where the folder of the rank would be.
+        (tmp_path / "rank_0").write_text("in the way")
+    save.start(one_save(tmp_path, 1, **state), state)
+    save.abandon()
+    assert not list(tmp_path.rglob("net*"))
+    with pytest.raises(CheckpointError, match="no save was started"):
+        save.commit(alone())
+    save.abandon()
+    if not fails:
+        save.start(one_save(tmp_path, 1, **state), state)
+        assert save.commit(alone()).exists()

@@ -139,3 +139,17 @@ def test_floats_in_tuples_and_lists_that_a_network_returns_are_float32_too(dtype
     product, (total, places) = amp.auto_mixed_precision(Parts(), "O2", dtype)(ms.Tensor(X))
     assert [np.dtype(one.dtype) for one in (product, total, places)] == [np.float32, np.float32, np.int64]
     np.testing.assert_array_equal(product.asnumpy(), product.asnumpy().astype(dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize("level", ["O1", "auto"])
+def test_cells_keep_what_to_float_has_said_for_them_and_norms_are_float32_by_operators(level) -> None:
+    norm, dense, other = nn.LayerNorm((6,)), nn.Dense(6, 6), nn.LayerNorm((6,))
+    norm.to_float(np.float16)
+    dense.to_float(np.float32)
+    before = norm.precision, dense.precision
+    network = amp.auto_mixed_precision(nn.SequentialCell([norm, dense, other]), level)
+    assert (norm.precision, dense.precision) == before
+    assert before[0] != before[1]
+    if level == "auto":
+        assert other.precision == nn.LayerNorm((6,)).to_float(np.float32).precision
+    assert network(ms.Tensor(X)).dtype == np.float32
