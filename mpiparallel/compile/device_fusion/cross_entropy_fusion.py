@@ -79,13 +79,13 @@ class _Fusion:
             node not in self._gone
             and _conditions(node) == _conditions(loss)
             and self._places[loss] < self._places[node]
-            and not self._overwrites(loss, node)
+            and not self._overwrites(loss, node, node)
         )
 
-    def _overwrites(self, loss: Node, node: Node) -> bool:
-        """Return whether anything between the loss and a node overwrites what that reads."""
-        read = set(map(_base, node.inputs))
-        between = self._graph.nodes[self._places[loss] : self._places[node]]
+    def _overwrites(self, first: Node, last: Node, reader: Node) -> bool:
+        """Return whether anything between two nodes overwrites what a reader reads."""
+        read = set(map(_base, reader.inputs))
+        between = self._graph.nodes[self._places[first] : self._places[last]]
         return any(_base(one.inputs[index]) in read for one in between for index in one.operator.updates)
 
     def _with_factor(self, joined: CrossEntropyNodes) -> tuple[CrossEntropyNodes, list[Node]]:
@@ -97,7 +97,7 @@ class _Fusion:
         if factor is None or factor.spec.shape or factor.spec.dtype != joined.gradient.spec.dtype:
             return joined, []
         makers = self._makers(joined.loss, factor)
-        if makers is None or self._overwrites(joined.loss, product):
+        if makers is None or self._overwrites(joined.loss, product, product):
             return joined, []
         nodes = (*joined.nodes, product)
         return replace(joined, nodes=nodes, gradient=product.outputs[0], factor=factor), makers
@@ -129,7 +129,7 @@ class _Fusion:
 
     def _is_wanted_here(self, cast: Node, joined: CrossEntropyNodes) -> bool:
         """Return whether a cast widens logits of 16 bits, and can run where the loss does."""
-        alike = _conditions(cast) == _conditions(joined.loss) and not self._overwrites(cast, joined.loss)
+        alike = _conditions(cast) == _conditions(joined.loss) and not self._overwrites(cast, joined.loss, cast)
         return alike and cast not in self._gone and _is_widening(cast.inputs[0], joined.logits)
 
     def _only_reader(self, joined: CrossEntropyNodes, name: str) -> Node | None:

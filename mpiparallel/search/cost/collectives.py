@@ -41,16 +41,12 @@ def all_reduce_time(machine: Machine, group: Group, size: float) -> float:
 def gather_time(machine: Machine, group: Group, size: float) -> float:
     """Return the seconds until each rank has all ``size`` bytes, of which it had an equal part."""
     inside = _inside(machine, "gather", group.on_host, size)
-    if group.hosts == 1:
-        return inside
     return _gathered(machine, _card(machine, group), group.hosts, size / group.on_host) + inside
 
 
 def reduce_scatter_time(machine: Machine, group: Group, size: float) -> float:
     """Return the seconds until each rank has its part of the sum of ``size`` bytes of all."""
     inside = _inside(machine, "reduce_scatter", group.on_host, size)
-    if group.hosts == 1:
-        return inside
     return inside + _scattered(machine, _card(machine, group), group.hosts, size / group.on_host)
 
 
@@ -61,8 +57,6 @@ def exchange_time(machine: Machine, group: Group, received: float) -> float:
         return 0.0
     near = group.on_host - 1
     inside = _inside(machine, "exchange", group.on_host, received * near / others)
-    if group.hosts == 1:
-        return inside
     link = _card(machine, group)
     return inside + (others - near) * link.latency + received * (others - near) / others / link.bandwidth
 

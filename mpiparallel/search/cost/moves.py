@@ -76,7 +76,7 @@ def prime_axes(devices: DeviceMatrix) -> DeviceMatrix | None:
     size = devices.size
     prime = next((factor for factor in range(2, isqrt(size) + 1) if size % factor == 0), size)
     shape: tuple[int, ...] = ()
-    while prime > 1 and prod(shape) < size:
+    while prod(shape) < size:
         shape = (*shape, prime)
     return devices.reshaped(shape) if prod(shape) == size and not devices.ranks else None
 

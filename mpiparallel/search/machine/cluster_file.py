@@ -12,7 +12,7 @@ from typing import Any, Final
 from mpiparallel.cluster.json_document import child, shown
 from mpiparallel.cluster.json_lines import line_numbers
 from mpiparallel.cluster.text_file import read_text
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, RankTableError
 from mpiparallel.search.machine.kernel_times import PARTS, KernelTimes
 from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
 
@@ -47,9 +47,13 @@ _FIELDS: Final = (*_WHOLE, *_NUMBERS, *_PRODUCTS, "inside", "between", "kernels"
 def load_machine(path: str | Path) -> Machine:
     """Return the machine that a file describes; what it leaves out is as by default.
 
-    Raises ConfigurationError with file, line and field of each problem.
+    Raises ConfigurationError with file, line and field of each problem, or why the file cannot be read.
     """
-    return parse_machine(read_text(path, "cluster file"), str(path))
+    try:
+        text = read_text(path, "cluster file")
+    except RankTableError as error:
+        raise ConfigurationError(str(error)) from None
+    return parse_machine(text, str(path))
 
 
 def parse_machine(text: str, source: str) -> Machine:
@@ -191,7 +195,9 @@ class _Reading:
                 self.problems[inner] = f"{shown(pair)} must be a pair {told}"
                 continue
             size, amount = (self._number(child(inner, index), one) for index, one in enumerate(pair))
-            if found and size <= found[-1][0] and inner not in self.problems:
+            if child(inner, 0) in self.problems:
+                continue
+            if found and size <= found[-1][0]:
                 self.problems[inner] = f"{shown(size)} {names[0]} come after {found[-1][0]:g}; begin with the smallest"
             found.append((float(size), amount * unit))
         return tuple(found)

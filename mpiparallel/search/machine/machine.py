@@ -112,7 +112,7 @@ class Machine:
         3000000.0
         """
         rates = (is_narrow and self.products_16) or self.products
-        return interpolated(rates, max(operations, 1.0))
+        return interpolated(rates, operations)
 
     def kernel_times(self, names: Iterable[str]) -> KernelTimes | None:
         """Return what was measured of the first of these kernels that was; None where none was.

@@ -13,13 +13,14 @@ from mpiparallel.compile.schedule_collectives import schedule_collectives
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.graph.graph import Graph, Value
+from mpiparallel.graph.graph import Graph, Notes, Value
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 from mpiparallel.ops import Assign, Cos, Exp, Mul, Sin
 from mpiparallel.parallel.redistribution import Redistribution, redistribute
 from mpiparallel.parallel.redistribution_operators import redistributing_operator
+from mpiparallel.pipeline.action import REDUCE
 
 DEVICES = DeviceMatrix((2, 2))
 FLOAT = np.dtype(np.float64)
@@ -214,3 +215,79 @@ def test_collectives_that_run_beside_computation_give_what_blocking_ones_give():
     for (wanted, _), (found, _) in zip(blocking, beside, strict=True):
         for one, other in zip(wanted, found, strict=True):
             np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize(("elements", "messages"), [(1 << 16, [2]), ((1 << 16) + 1, [1, 1])])
+@pytest.mark.parametrize("kind", ["reduce", "exchange"])
+def test_a_tensor_of_more_than_65536_elements_travels_alone(kind: str, elements: int, messages: list[int]) -> None:
+    moving = Moving(0)
+    # Of what is exchanged a rank has half.
+    pair = PAIRS[kind]((elements * (2 if kind == "exchange" else 1),))
+    moving.graph.outputs = [moving.move(moving.add_input(pair[0]), *pair) for _ in range(2)]
+    moving.fuse()
+    assert moving.collectives() == messages
+
+
+def test_what_is_gathered_counts_as_it_becomes_and_what_is_cut_as_it_was() -> None:
+    for kind in ("gather", "reduce_scatter"):
+        moving = Moving(0)
+        pair = PAIRS[kind](((1 << 16) + 2,))
+        moving.graph.outputs = [moving.move(moving.add_input(pair[0]), *pair) for _ in range(2)]
+        moving.fuse()
+        assert moving.collectives() == [1, 1]
+
+
+def test_a_common_message_is_told_by_its_first_tensor_and_how_many_there_are_more() -> None:
+    moving = Moving(0)
+    pair = PAIRS["reduce"]((4,))
+    values = [moving.move(moving.add_input(pair[0]), *pair) for _ in range(3)]
+    for place, value in enumerate(values):
+        value.node.operator.scope = value.node.name = f"x{place}"
+    steps = [value.node for value in values]
+    moving.graph.outputs = values
+    done = schedule_collectives(moving.graph, moving.steps, 0, overlaps=False)
+    (node,) = moving.graph.nodes
+    assert (node.name, node.operator.scope) == ("x0", "x0 and 2 more")
+    assert done == {node: tuple(steps)}
+    assert [(value.node, value.index) for value in values] == [(node, 0), (node, 1), (node, 2)]
+
+
+def test_collectives_of_other_kinds_or_guards_are_other_messages() -> None:
+    moving = Moving(0)
+    flag = moving.graph.add_parameter(Parameter(np.zeros(()), "flag"), TensorSpec((), FLOAT))
+    for kind in ("reduce", "gather", "reduce", "exchange"):
+        pair = PAIRS[kind]((4,))
+        moving.graph.outputs.append(moving.move(moving.add_input(pair[0]), *pair))
+    for guards in ((flag,), (flag,), ()):
+        pair = PAIRS["reduce"]((4,))
+        value = moving.move(moving.add_input(pair[0]), *pair)
+        value.node.notes = Notes(guards=guards)
+        moving.graph.outputs.append(value)
+    moving.fuse()
+    assert sorted(moving.collectives()) == [1, 1, 2, 3]
+
+
+def test_a_sum_of_gradients_among_others_makes_their_message_one() -> None:
+    moving = Moving(0)
+    pair = PAIRS["reduce"]((4,))
+    values = [moving.move(moving.add_input(pair[0]), *pair) for _ in range(3)]
+    values[1].node.notes = Notes(action=REDUCE)
+    moving.graph.outputs = values
+    moving.fuse()
+    (node,) = moving.graph.nodes
+    assert node.notes.action == REDUCE
+
+
+def test_small_collectives_wait_until_one_of_them_is_needed_and_run_in_front_of_that() -> None:
+    moving = Moving(0)
+    pair = PAIRS["reduce"]((4,))
+    x = moving.add_input(pair[0])
+    first = moving.move(moving.apply(Exp(), x), *pair)
+    second = moving.move(moving.apply(Cos(), x), *pair)
+    beside = moving.apply(Sin(), x)
+    last = moving.move(moving.apply(Mul(), second, second), *pair)
+    moving.graph.outputs = [first, beside, last]
+    moving.fuse()
+    kinds = ["sum" if node.operator.kind == "communication" else node.operator.name for node in moving.graph.nodes]
+    assert kinds == ["Exp", "Cos", "Sin", "sum", "Mul", "sum"]
+    assert moving.collectives() == [2, 1]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import CommunicationError, ConfigurationError
 from mpiparallel.graph.parameter import Parameter
+from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.search import found_strategies
 from mpiparallel.search.machine.cluster_file import machine_json
 from mpiparallel.search.machine.machine import Machine
@@ -155,3 +160,67 @@ def test_ranks_that_plan_for_more_than_there_are_find_the_same_each_for_itself(m
 def test_a_timeout_is_seconds(timeout) -> None:
     with pytest.raises(ConfigurationError, match=r"search_timeout .* must be seconds above 0"):
         context.set_auto_parallel_context(search_timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("size", "devices", "is_described", "per_host"),
+    [
+        # Alone, or with a file, the machine is what it says; else its hosts have as many ranks as there are.
+        (1, 8, False, 8),
+        (1, 8, True, 5),
+        (4, 4, False, 2),
+        (4, 4, True, 5),
+        # Who plans for others knows of no measurement.
+        (4, 8, False, 8),
+        (4, 8, True, 5),
+    ],
+)
+def test_the_machine_is_described_or_measured_or_assumed(
+    size: int, devices: int, is_described: bool, per_host: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found_strategies, "kept_machine", lambda: Machine(launch=0.5))
+    file = tmp_path / "described.json"
+    file.write_text(machine_json(Machine(ranks_per_host=5, launch=0.25)))
+    configuration = ParallelConfiguration(device_num=devices, search_machine=str(file) if is_described else "")
+    found = found_strategies.machine_of(configuration, SimpleNamespace(size=size, host_ranks=(0, 1)))
+    is_measured = not is_described and size in (1, devices)
+    assert found.ranks_per_host == per_host
+    assert found.launch == (0.25 if is_described else 0.5 if is_measured else Machine().launch)
+
+
+def searched(network: nn.Cell, stages: int, **settings: Any) -> Any:
+    configuration = ParallelConfiguration(device_num=8, pipeline_stages=stages, full_batch=True, **settings)
+    graph = network.sharded_graph(Tensor(X), configuration=ParallelConfiguration()).graph
+    return found_strategies.find_strategies(graph, configuration, 8 // stages, {})
+
+
+@pytest.mark.parametrize(
+    ("stages", "mode", "told"),
+    [
+        (1, "optimal", "optimal found strategies by which a step takes "),
+        (2, "optimal", "optimal found strategies by which a micro-batch takes, on the ranks of one of 2 stages, "),
+        (1, "all", "recursive_programming found strategies by which a step takes "),
+    ],
+)
+def test_with_stages_a_remark_is_of_a_micro_batch(
+    stages: int, mode: str, told: str, remarks: Callable[[], list[str]]
+) -> None:
+    searched(Perceptron(), stages, search_mode=mode)
+    (remark,) = remarks()
+    assert remark.startswith(f"auto_parallel: {told}")
+    milliseconds = float(remark.partition(" where batch parallelism takes ")[2].partition(" ms")[0])
+    assert 0.01 < milliseconds < 1
+
+
+def test_where_all_is_given_nothing_is_remarked_and_what_a_file_gives_stays(remarks: Callable[[], list[str]]) -> None:
+    network = Perceptron()
+    for one, cuts in ((network.first, ((1, 2), (2, 1))), (network.second, ((1, 4), (4, 1))), (network.relu, ((2, 1),))):
+        one.shard(cuts)
+    found = searched(network, 1, loaded_strategies=(("MatMul_wide", ((8, 1), (1, 1))),))
+    assert [*found.inputs.values()] == [((8, 1), (1, 1)), ((2, 1),), ((1, 4), (4, 1))]
+    assert remarks() == []
+
+
+def test_a_user_may_limit_what_a_rank_needs_below_what_the_machine_has() -> None:
+    with pytest.raises(ConfigurationError, match=r"search: a rank may hold 1e-06 GB, and nothing fits"):
+        searched(Perceptron(), 1, search_memory=1e3)

@@ -91,3 +91,46 @@ def test_an_exchange_takes_the_time_of_a_message_from_each_other_rank(group) -> 
         rate = B if inside else 4 * B / (group.on_host * group.beside)
         wanted += (A if inside else 10 * A) + received / (group.size - 1) / rate
     assert exchange_time(MACHINE, group, received) == pytest.approx(wanted)
+
+
+SHARED = Machine(8, 8, 4, inside=Link(A, B), between=Link(10 * A, 4 * B), reduction_rate=C)
+"""Two ranks take turns on a core, so all sums take twice as long."""
+
+
+def scattered(size: float) -> float:
+    """Sums of parts on four ranks of a host: two rounds, in which each gets three quarters and adds them up."""
+    return 2 * A + 3 / 4 * size / B + 2 * 3 / 4 * size / C
+
+
+@pytest.mark.parametrize("size", [8e3, 8e9], ids=["short", "long"])
+@pytest.mark.parametrize("hosts", [2, 3, 4])
+def test_between_hosts_each_member_of_a_host_moves_its_part_by_its_part_of_the_card(hosts: int, size: float) -> None:
+    """Three groups of four on each host, so a rank has a twelfth of the card; it moves a quarter of the bytes."""
+    rounds, others = {2: 1, 3: 2, 4: 2}[hosts] * 10 * A, (hosts - 1) / hosts
+    part, card = size / 4, 4 * B / 12
+    moved, summed = rounds + others * part / card, 2 * others * part / C
+    gathered = 2 * A + 3 / 4 * size / B
+    group = Group(hosts, 4, 3)
+    assert gather_time(SHARED, group, size) == pytest.approx(moved + gathered)
+    assert reduce_scatter_time(SHARED, group, size) == pytest.approx(scattered(size) + moved + summed)
+    doubling = rounds + {2: 1, 3: 2, 4: 2}[hosts] * (part / card + 2 * part / C)
+    between = doubling if size < 1e6 else 2 * moved + summed
+    assert all_reduce_time(SHARED, group, size) == pytest.approx(scattered(size) + gathered + between)
+
+
+def test_ranks_of_one_host_take_no_card() -> None:
+    for timed, wanted in (
+        (gather_time, 2 * A + 3 / 4 * 8e9 / B),
+        (reduce_scatter_time, scattered(8e9)),
+        (all_reduce_time, scattered(8e9) + 2 * A + 3 / 4 * 8e9 / B),
+    ):
+        assert timed(SHARED, Group(1, 4, 2), 8e9) == pytest.approx(wanted)
+
+
+def test_as_many_ranks_as_hosts_are_one_of_each() -> None:
+    assert [Group(3, 4).size, Group(1, 1).size, Group(5, 1, 7).size] == [12, 1, 5]
+
+
+def test_one_rank_of_each_host_takes_nothing_inside_whatever_was_measured_there() -> None:
+    assert gather_time(MEASURED, Group(2, 1), 2e6) == pytest.approx(10 * A + 1e6 / (4 * B))
+    assert exchange_time(MEASURED, Group(2, 1), 2e6) == pytest.approx(10 * A + 2e6 / (4 * B))

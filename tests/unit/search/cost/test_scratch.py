@@ -15,7 +15,7 @@ from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
-from mpiparallel.search.cost.scratch import kernel_memory
+from mpiparallel.search.cost.scratch import kernel_memory, nodes_with_scratch
 
 
 @dataclass
@@ -90,3 +90,13 @@ def test_as_many_loops_are_told_as_binding_compiles(monkeypatch) -> None:
     monkeypatch.setattr(jit, "compiler", Compiler)
     Program(graph, Runtime())
     assert told == len(compiled) > 0
+
+
+def test_nodes_whose_kernels_take_scratch_memory_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPIPARALLEL_JIT", "0")
+    network, inputs = _narrow()
+    graph = local_graph(network.sharded_graph(*inputs), 0)
+    # By the array library products of 16 bits are made of copies in 32; to turn a matrix shows it in place.
+    assert [node.operator.name for node in nodes_with_scratch(graph)] == ["MatMul", "MatMul"]
+    wide = [Tensor(tensor.asnumpy().astype(np.float32)) for tensor in inputs]
+    assert nodes_with_scratch(local_graph(network.sharded_graph(*wide), 0)) == []

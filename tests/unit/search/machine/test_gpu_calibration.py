@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,17 @@ def test_rates_are_those_of_the_clock_and_a_cluster_file_has_them(device: pytest
         np.testing.assert_allclose(found, [(2.0 * extent**3, 2.0 * extent**3 / 1e-3) for extent in EXTENTS])
     np.testing.assert_allclose(machine.memory_bandwidth, 2 * BYTES / 1e-3)
     np.testing.assert_allclose(machine.launch, 1e-3)
-    assert {(one.kind, one.ranks) for one in machine.collectives} == {(kind, n) for kind in COLLECTIVES for n in (2, 4)}
+    np.testing.assert_allclose(machine.reduction_rate, BYTES / 1e-3)
+    # Numbers that the caches hold are added in a call, too.
+    np.testing.assert_allclose(machine.operation_rate, (1 << 20) / 1e-3)
+    # By this clock messages take no time, which counts as a nanosecond: two rounds, and three quarters from others.
+    assert machine.inside.latency == pytest.approx(1e-9 / 2)
+    assert machine.inside.bandwidth == pytest.approx(3 / 4 * MESSAGES[-1] / 1e-9)
+    assert (machine.hosts, machine.cores, machine.between) == (1, 0, Machine().between)
+    assert [(one.kind, one.ranks) for one in machine.collectives] == [(kind, n) for n in (2, 4) for kind in COLLECTIVES]
+    for one in machine.collectives:
+        assert all(low < high for low, high in pairwise(size for size, _ in one.times))
+        assert all(0 < short <= long for short, long in pairwise(seconds for _, seconds in one.times))
     again = parse_machine(machine_json(machine), "what was measured")
     assert again.products_16 == pytest.approx(np.array(machine.products_16), rel=1e-5)
     assert all(one.products == machine.products for one in others)
